@@ -1,0 +1,52 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The collection's one family of errors.
+
+Raised deep, turned into one sentence in one place. Each error carries what is wrong, where in the user's
+input it stands, and what would be right.
+"""
+
+from __future__ import annotations
+
+
+class VirtError(Exception):
+    """Something the user has to know.
+
+    what: one clause without a full stop; where: path in the user's input, such as C(virt_vms[3].disks[0].size);
+    hint: what would be right, or what to do next.
+    """
+
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        self.what = what
+        self.where = where
+        self.hint = hint
+        super().__init__(self.__str__())
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{text}. {self.hint}" if self.hint else text
+
+
+class InputError(VirtError):
+    """The wish itself is wrong: unknown key, wrong type, impossible value."""
+
+
+class NotFoundError(VirtError):
+    """Something the wish names does not exist on this hypervisor."""
+
+
+class ConflictError(VirtError):
+    """The wish collides with what already exists, and acting would lose something."""
+
+
+class UnsupportedError(VirtError):
+    """This hypervisor, or this version of its software, cannot do it."""
+
+
+class UnreachableError(VirtError):
+    """The hypervisor or its libvirt does not answer."""
+
+
+class HostError(VirtError):
+    """The hypervisor refused or failed while acting."""

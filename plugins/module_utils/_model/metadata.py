@@ -1,0 +1,160 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What we remember of a machine: an element of our own namespace inside libvirt's domain metadata.
+
+There is no other memory. The element travels with the domain when it migrates and goes when it is undefined.
+libvirt's rule for such elements (https://libvirt.org/formatdomain.html#general-metadata): one top-level element a namespace.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from dataclasses import dataclass, field
+
+from lxml import etree
+
+NAMESPACE = "urn:brine:virt:1"
+PREFIX = "brine"
+
+BUILDING = "building"
+READY = "ready"
+
+
+@dataclass(frozen=True)
+class ImageNote:
+    """The stored image that the machine's first disk was made from."""
+
+    name: str
+    volume: str
+    pool: str
+
+
+@dataclass(frozen=True)
+class VolumeNote:
+    """A volume that was made for this machine and belongs to nobody else; role is ``disk`` or ``seed``."""
+
+    pool: str
+    name: str
+    role: str
+
+
+@dataclass(frozen=True)
+class DiskNote:
+    """Our name of a disk and the target device (``vda``) it has in the domain."""
+
+    name: str
+    target: str
+
+
+@dataclass(frozen=True)
+class NicNote:
+    """Our name of a nic, its MAC address, and the static addresses (CIDR) that its seed gives it."""
+
+    name: str
+    mac: str
+    addresses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SeedNote:
+    """How the machine was seeded, the hash of what went in, and the user that Ansible logs in as."""
+
+    method: str
+    sha256: str
+    user: str | None = None
+
+
+@dataclass(frozen=True)
+class MachineNotes:
+    """All that the metadata element says.
+
+    status is ``building`` until every volume stands and the seed is written, then ``ready``: a run that finds
+    ``building`` knows that an earlier one was cut off, and that ``volumes`` lists exactly what it may clear.
+    """
+
+    status: str = READY
+    image: ImageNote | None = None
+    volumes: tuple[VolumeNote, ...] = ()
+    disks: tuple[DiskNote, ...] = ()
+    nics: tuple[NicNote, ...] = ()
+    tags: tuple[str, ...] = ()
+    variables: dict[str, t.Any] = field(default_factory=dict)
+    seed: SeedNote | None = None
+    host_keys: tuple[str, ...] = ()
+
+
+def _tag(name: str) -> str:
+    return f"{{{NAMESPACE}}}{name}"
+
+
+def notes_to_element(notes: MachineNotes) -> etree._Element:
+    """The metadata element of these notes; lxml escapes every text."""
+    root = etree.Element(_tag("machine"), nsmap={PREFIX: NAMESPACE}, status=notes.status)
+    if notes.image:
+        etree.SubElement(root, _tag("image"), name=notes.image.name, volume=notes.image.volume, pool=notes.image.pool)
+    for volume in notes.volumes:
+        etree.SubElement(root, _tag("volume"), pool=volume.pool, name=volume.name, role=volume.role)
+    for disk in notes.disks:
+        etree.SubElement(root, _tag("disk"), name=disk.name, target=disk.target)
+    for nic in notes.nics:
+        element = etree.SubElement(root, _tag("nic"), name=nic.name, mac=nic.mac)
+        for address in nic.addresses:
+            etree.SubElement(element, _tag("address")).text = address
+    for tag in notes.tags:
+        etree.SubElement(root, _tag("tag")).text = tag
+    if notes.variables:
+        etree.SubElement(root, _tag("variables")).text = json.dumps(notes.variables, sort_keys=True)
+    if notes.seed:
+        seed = etree.SubElement(root, _tag("seed"), method=notes.seed.method, sha256=notes.seed.sha256)
+        if notes.seed.user:
+            seed.set("user", notes.seed.user)
+    for key in notes.host_keys:
+        etree.SubElement(root, _tag("hostkey")).text = key
+    return root
+
+
+def notes_to_xml(notes: MachineNotes) -> str:
+    """The metadata element as text, for virDomainSetMetadata or to stand in a domain's XML."""
+    return etree.tostring(notes_to_element(notes), encoding="unicode")
+
+
+def read_notes(domain: etree._Element) -> MachineNotes | None:
+    """The notes in a parsed ``<domain>`` element; None for a machine that is not ours."""
+    root = domain.find(f"metadata/{_tag('machine')}")
+    return None if root is None else notes_from_element(root)
+
+
+def notes_from_element(root: etree._Element) -> MachineNotes:
+    """The notes in our own element; what a newer version of the collection may have added is passed over."""
+    image = root.find(_tag("image"))
+    seed = root.find(_tag("seed"))
+    return MachineNotes(
+        status=root.get("status", READY),
+        image=None
+        if image is None
+        else ImageNote(image.get("name", ""), image.get("volume", ""), image.get("pool", "")),
+        volumes=tuple(
+            VolumeNote(v.get("pool", ""), v.get("name", ""), v.get("role", "disk"))
+            for v in root.iterfind(_tag("volume"))
+        ),
+        disks=tuple(DiskNote(d.get("name", ""), d.get("target", "")) for d in root.iterfind(_tag("disk"))),
+        nics=tuple(
+            NicNote(n.get("name", ""), n.get("mac", ""), tuple(a.text or "" for a in n.iterfind(_tag("address"))))
+            for n in root.iterfind(_tag("nic"))
+        ),
+        tags=tuple(e.text or "" for e in root.iterfind(_tag("tag"))),
+        variables=_variables(root.find(_tag("variables"))),
+        seed=None if seed is None else SeedNote(seed.get("method", ""), seed.get("sha256", ""), seed.get("user")),
+        host_keys=tuple(e.text or "" for e in root.iterfind(_tag("hostkey"))),
+    )
+
+
+def _variables(element: etree._Element | None) -> dict[str, t.Any]:
+    """The machine's variables; somebody's hand may have been in the metadata, so nonsense counts as none."""
+    try:
+        loaded = json.loads(element.text or "{}") if element is not None else {}
+    except ValueError:
+        return {}
+    return loaded if isinstance(loaded, dict) else {}

@@ -1,0 +1,58 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sizes as users write them, as numbers."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+
+MIB = 1024 * 1024
+
+# Binary units by their IEC names and by the single letters that qemu-img and Salt use; decimal ones by their SI names.
+_BYTES_PER_UNIT = {
+    "B": 1,
+    "K": 1024,
+    "KIB": 1024,
+    "M": MIB,
+    "MIB": MIB,
+    "G": 1024**3,
+    "GIB": 1024**3,
+    "T": 1024**4,
+    "TIB": 1024**4,
+    "KB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "TB": 1000**4,
+}
+_SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
+_RIGHT = "Give a whole number of MiB, or a number with a unit such as 512MiB, 8GiB or 8G"
+
+
+def parse_size_mib(value: t.Any, where: str | None = None) -> int:
+    """A size in MiB from a plain number (MiB) or a number with a unit; rounded up to a whole MiB, never zero.
+
+    Raises InputError, naming ``where``, for anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise InputError(f"{value!r} is not a size", where=where, hint=_RIGHT)
+    match = _SIZE.match(str(value))
+    unit = (match.group(2).upper() or "MIB") if match else ""
+    if not match or unit not in _BYTES_PER_UNIT:
+        raise InputError(f"{value!r} is not a size", where=where, hint=_RIGHT)
+    size_mib = -(-float(match.group(1)) * _BYTES_PER_UNIT[unit] // MIB)
+    if size_mib < 1:
+        raise InputError(f"{value!r} is no size to work with", where=where, hint=_RIGHT)
+    return int(size_mib)
+
+
+def format_size(size_bytes: float) -> str:
+    """A size in bytes as people read it, by the binary unit that fits, one decimal: ``2.0G``."""
+    for unit in ("B", "K", "M", "G"):
+        if size_bytes < 1024:
+            return f"{size_bytes:.1f}{unit}"
+        size_bytes /= 1024
+    return f"{size_bytes:.1f}T"
