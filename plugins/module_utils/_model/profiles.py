@@ -40,7 +40,8 @@ def resolve_devices(
     """The devices of one machine: its profile's, with the machine's own overrides laid over them by name.
 
     kind is ``disk`` or ``nic``; profiles is what the user gave as profiles; profile the name asked for (None: the
-    default one; the word ``none``: no profile at all); overrides the machine's own list or mapping of devices. An override
+    default one; the word ``none``: no profile at all); overrides the machine's own list or mapping of devices. An
+    override
     changes the keys it names and keeps the rest; one with a new name is appended. Each device comes with the place in
     the input to name in complaints. Nothing of the input is changed.
     """
