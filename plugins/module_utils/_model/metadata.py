@@ -4,7 +4,8 @@
 """What we remember of a machine: an element of our own namespace inside libvirt's domain metadata.
 
 There is no other memory. The element travels with the domain when it migrates and goes when it is undefined.
-libvirt's rule for such elements (https://libvirt.org/formatdomain.html#general-metadata): one top-level element a namespace.
+libvirt's rule for such elements: one top-level element a namespace
+(https://libvirt.org/formatdomain.html#general-metadata).
 """
 
 from __future__ import annotations

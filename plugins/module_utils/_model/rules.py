@@ -1,0 +1,167 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checked reading of what users wrote: every value by its own rule, every complaint with its place."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+import typing as t
+from collections.abc import Mapping
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.units import parse_size_mib
+
+# A rule takes the value and its place, and gives back the clean value or raises InputError.
+Rule = t.Callable[[t.Any, str], t.Any]
+
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+_MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
+# What XML 1.0 cannot carry at all: https://www.w3.org/TR/xml/#charsets
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+
+
+def one_of_these(word: str, known: t.Iterable[str]) -> str:
+    """The hint for a word that is not known: the nearest one, or all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    if near:
+        return f"Did you mean {near[0]}?"
+    return f"Known are: {', '.join(names)}" if names else "None is known"
+
+
+def read_mapping(value: t.Any, where: str, rules: Mapping[str, Rule]) -> dict[str, t.Any]:
+    """The keys of a mapping by their rules; keys that are absent or null are absent in the result.
+
+    Raises InputError for anything but a mapping, for an unknown key, and for what a rule refuses.
+    """
+    if not isinstance(value, Mapping):
+        raise InputError(f"{value!r} is not a mapping of options", where=where, hint=f"Known are: {', '.join(rules)}")
+    clean = {}
+    for key, item in value.items():
+        if key not in rules:
+            raise InputError(f"unknown option {key!r}", where=where, hint=one_of_these(str(key), rules))
+        if item is not None:
+            clean[str(key)] = rules[key](item, f"{where}.{key}")
+    return clean
+
+
+def text(value: t.Any, where: str) -> str:
+    """A text that XML can carry."""
+    if isinstance(value, (Mapping, list, tuple, bytes)):
+        raise InputError(f"{value!r} is not a text", where=where)
+    found = _NOT_XML.search(str(value))
+    if found:
+        raise InputError(f"the text has a control character ({found.group()!r}) in it", where=where)
+    return str(value)
+
+
+def name(value: t.Any, where: str) -> str:
+    """A name that is safe as a libvirt name, as a part of a file name and, nearly, as a host name."""
+    if not isinstance(value, (str, int)) or isinstance(value, bool) or not _NAME.match(str(value)):
+        raise InputError(
+            f"{value!r} is not a name",
+            where=where,
+            hint="Use up to 63 letters, digits, dots, dashes and underscores, the first a letter or digit",
+        )
+    return str(value)
+
+
+def whole_number(minimum: int, maximum: int) -> Rule:
+    """A rule for whole numbers from minimum to maximum."""
+
+    def rule(value: t.Any, where: str) -> int:
+        number = None
+        if isinstance(value, int) and not isinstance(value, bool):
+            number = value
+        elif isinstance(value, str) and value.strip().isdigit():
+            number = int(value)
+        if number is None or not minimum <= number <= maximum:
+            raise InputError(
+                f"{value!r} is not possible", where=where, hint=f"Give a whole number from {minimum} to {maximum}"
+            )
+        return number
+
+    return rule
+
+
+def yes_or_no(value: t.Any, where: str) -> bool:
+    """A boolean, also in the words that YAML and the command line use."""
+    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    answer = words.get(str(value).strip().lower())
+    if answer is None:
+        raise InputError(f"{value!r} is neither true nor false", where=where)
+    return answer
+
+
+def choice(*words: str) -> Rule:
+    """A rule for one of a few words."""
+
+    def rule(value: t.Any, where: str) -> str:
+        if value not in words:
+            raise InputError(f"{value!r} is not a choice", where=where, hint=f"Choose one of {', '.join(words)}")
+        return str(value)
+
+    return rule
+
+
+def list_of(item_rule: Rule) -> Rule:
+    """A rule for a list, each item by its own rule; a single plain value counts as a list of one."""
+
+    def rule(value: t.Any, where: str) -> tuple[t.Any, ...]:
+        if isinstance(value, (str, int, float)):
+            value = [value]
+        if not isinstance(value, (list, tuple)):
+            raise InputError(f"{value!r} is not a list", where=where)
+        return tuple(item_rule(item, f"{where}[{index}]") for index, item in enumerate(value))
+
+    return rule
+
+
+def any_mapping(value: t.Any, where: str) -> dict[str, t.Any]:
+    """A mapping whose keys are the user's own."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{value!r} is not a mapping", where=where)
+    return {text(key, where): item for key, item in value.items()}
+
+
+def text_or_mapping(value: t.Any, where: str) -> str | dict[str, t.Any]:
+    """A text, or data that stands for it."""
+    return any_mapping(value, where) if isinstance(value, Mapping) else text(value, where)
+
+
+def size(value: t.Any, where: str) -> int:
+    """A size in MiB."""
+    return parse_size_mib(value, where)
+
+
+def mac(value: t.Any, where: str) -> str:
+    """A unicast MAC address in lower case with colons."""
+    clean = str(value).strip().lower().replace("-", ":")
+    if not _MAC.match(clean) or int(clean[:2], 16) & 1:
+        raise InputError(
+            f"{value!r} is not a MAC address of a nic", where=where, hint="Write it like 52:54:00:12:34:56"
+        )
+    return clean
+
+
+def interface_address(value: t.Any, where: str) -> str:
+    """An address with its prefix length."""
+    try:
+        if "/" not in str(value):
+            raise ValueError
+        return str(ipaddress.ip_interface(str(value)))
+    except ValueError as exc:
+        raise InputError(
+            f"{value!r} is not an address with a prefix", where=where, hint="Write it like 192.0.2.10/24"
+        ) from exc
+
+
+def address(value: t.Any, where: str) -> str:
+    """A plain address."""
+    try:
+        return str(ipaddress.ip_address(str(value)))
+    except ValueError as exc:
+        raise InputError(f"{value!r} is not an address", where=where, hint="Write it like 192.0.2.1") from exc
