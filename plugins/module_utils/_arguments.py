@@ -1,0 +1,56 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every module of the collection has in common: the option ``uri``, its requirements, the end of a run.
+
+The documentation of these options is the fragment ``brine.virt._uri``; keep the two alike.
+"""
+
+from __future__ import annotations
+
+import traceback
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    DEFAULT_URI,
+    LIBVIRT_IMPORT_ERROR,
+    LIBVIRT_PACKAGES,
+)
+
+LXML_IMPORT_ERROR: str | None = None
+try:
+    import lxml.etree  # noqa: F401
+except ImportError:
+    LXML_IMPORT_ERROR = traceback.format_exc()
+
+LXML_PACKAGES = "package python3-lxml on Debian, Ubuntu, Fedora, RHEL and SUSE"
+
+URI_ARGUMENTS: dict[str, dict[str, t.Any]] = {"uri": {"type": "str", "default": DEFAULT_URI}}
+
+
+def make_module(argument_spec: dict[str, t.Any], **settings: t.Any) -> AnsibleModule:
+    """An AnsibleModule with the common options beside its own, check mode supported unless ``settings`` say otherwise.
+
+    Ends the module with Ansible's usual words when Python lacks a library that every module here needs.
+    """
+    module = AnsibleModule(
+        argument_spec={**URI_ARGUMENTS, **argument_spec}, **{"supports_check_mode": True, **settings}
+    )
+    for library, packages, error in (
+        ("libvirt-python", LIBVIRT_PACKAGES, LIBVIRT_IMPORT_ERROR),
+        ("lxml", LXML_PACKAGES, LXML_IMPORT_ERROR),
+    ):
+        if error is not None:
+            module.fail_json(msg=missing_required_lib(library, reason=f"({packages})"), exception=error)
+    return module
+
+
+def finish(module: AnsibleModule, work: t.Callable[[], dict[str, t.Any]]) -> t.NoReturn:
+    """Run ``work`` and end the module with what it returns; an error of ours becomes the one message of a failure."""
+    try:
+        result = work()
+    except VirtError as exc:
+        module.fail_json(msg=str(exc), exception=exc)
+    module.exit_json(**result)

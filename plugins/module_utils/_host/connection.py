@@ -1,0 +1,207 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way to one hypervisor's libvirt: open, close, time limit, and libvirt's errors as ours.
+
+The only ``import libvirt`` of the collection. Whoever needs a constant takes ``connection.libvirt``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import traceback
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import (
+    ConflictError,
+    HostError,
+    NotFoundError,
+    UnreachableError,
+    UnsupportedError,
+    VirtError,
+)
+
+LIBVIRT_IMPORT_ERROR: str | None = None
+try:
+    import libvirt
+except ImportError:
+    libvirt = None
+    LIBVIRT_IMPORT_ERROR = traceback.format_exc()
+
+DEFAULT_URI = "qemu:///system"
+LIBVIRT_PACKAGES = "package python3-libvirt on Debian, Ubuntu, Fedora and RHEL, python3-libvirt-python on SUSE"
+
+# A connection, a domain and so on as libvirt-python gives them; it has no type information.
+VirConnect = t.Any
+LibvirtError = t.Any
+
+# Names of libvirt's error codes (https://libvirt.org/html/libvirt-virterror.html#virErrorNumber) by what they mean to
+# us. By name, because an older libvirt lacks the newest codes.
+_CLASSES_BY_CODE_NAME: tuple[tuple[type[VirtError], tuple[str, ...]], ...] = (
+    (
+        NotFoundError,
+        (
+            "VIR_ERR_NO_DOMAIN",
+            "VIR_ERR_NO_DOMAIN_METADATA",
+            "VIR_ERR_NO_DOMAIN_SNAPSHOT",
+            "VIR_ERR_NO_INTERFACE",
+            "VIR_ERR_NO_NETWORK",
+            "VIR_ERR_NO_NODE_DEVICE",
+            "VIR_ERR_NO_NWFILTER",
+            "VIR_ERR_NO_SECRET",
+            "VIR_ERR_NO_STORAGE_POOL",
+            "VIR_ERR_NO_STORAGE_VOL",
+        ),
+    ),
+    (
+        ConflictError,
+        (
+            "VIR_ERR_DOM_EXIST",
+            "VIR_ERR_MIGRATE_UNSAFE",
+            "VIR_ERR_NETWORK_EXIST",
+            "VIR_ERR_OPERATION_INVALID",
+            "VIR_ERR_RESOURCE_BUSY",
+            "VIR_ERR_STORAGE_POOL_BUILT",
+            "VIR_ERR_STORAGE_VOL_EXIST",
+        ),
+    ),
+    (
+        UnsupportedError,
+        (
+            "VIR_ERR_ARGUMENT_UNSUPPORTED",
+            "VIR_ERR_CONFIG_UNSUPPORTED",
+            "VIR_ERR_CPU_INCOMPATIBLE",
+            "VIR_ERR_NO_SUPPORT",
+            "VIR_ERR_OPERATION_UNSUPPORTED",
+        ),
+    ),
+    (
+        UnreachableError,
+        (
+            "VIR_ERR_AUTH_CANCELLED",
+            "VIR_ERR_AUTH_DENIED",
+            "VIR_ERR_AUTH_FAILED",
+            "VIR_ERR_AUTH_UNAVAILABLE",
+            "VIR_ERR_GNUTLS_ERROR",
+            "VIR_ERR_INVALID_CONN",
+            "VIR_ERR_LIBSSH",
+            "VIR_ERR_NO_CONNECT",
+            "VIR_ERR_NO_SERVER",
+            "VIR_ERR_RPC",
+            "VIR_ERR_SSH",
+            "VIR_ERR_SYSTEM_ERROR",
+            "VIR_ERR_UNKNOWN_HOST",
+        ),
+    ),
+)
+
+
+def _ignore_error_report(_context: t.Any, _error: t.Any) -> None:
+    """libvirt prints every error to standard error unless somebody takes it; all of them reach us as exceptions."""
+
+
+if libvirt is not None:
+    libvirt.registerErrorHandler(_ignore_error_report, None)
+
+
+def one_line(text: t.Any) -> str:
+    """Any message as one clause: line breaks and runs of blanks become one blank, a closing full stop goes."""
+    return " ".join(str(text).split()).rstrip(".")
+
+
+def _class_of(exc: LibvirtError) -> type[VirtError]:
+    code = exc.get_error_code()
+    for error_class, names in _CLASSES_BY_CODE_NAME:
+        if code in {getattr(libvirt, name, None) for name in names}:
+            # A failed system call is the connection's only when the remote protocol reports it: a full disk is not.
+            if code == libvirt.VIR_ERR_SYSTEM_ERROR and exc.get_error_domain() not in (
+                libvirt.VIR_FROM_RPC,
+                libvirt.VIR_FROM_REMOTE,
+            ):
+                return HostError
+            return error_class
+    return HostError
+
+
+def translate_error(exc: LibvirtError, what: str, where: str | None = None) -> VirtError:
+    """libvirt's error as the class of ours that its code stands for.
+
+    what: the clause that says what was being done (``cannot start machine web1``); libvirt's own words follow it.
+    where: path in the user's input. Raise the result ``from exc``.
+    """
+    return _class_of(exc)(f"{what}: {one_line(exc.get_error_message() or exc)}", where=where)
+
+
+@contextlib.contextmanager
+def errors_as_ours(what: str, where: str | None = None) -> t.Iterator[None]:
+    """Inside the block, a libvirt error is raised as one of ours; everything else passes."""
+    # Without the module nothing in the block can raise its error.
+    caught: t.Any = libvirt.libvirtError if libvirt is not None else ()
+    try:
+        yield
+    except caught as exc:
+        raise translate_error(exc, what, where) from exc
+
+
+def require_libvirt() -> None:
+    """Raise UnsupportedError when Python has no libvirt; modules ask earlier and say it in Ansible's own words."""
+    if libvirt is None:
+        raise UnsupportedError(
+            "Python cannot import libvirt",
+            hint=f"Install libvirt-python for the interpreter that runs this ({LIBVIRT_PACKAGES})",
+        )
+
+
+@contextlib.contextmanager
+def open_connection(
+    uri: str, *, read_only: bool = False, timeout_seconds: float | None = None
+) -> t.Iterator[VirConnect]:
+    """An open libvirt connection (virConnect) for the block, closed after it.
+
+    read_only: a read-only connection is refused everything that changes something, and guest agent calls.
+    timeout_seconds: limit for opening alone. libvirt has none of its own, so the opening goes on in a daemon thread
+    that nobody waits for, and closes what it may still get.
+    Raises UnreachableError when libvirt does not answer, UnsupportedError when Python lacks libvirt.
+    """
+    require_libvirt()
+    opener = libvirt.openReadOnly if read_only else libvirt.open
+    with errors_as_ours(f"cannot connect to {uri}"):
+        connection = opener(uri) if timeout_seconds is None else _open_in_time(opener, uri, timeout_seconds)
+    try:
+        yield connection
+    finally:
+        # A connection that broke meanwhile cannot be closed properly, and the block has its own error to tell.
+        with contextlib.suppress(libvirt.libvirtError):
+            connection.close()
+
+
+def _open_in_time(opener: t.Callable[[str], VirConnect], uri: str, timeout_seconds: float) -> VirConnect:
+    answers: queue.Queue[tuple[VirConnect, Exception | None]] = queue.Queue(maxsize=1)
+    abandoned = threading.Event()
+
+    def work() -> None:
+        try:
+            connection = opener(uri)
+        except Exception as exc:  # noqa: BLE001 - carried over to the thread that asked
+            answers.put((None, exc))
+            return
+        answers.put((connection, None))
+        if abandoned.is_set():
+            with contextlib.suppress(libvirt.libvirtError):
+                connection.close()
+
+    threading.Thread(target=work, name=f"open {uri}", daemon=True).start()
+    try:
+        connection, error = answers.get(timeout=timeout_seconds)
+    except queue.Empty:
+        abandoned.set()
+        with contextlib.suppress(queue.Empty, libvirt.libvirtError):
+            late, _late_error = answers.get_nowait()  # came just between the time-out and the mark
+            if late is not None:
+                late.close()
+        raise UnreachableError(f"{uri} did not answer within {timeout_seconds:g} s") from None
+    if error is not None:
+        raise error
+    return connection

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Opening and closing libvirt, and its errors as ours, on libvirt's own test driver."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+from ansible_collections.brine.virt.plugins.module_utils._errors import (
+    ConflictError,
+    HostError,
+    NotFoundError,
+    UnreachableError,
+    UnsupportedError,
+    VirtError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host import connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, open_connection
+
+TEST_URI = "test:///default"
+
+
+def test_the_connection_is_open_inside_the_block_and_closed_after_it() -> None:
+    with open_connection(TEST_URI) as conn:
+        assert conn.isAlive()
+        assert conn.getURI() == TEST_URI
+    with pytest.raises(connection.libvirt.libvirtError):
+        conn.getURI()
+
+
+def test_a_read_only_connection_is_refused_changes() -> None:
+    with open_connection(TEST_URI, read_only=True, timeout_seconds=5) as conn:
+        domain = conn.lookupByName("test")
+        with (
+            pytest.raises(HostError, match="cannot stop machine test: .*read only"),
+            errors_as_ours("cannot stop machine test"),
+        ):
+            domain.destroy()
+
+
+@pytest.mark.parametrize("timeout_seconds", [None, 5])
+def test_a_libvirt_that_is_not_there_is_unreachable(timeout_seconds: float | None) -> None:
+    uri = "qemu+unix:///system?socket=/nonexistent/libvirt-sock"
+    with pytest.raises(UnreachableError) as caught, open_connection(uri, timeout_seconds=timeout_seconds):
+        pass
+    assert str(caught.value).startswith(f"cannot connect to {uri}: ")
+    assert "/nonexistent/libvirt-sock" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_libvirt_that_never_answers_costs_its_time_limit_and_no_more() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never says a word
+        uri = f"test+tcp://127.0.0.1:{silent.getsockname()[1]}/default"
+        started = time.monotonic()
+        with (
+            pytest.raises(UnreachableError, match="did not answer within 0.3 s"),
+            open_connection(uri, timeout_seconds=0.3),
+        ):
+            pass
+        assert time.monotonic() - started < 3
+
+
+def test_libvirt_prints_nothing_itself(capfd: pytest.CaptureFixture[str]) -> None:
+    with open_connection(TEST_URI) as conn, pytest.raises(NotFoundError), errors_as_ours("x"):
+        conn.lookupByName("nobody")
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("call", "error_class"),
+    [
+        (lambda conn: conn.lookupByName("nobody"), NotFoundError),
+        (lambda conn: conn.networkLookupByName("nothing"), NotFoundError),
+        (lambda conn: conn.storagePoolLookupByName("nothing"), NotFoundError),
+        (lambda conn: conn.storagePoolLookupByName("default-pool").undefine(), ConflictError),
+        (lambda conn: conn.getDomainCapabilities(), UnsupportedError),
+        (lambda conn: conn.defineXML("<domain"), HostError),
+    ],
+)
+def test_the_code_of_an_error_decides_its_class(call: object, error_class: type[VirtError]) -> None:
+    assert callable(call)
+    with open_connection(TEST_URI) as conn, pytest.raises(error_class) as caught, errors_as_ours("doing this", "here"):
+        call(conn)
+    assert type(caught.value) is error_class
+    assert str(caught.value).startswith("here: doing this: ")
+    assert isinstance(caught.value.__cause__, connection.libvirt.libvirtError)
+
+
+def test_other_errors_pass_as_they_are() -> None:
+    with pytest.raises(ValueError, match="mine"), errors_as_ours("anything"):
+        raise ValueError("mine")
