@@ -11,8 +11,6 @@ import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lxml import etree
-
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
@@ -21,7 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     translate_error,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # Pool types whose volumes lie at <target path>/<volume name>, so that the path is known before the volume is made.
 _FILE_POOLS = ("dir", "fs", "netfs")
@@ -96,9 +94,9 @@ def volume_names(pool: Pool) -> set[str]:
         return set(pool.handle.listVolumes())
 
 
-def create_empty(pool: Pool, name: str, *, size_mib: int, image_format: str) -> None:
+def create_empty(pool: Pool, name: str, *, size_bytes: int, image_format: str) -> None:
     """A new, sparse volume with nothing in it."""
-    _create(pool, _volume_xml(name, size_mib * MIB, image_format))
+    _create(pool, _volume_xml(name, size_bytes, image_format))
 
 
 def create_overlay(pool: Pool, name: str, *, size_bytes: int, image_path: str, image_format: str) -> None:
