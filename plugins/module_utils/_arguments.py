@@ -8,22 +8,17 @@ The documentation of these options is the fragment ``brine.virt._uri``; keep the
 
 from __future__ import annotations
 
-import traceback
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     DEFAULT_URI,
     LIBVIRT_IMPORT_ERROR,
     LIBVIRT_PACKAGES,
 )
-
-LXML_IMPORT_ERROR: str | None = None
-try:
-    import lxml.etree  # noqa: F401
-except ImportError:
-    LXML_IMPORT_ERROR = traceback.format_exc()
+from ansible_collections.brine.virt.plugins.module_utils._xml import LXML_IMPORT_ERROR
 
 LXML_PACKAGES = "package python3-lxml on Debian, Ubuntu, Fedora, RHEL and SUSE"
 

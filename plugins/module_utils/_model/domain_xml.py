@@ -9,10 +9,9 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lxml import etree
-
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, notes_to_element
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Disk, Machine, Nic
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 AGENT_CHANNEL = "org.qemu.guest_agent.0"
 # Last in the alphabet, so that disks can be added between the first ones and the seed.

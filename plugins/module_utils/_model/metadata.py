@@ -14,7 +14,7 @@ import json
 import typing as t
 from dataclasses import dataclass, field
 
-from lxml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 NAMESPACE = "urn:brine:virt:1"
 PREFIX = "brine"

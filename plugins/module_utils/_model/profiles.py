@@ -21,8 +21,8 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import name as read_name
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 
 Device = dict[str, t.Any]
 
@@ -41,9 +41,8 @@ def resolve_devices(
 
     kind is ``disk`` or ``nic``; profiles is what the user gave as profiles; profile the name asked for (None: the
     default one; the word ``none``: no profile at all); overrides the machine's own list or mapping of devices. An
-    override
-    changes the keys it names and keeps the rest; one with a new name is appended. Each device comes with the place in
-    the input to name in complaints. Nothing of the input is changed.
+    override changes the keys it names and keeps the rest; one with a new name is appended. Each device comes with the
+    place in the input to name in complaints. Nothing of the input is changed.
     """
     known = {**BUILT_IN[kind], **_unwrap(kind, profiles, profiles_where)}
     wanted = DEFAULT_PROFILE if profile is None else profile
@@ -51,13 +50,15 @@ def resolve_devices(
         devices = []
     elif wanted not in known:
         raise InputError(
-            f"unknown {kind} profile {wanted!r}", where=f"{where}.{kind}_profile", hint=one_of_these(wanted, known)
+            f"unknown {kind} profile {wanted!r}",
+            where=inside(where, f"{kind}_profile"),
+            hint=one_of_these(wanted, known),
         )
     else:
         place = f"{profiles_where}.{wanted}"
         devices = normalise(known[wanted], place)
     merged = {device["name"]: (device, place) for device, place in devices}
-    for device, place in normalise(overrides, f"{where}.{kind}s"):
+    for device, place in normalise(overrides, inside(where, f"{kind}s")):
         base = merged.get(device["name"], ({}, place))[0]
         merged[device["name"]] = ({**base, **device}, place)
     return list(merged.values())

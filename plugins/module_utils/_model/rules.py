@@ -23,6 +23,11 @@ _MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
+def inside(where: str, key: str) -> str:
+    """The place of a key inside a place; the outermost place has no name."""
+    return f"{where}.{key}" if where else key
+
+
 def one_of_these(word: str, known: t.Iterable[str]) -> str:
     """The hint for a word that is not known: the nearest one, or all of them."""
     names = sorted(known)
@@ -38,13 +43,15 @@ def read_mapping(value: t.Any, where: str, rules: Mapping[str, Rule]) -> dict[st
     Raises InputError for anything but a mapping, for an unknown key, and for what a rule refuses.
     """
     if not isinstance(value, Mapping):
-        raise InputError(f"{value!r} is not a mapping of options", where=where, hint=f"Known are: {', '.join(rules)}")
+        raise InputError(
+            f"{value!r} is not a mapping of options", where=where or None, hint=f"Known are: {', '.join(rules)}"
+        )
     clean = {}
     for key, item in value.items():
         if key not in rules:
-            raise InputError(f"unknown option {key!r}", where=where, hint=one_of_these(str(key), rules))
+            raise InputError(f"unknown option {key!r}", where=where or None, hint=one_of_these(str(key), rules))
         if item is not None:
-            clean[str(key)] = rules[key](item, f"{where}.{key}")
+            clean[str(key)] = rules[key](item, inside(where, str(key)))
     return clean
 
 

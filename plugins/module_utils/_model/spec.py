@@ -215,13 +215,13 @@ def read_machine(
     disk_profiles: t.Any = None,
     nic_profiles: t.Any = None,
     seed_defaults: Mapping[str, t.Any] | None = None,
-    where: str = "machine",
+    where: str = "",
 ) -> Machine:
-    """One wish, checked and with its profiles resolved."""
+    """One wish, checked and with its profiles resolved; where is empty for a module's own options."""
     given = rules.read_mapping(wish, where, MACHINE_RULES)
     for key in ("name", "vcpus", "memory"):
         if key not in given:
-            raise InputError(f"{key} is missing", where=where, hint="A machine needs name, vcpus and memory")
+            raise InputError(f"{key} is missing", where=where or None, hint="A machine needs name, vcpus and memory")
     disks = resolve_devices(
         "disk",
         disk_profiles,
@@ -262,7 +262,7 @@ def _disk(device: Mapping[str, t.Any], where: str, machine_image: str | None) ->
     if given["image"] is not None and given.get("clone", "overlay") == "overlay" and given.get("format") == "raw":
         raise InputError(
             "a raw disk cannot be an overlay on an image",
-            where=f"{where}.format",
+            where=rules.inside(where, "format"),
             hint="Say clone: copy, or format: qcow2",
         )
     return Disk(**given)

@@ -1,0 +1,113 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All domains of a hypervisor as libvirt has them on record, and the flags for changing them."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    libvirt,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
+    NAMESPACE,
+    PREFIX,
+    MachineNotes,
+    notes_to_xml,
+    read_notes,
+)
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One domain: libvirt's handle, whether it is up, its permanent XML and our notes in it."""
+
+    name: str
+    handle: t.Any
+    active: bool
+    xml: t.Any
+    notes: MachineNotes | None
+
+
+def list_domains(conn: VirConnect) -> dict[str, Domain]:
+    """All domains by name. One that vanishes meanwhile is left out."""
+    domains = {}
+    with errors_as_ours("cannot list the machines"):
+        handles = conn.listAllDomains(0)
+    for handle in handles:
+        try:
+            xml = etree.fromstring(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+            domains[handle.name()] = Domain(handle.name(), handle, bool(handle.isActive()), xml, read_notes(xml))
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                raise
+    return domains
+
+
+def macs_in_use(domains: t.Iterable[Domain]) -> dict[str, str]:
+    """The MAC addresses of all nics, each with the name of its machine."""
+    return {
+        element.get("address", "").lower(): domain.name
+        for domain in domains
+        for element in domain.xml.iterfind("devices/interface/mac")
+    }
+
+
+def paths_in_use(domains: t.Iterable[Domain]) -> dict[str, str]:
+    """The files and devices that disks lie on, each with the name of a machine that has it."""
+    return {
+        path: domain.name
+        for domain in domains
+        for source in domain.xml.iterfind("devices/disk/source")
+        for path in (source.get("file") or source.get("dev"),)
+        if path
+    }
+
+
+def define(conn: VirConnect, xml: str, name: str) -> t.Any:
+    """Define a domain, checked against libvirt's schema first."""
+    with errors_as_ours(f"cannot define machine {name}"):
+        return conn.defineXMLFlags(xml, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
+
+
+def undefine(conn: VirConnect, name: str) -> None:
+    """Take a domain off the record with what libvirt itself made for it (NVRAM); a missing one is no error."""
+    flags = (
+        libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+        | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+        | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+    )
+    with errors_as_ours(f"cannot undefine machine {name}"):
+        try:
+            handle = conn.lookupByName(name)
+            if handle.isActive():
+                handle.destroy()
+            try:
+                handle.undefineFlags(flags)
+            except libvirt.libvirtError as exc:
+                # A driver without such extras (test:///) refuses their flags.
+                if exc.get_error_code() not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
+                    raise
+                handle.undefine()
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                raise
+
+
+def write_notes(handle: t.Any, notes: MachineNotes) -> None:
+    """Replace our element in the domain's metadata, on record and, where it is up, in the living domain."""
+    with errors_as_ours(f"cannot write the metadata of machine {handle.name()}"):
+        handle.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, notes_to_xml(notes), PREFIX, NAMESPACE, affect(handle))
+
+
+def affect(handle: t.Any) -> int:
+    """The flags that make a change count now and at the next boot."""
+    flags = libvirt.VIR_DOMAIN_AFFECT_CONFIG
+    if handle.isActive():
+        flags |= libvirt.VIR_DOMAIN_AFFECT_LIVE
+    return int(flags)

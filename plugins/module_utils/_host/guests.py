@@ -1,0 +1,78 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a hypervisor can do for guests: acceleration, machine type, CPU, console log."""
+
+from __future__ import annotations
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    libvirt,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import HostChoices
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+# Where virtlogd may write on every distribution, whatever AppArmor and SELinux say.
+_QEMU_LOG_DIR = "/var/log/libvirt/qemu"
+
+
+class Guests:
+    """The hypervisor's guest capabilities, asked once for all machines of a task."""
+
+    def __init__(self, conn: VirConnect) -> None:
+        self._conn = conn
+        with errors_as_ours("cannot read the hypervisor's capabilities"):
+            capabilities = etree.fromstring(conn.getCapabilities())
+            self._log_dir = _QEMU_LOG_DIR if conn.getType() == "QEMU" and conn.getURI().endswith("/system") else None
+        self.arch = capabilities.findtext("host/cpu/arch", "x86_64")
+        arch = capabilities.find(f"guest[os_type='hvm']/arch[@name='{self.arch}']")
+        if arch is None:
+            raise UnsupportedError(f"this hypervisor cannot run guests of its own architecture {self.arch}")
+        types = {domain.get("type") for domain in arch.iterfind("domain")}
+        self.domain_type = next((kind for kind in ("kvm", "qemu", "test") if kind in types), "qemu")
+        # Some capabilities name the machine types beside the domain types, some inside them.
+        self.machine_types = {m.text or "" for m in arch.iter("machine")}
+        self._cpu_mode: str | None = None
+        self._cpu_asked = False
+
+    @property
+    def emulated(self) -> bool:
+        """Guests run without hardware acceleration."""
+        return self.domain_type == "qemu"
+
+    def choices(self, machine: Machine, where: str | None = None) -> HostChoices:
+        """The choices for one machine; its own wishes first."""
+        wanted = machine.machine_type or ("q35" if "q35" in self.machine_types else None)
+        if wanted and wanted not in self.machine_types:
+            raise UnsupportedError(
+                f"this hypervisor has no machine type {wanted!r}",
+                where=f"{where}.machine_type" if where else None,
+                hint=one_of_these(wanted, self.machine_types),
+            )
+        return HostChoices(
+            domain_type=self.domain_type,
+            arch=self.arch,
+            machine_type=wanted,
+            cpu_mode=machine.cpu_mode or self._best_cpu_mode(wanted),
+            serial_log_dir=self._log_dir,
+        )
+
+    def _best_cpu_mode(self, machine_type: str | None) -> str | None:
+        """The host's CPU model with KVM; all that the emulator has without it, since its own default is very old."""
+        if not self._cpu_asked:
+            self._cpu_asked = True
+            try:
+                capabilities = etree.fromstring(
+                    self._conn.getDomainCapabilities(None, self.arch, machine_type, self.domain_type, 0)
+                )
+            except libvirt.libvirtError:
+                # A driver without domain capabilities (test:///) has nothing to choose from.
+                return None
+            modes = {mode.get("name") for mode in capabilities.iterfind("cpu/mode[@supported='yes']")}
+            wishes = ("maximum",) if self.emulated else ("host-model", "host-passthrough")
+            self._cpu_mode = next((mode for mode in wishes if mode in modes), None)
+        return self._cpu_mode

@@ -1,0 +1,180 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Storage pools and volumes: make, fill, delete. One lookup of all pools serves all machines of a task."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import typing as t
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    libvirt,
+    translate_error,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+# Pool types whose volumes lie at <target path>/<volume name>, so that the path is known before the volume is made.
+_FILE_POOLS = ("dir", "fs", "netfs")
+# A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
+_DELETE_PATIENCE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Pool:
+    """An active storage pool of files."""
+
+    name: str
+    path: str
+    available_bytes: int
+    handle: t.Any
+
+    def volume_path(self, volume: str) -> str:
+        """Where a volume of this name lies, whether it is there or not."""
+        return f"{self.path}/{volume}"
+
+
+class Pools:
+    """The pools of one hypervisor, looked up and refreshed once."""
+
+    def __init__(self, conn: VirConnect) -> None:
+        self._conn = conn
+        self._known: dict[str, Pool] = {}
+
+    def get(self, name: str, where: str | None = None) -> Pool:
+        """An active pool of files by its name.
+
+        Raises NotFoundError with the names that exist, ConflictError for an inactive one, UnsupportedError for a
+        type of pool that this version cannot work with.
+        """
+        if name not in self._known:
+            self._known[name] = self._load(name, where)
+        return self._known[name]
+
+    def _load(self, name: str, where: str | None) -> Pool:
+        with errors_as_ours("cannot list the storage pools"):
+            handles = {handle.name(): handle for handle in self._conn.listAllStoragePools(0)}
+        if name not in handles:
+            raise NotFoundError(f"there is no storage pool {name!r}", where=where, hint=one_of_these(name, handles))
+        handle = handles[name]
+        with errors_as_ours(f"cannot look into storage pool {name}", where):
+            if not handle.isActive():
+                raise ConflictError(
+                    f"storage pool {name!r} is not active", where=where, hint=f"Start it: virsh pool-start {name}"
+                )
+            root = etree.fromstring(handle.XMLDesc(0))
+            if root.get("type") not in _FILE_POOLS:
+                raise UnsupportedError(
+                    f"storage pool {name!r} is of type {root.get('type')}",
+                    where=where,
+                    hint=f"This version works with pools of type {', '.join(_FILE_POOLS)}",
+                )
+            # Files may have come and gone behind libvirt's back. Another task's running job forbids a refresh; what it
+            # makes is known to libvirt anyway.
+            with contextlib.suppress(libvirt.libvirtError):
+                handle.refresh(0)
+            return Pool(
+                name=name,
+                path=root.findtext("target/path", "").rstrip("/"),
+                available_bytes=handle.info()[3],
+                handle=handle,
+            )
+
+
+def volume_names(pool: Pool) -> set[str]:
+    """The names of all volumes in the pool, in one call."""
+    with errors_as_ours(f"cannot list the volumes of pool {pool.name}"):
+        return set(pool.handle.listVolumes())
+
+
+def create_empty(pool: Pool, name: str, *, size_bytes: int, image_format: str) -> None:
+    """A new, sparse volume with nothing in it."""
+    _create(pool, _volume_xml(name, size_bytes, image_format))
+
+
+def create_overlay(pool: Pool, name: str, *, size_bytes: int, image_path: str, image_format: str) -> None:
+    """A new qcow2 volume that holds only the difference to an image, whose format stands beside its path."""
+    root = _volume_element(name, size_bytes, "qcow2")
+    backing = etree.SubElement(root, "backingStore")
+    etree.SubElement(backing, "path").text = image_path
+    etree.SubElement(backing, "format", type=image_format)
+    _create(pool, etree.tostring(root, encoding="unicode"))
+
+
+def create_copy(pool: Pool, name: str, *, size_bytes: int, image_format: str, source: t.Any) -> None:
+    """A new volume with all of another volume's content, grown to size_bytes.
+
+    Blocks are shared with the source where the file system can (reflink).
+    """
+    xml = _volume_xml(name, size_bytes, image_format)
+    with errors_as_ours(f"cannot copy an image to volume {name} of pool {pool.name}"):
+        volume = pool.handle.createXMLFrom(xml, source, 0)
+        if volume.info()[1] < size_bytes:
+            volume.resize(size_bytes, 0)
+
+
+def _volume_xml(name: str, size_bytes: int, image_format: str) -> str:
+    return etree.tostring(_volume_element(name, size_bytes, image_format), encoding="unicode")
+
+
+def _volume_element(name: str, size_bytes: int, image_format: str) -> etree._Element:
+    """https://libvirt.org/formatstorage.html; an allocation of nothing makes it sparse."""
+    root = etree.Element("volume")
+    etree.SubElement(root, "name").text = name
+    etree.SubElement(root, "capacity", unit="bytes").text = str(size_bytes)
+    etree.SubElement(root, "allocation").text = "0"
+    target = etree.SubElement(root, "target")
+    etree.SubElement(target, "format", type=image_format)
+    permissions = etree.SubElement(target, "permissions")
+    etree.SubElement(permissions, "mode").text = "0600"
+    return root
+
+
+def _create(pool: Pool, xml: str) -> t.Any:
+    with errors_as_ours(f"cannot make a volume in pool {pool.name}"):
+        return pool.handle.createXML(xml, 0)
+
+
+def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
+    """A new raw volume with this content."""
+    volume = _create(pool, _volume_xml(name, len(content), "raw"))
+    with errors_as_ours(f"cannot write volume {name} of pool {pool.name}"):
+        stream = conn.newStream(0)
+        volume.upload(stream, 0, len(content), 0)
+        for chunk in _chunks(content):
+            _send_all(stream, chunk)
+        stream.finish()
+
+
+def _chunks(content: bytes, size: int = 256 * 1024) -> Iterator[bytes]:
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+def _send_all(stream: t.Any, chunk: bytes) -> None:
+    """A stream may take less than it is given."""
+    while chunk:
+        chunk = chunk[stream.send(chunk) :]
+
+
+def delete_volume(pool: Pool, name: str) -> bool:
+    """Delete a volume; False when it is not there (any more). Waits for one that the daemon is still making."""
+    deadline = time.monotonic() + _DELETE_PATIENCE_SECONDS
+    while True:
+        try:
+            pool.handle.storageVolLookupByName(name).delete(0)
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
+                return False
+            if exc.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or time.monotonic() > deadline:
+                raise translate_error(exc, f"cannot delete volume {name} of pool {pool.name}") from exc
+            time.sleep(0.2)
+        else:
+            return True

@@ -1,0 +1,105 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a task knows of its hypervisor: every question asked once, however many machines there are."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
+    Domain,
+    list_domains,
+    macs_in_use,
+    paths_in_use,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.guests import Guests
+from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, find_image
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import observe_bridges, observe_networks
+from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Pools, volume_names
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Nic
+
+
+class Hypervisor:
+    """One hypervisor for the length of a task. Nothing here changes anything."""
+
+    def __init__(self, conn: VirConnect, *, image_pool: str) -> None:
+        self.conn = conn
+        self.image_pool = image_pool
+        self.pools = Pools(conn)
+        self._images: dict[str, StoredImage] = {}
+        self._volumes: dict[str, set[str]] = {}
+
+    @functools.cached_property
+    def guests(self) -> Guests:
+        """What guests can be here."""
+        return Guests(self.conn)
+
+    @functools.cached_property
+    def domains(self) -> dict[str, Domain]:
+        """All domains as they were when the task began."""
+        return list_domains(self.conn)
+
+    @functools.cached_property
+    def macs(self) -> dict[str, str]:
+        """MAC addresses in use, with their machines."""
+        return macs_in_use(self.domains.values())
+
+    @functools.cached_property
+    def paths(self) -> dict[str, str]:
+        """Disk paths in use, with a machine for each."""
+        return paths_in_use(self.domains.values())
+
+    @functools.cached_property
+    def memory_mib(self) -> int:
+        """The hypervisor's own memory."""
+        with errors_as_ours("cannot read the hypervisor's memory"):
+            return int(self.conn.getInfo()[1])
+
+    @functools.cached_property
+    def _bridges(self) -> list[str] | None:
+        return observe_bridges(self.conn)
+
+    @functools.cached_property
+    def _networks(self) -> list[dict[str, t.Any]]:
+        return observe_networks(self.conn)
+
+    def image(self, name: str) -> StoredImage:
+        """An image of the store, looked up once."""
+        if name not in self._images:
+            self._images[name] = find_image(self.conn, name, pool=self.image_pool)
+        return self._images[name]
+
+    def volumes(self, pool: Pool) -> set[str]:
+        """The volumes of a pool as they were when the task began."""
+        if pool.name not in self._volumes:
+            self._volumes[pool.name] = volume_names(pool)
+        return self._volumes[pool.name]
+
+    def check_nic(self, nic: Nic, where: str) -> None:
+        """Raise NotFoundError or ConflictError when what the nic is to be plugged into is not there or not up."""
+        if nic.type == "bridge":
+            if self._bridges is not None and nic.source not in self._bridges:
+                raise NotFoundError(
+                    f"there is no bridge {nic.source!r} on this hypervisor",
+                    where=where,
+                    hint=one_of_these(nic.source, self._bridges),
+                )
+            return
+        networks = {network["name"]: network for network in self._networks}
+        if nic.source not in networks:
+            raise NotFoundError(
+                f"there is no libvirt network {nic.source!r} on this hypervisor",
+                where=where,
+                hint=one_of_these(nic.source, networks),
+            )
+        if not networks[nic.source]["active"]:
+            raise ConflictError(
+                f"libvirt network {nic.source!r} is not active",
+                where=where,
+                hint=f"Start it: virsh net-start {nic.source}",
+            )

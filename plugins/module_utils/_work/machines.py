@@ -1,0 +1,121 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many machines in one task: all of them planned before the first is touched, then built side by side."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._work import plan
+from ansible_collections.brine.virt.plugins.module_utils._work.build import steps_to_build
+from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._work.update import difference
+
+
+@dataclass(frozen=True)
+class MachinePlan:
+    """All that is to be done for one machine."""
+
+    machine: Machine
+    created: bool
+    steps: Sequence[plan.Step]
+    before: dict[str, t.Any]
+    after: dict[str, t.Any]
+    pending: Sequence[str] = ()
+    outdated: Sequence[str] = ()
+
+
+@dataclass
+class Outcome:
+    """What became of one plan; error is None when all went well."""
+
+    plan: MachinePlan
+    error: VirtError | None = None
+    actions: list[str] = field(default_factory=list)
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The outcome in the words of a module's result."""
+        result: dict[str, t.Any] = {
+            "name": self.plan.machine.name,
+            "changed": bool(self.plan.steps) and self.error is None,
+            "failed": self.error is not None,
+            "created": self.plan.created and self.error is None,
+            "actions": self.actions,
+            "pending": list(self.plan.pending),
+            "restart_required": bool(self.plan.pending),
+            "outdated": list(self.plan.outdated),
+        }
+        if self.error is not None:
+            result["msg"] = str(self.error)
+        return result
+
+
+def make_plans(machines: Sequence[Machine], hypervisor: Hypervisor, where: str) -> list[MachinePlan]:
+    """A plan for each machine, in order; nothing is changed.
+
+    where: the name of the list in the input, empty for a single machine's own options.
+    Raises the first thing that makes one of them impossible: a wish that is wrong changes nothing at all.
+    """
+    return [
+        _make_plan(machine, hypervisor, f"{where}[{index}]" if where else "") for index, machine in enumerate(machines)
+    ]
+
+
+def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
+    domain = hypervisor.domains.get(machine.name)
+    if domain is None or (domain.notes is not None and domain.notes.status == BUILDING):
+        steps = steps_to_build(machine, hypervisor, where, domain)
+        return MachinePlan(machine, True, steps, before={}, after=_declared(machine))
+    found = difference(machine, domain, hypervisor, where)
+    # A machine that this run starts boots with what would otherwise wait.
+    pending = found.pending if domain.active else []
+    return MachinePlan(machine, False, found.steps, found.before, found.after, pending, found.outdated)
+
+
+def _declared(machine: Machine) -> dict[str, t.Any]:
+    """The new machine in the words of the wish, for the diff. Seeds stay out: they may hold secrets."""
+    declared: dict[str, t.Any] = {
+        "name": machine.name,
+        "vcpus": machine.vcpus,
+        "memory_mib": machine.memory_mib,
+        "image": machine.image,
+        "disks": [{"name": d.name, "size_mib": d.size_mib, "format": d.format, "pool": d.pool} for d in machine.disks],
+        "nics": [{"name": n.name, n.type: n.source, "mac": n.mac} for n in machine.nics],
+        "autostart": machine.autostart,
+        "title": machine.title,
+        "description": machine.description,
+        "tags": list(machine.tags or ()),
+        "running": machine.start,
+    }
+    return {key: value for key, value in declared.items() if value not in (None, [])}
+
+
+def look_ahead(plans: Sequence[MachinePlan]) -> list[Outcome]:
+    """What the plans would come to, for check mode: the same words as the real run's, nothing done."""
+    return [_outcome(todo) for todo in plans]
+
+
+def carry_out(plans: Sequence[MachinePlan], *, concurrency: int) -> list[Outcome]:
+    """Run the plans side by side; one that fails is taken back and says so, the others go on."""
+    with ThreadPoolExecutor(max_workers=max(1, concurrency)) as executor:
+        return list(executor.map(_carry_out, plans))
+
+
+def _outcome(todo: MachinePlan) -> Outcome:
+    return Outcome(todo, actions=[step.description for step in todo.steps])
+
+
+def _carry_out(todo: MachinePlan) -> Outcome:
+    outcome = _outcome(todo)
+    try:
+        plan.run(todo.steps)
+    except VirtError as exc:
+        outcome.error = exc
+    return outcome

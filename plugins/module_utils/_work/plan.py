@@ -1,0 +1,56 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plan: small steps in order. Check mode reads it, the real run walks it, a failure walks it back."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, VirtError
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change: what it does in words, how to do it, and how to take it back.
+
+    undo may be called after an apply that failed half-way, so it copes with what is not there. Without undo the step
+    stands by itself: when a later one fails it stays done.
+    """
+
+    description: str
+    apply: Callable[[], t.Any]
+    undo: Callable[[], t.Any] | None = None
+
+
+def run(steps: Sequence[Step]) -> None:
+    """Apply the steps in order; when one fails, take back it and those before it, last first.
+
+    Raises the failing step's error, with what could not be taken back named in it. An interruption (Ctrl-C) is
+    taken back in the same way.
+    """
+    begun: list[Step] = []
+    try:
+        for step in steps:
+            begun.append(step)
+            step.apply()
+    except BaseException as exc:
+        left = _undo(begun)
+        if left and isinstance(exc, VirtError):
+            raise HostError(f"{exc} Besides, this could not be taken back: {'; '.join(left)}") from exc
+        raise
+
+
+def _undo(begun: Sequence[Step]) -> list[str]:
+    """Undo all that can be; the descriptions of the steps whose undo failed."""
+    left = []
+    for step in reversed(begun):
+        if step.undo is None:
+            continue
+        try:
+            step.undo()
+        except (VirtError, OSError) as exc:
+            left.append(f"{step.description} ({exc})")
+    return left
