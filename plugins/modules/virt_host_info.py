@@ -1,0 +1,175 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible module: what a hypervisor has, and what of it is promised already."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_host_info
+short_description: Show what a hypervisor has, and how much of it its machines take
+version_added: "0.1.0"
+description:
+  - Shows CPUs, memory, storage pools, bridges, networks, machines and stored images of one hypervisor, asked for now.
+  - Memory and CPUs count as committed as soon as a machine is defined, whether it runs or not, with the most that it may take.
+    That is what the filter P(brine.virt.place#filter) counts with.
+author:
+  - brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes
+  - brine.virt._attributes.info_module
+  - brine.virt._uri
+options:
+  image_pool:
+    description: Name of the storage pool that stored images are looked for in.
+    type: str
+    default: images
+seealso:
+  - module: brine.virt.virt_info
+    description: The machines themselves.
+"""
+
+EXAMPLES = r"""
+---
+- name: Ask the hypervisor
+  brine.virt.virt_host_info:
+  register: hypervisor
+
+- name: Show how much memory can still be promised
+  ansible.builtin.debug:
+    msg: "{{ hypervisor.host.memory.free_mib }} MiB free of {{ hypervisor.host.memory.total_mib }} MiB"
+"""
+
+RETURN = r"""
+host:
+  description: The facts of the hypervisor.
+  returned: success
+  type: dict
+  contains:
+    name:
+      description: Host name that libvirt gives the hypervisor.
+      type: str
+      sample: hv1
+    uri:
+      description: The connection that was used.
+      type: str
+      sample: qemu:///system
+    libvirt_version:
+      description: Version of libvirt.
+      type: str
+      sample: 9.0.0
+    qemu_version:
+      description: Version of QEMU, or null where machines do not run in QEMU.
+      type: str
+      sample: 7.2.19
+    arch:
+      description: Architecture of the hypervisor.
+      type: str
+      sample: x86_64
+    domain_types:
+      description: What can run machines of the hypervisor's own architecture, C(kvm) first if it is there.
+      type: list
+      elements: str
+      sample: [kvm, qemu]
+    machine_types:
+      description: Machine types that QEMU knows for this architecture, aliases such as C(q35) among them.
+      type: list
+      elements: str
+      sample: [pc, pc-i440fx-7.2, pc-q35-7.2, q35]
+    cpu:
+      description: The CPU. C(sockets) is that of the whole hypervisor, C(cores) is per socket, C(threads) is per core.
+      type: dict
+      sample: {model: EPYC-Rome, vendor: AMD, mhz: 2994, sockets: 1, cores: 8, threads: 2, numa_nodes: 1}
+    vcpus:
+      description:
+        - Logical CPUs of the hypervisor (C(total)), virtual CPUs of all defined machines (C(committed)) and of those that
+          are running (C(running)).
+      type: dict
+      sample: {total: 16, committed: 6, running: 4}
+    memory:
+      description:
+        - Memory of the hypervisor in MiB, the maximum memory of all defined machines (C(committed_mib)) and of those that
+          are running (C(running_mib)), and what is left to commit (C(free_mib), never below 0).
+      type: dict
+      sample: {total_mib: 32093, committed_mib: 6144, running_mib: 4096, free_mib: 25949}
+    pools:
+      description:
+        - The storage pools. Sizes are null while a pool is not active.
+        - The room in a directory of the hypervisor itself is measured now; of other pools it is as of their last refresh.
+      type: list
+      elements: dict
+      sample:
+        - name: default
+          type: dir
+          active: true
+          autostart: true
+          path: /var/lib/libvirt/images
+          capacity_mib: 102400
+          allocation_mib: 20480
+          available_mib: 81920
+    bridges:
+      description: Bridges, those of active libvirt networks among them. Null when they cannot be known.
+      type: list
+      elements: str
+      sample: [br0, virbr0]
+    networks:
+      description: libvirt's networks. C(forward) is null for an isolated one.
+      type: list
+      elements: dict
+      sample: [{name: default, active: true, autostart: true, bridge: virbr0, forward: nat}]
+    machines:
+      description:
+        - The machines. C(vcpus) and C(memory_mib) are the most that a machine may take; null for one that cannot be read.
+        - C(building) is true while M(brine.virt.virt_init) makes the machine, or when it was cut off in the middle.
+      type: list
+      elements: dict
+      sample:
+        - name: web1
+          uuid: 7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11
+          state: running
+          vcpus: 2
+          memory_mib: 2048
+          building: false
+    images:
+      description: The stored images. C(size_mib) is what the image takes, C(virtual_size_mib) the disk that it stands for.
+      type: list
+      elements: dict
+      sample:
+        - name: debian
+          volume: debian-0123456789abcdef.qcow2
+          pool: images
+          format: qcow2
+          size_mib: 512
+          virtual_size_mib: 2048
+    errors:
+      description: What could not be found out, one sentence each.
+      type: list
+      elements: str
+      sample: []
+"""
+
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import DEFAULT_IMAGE_POOL, observe_host
+
+# One machine that does not answer must not keep the task from ending.
+TIMEOUT_SECONDS = 60.0
+
+
+def main() -> t.NoReturn:
+    """Answer with the facts of the hypervisor."""
+    module = make_module({"image_pool": {"type": "str", "default": DEFAULT_IMAGE_POOL}})
+
+    def work() -> dict[str, t.Any]:
+        with open_connection(module.params["uri"], read_only=True, timeout_seconds=TIMEOUT_SECONDS) as conn:
+            return {"host": observe_host(conn, image_pool=module.params["image_pool"], timeout_seconds=TIMEOUT_SECONDS)}
+
+    finish(module, work)
+
+
+if __name__ == "__main__":
+    main()

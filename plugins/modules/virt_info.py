@@ -1,0 +1,278 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible module: the machines of a hypervisor."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_info
+short_description: Show the machines of a hypervisor
+version_added: "0.1.0"
+description:
+  - Shows everything that is known of one machine, or of all machines of a hypervisor, asked for now.
+  - A machine that cannot be read stays in the list; RV(machines[].errors) says why.
+author:
+  - brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes
+  - brine.virt._attributes.info_module
+  - brine.virt._uri
+options:
+  name:
+    description:
+      - Name of the only machine to show.
+      - A machine that does not exist is no error. RV(machine) is null then.
+    type: str
+  addresses:
+    description:
+      - Whether to find out the addresses of running machines.
+      - They come from the machine's own static configuration, the DHCP leases of libvirt's networks, the guest agent, and
+        the neighbour table of the hypervisor, the next one only asked while a nic has no address.
+    type: bool
+    default: true
+  agent_timeout:
+    description: How many seconds to wait for the answer of one guest agent.
+    type: int
+    default: 2
+seealso:
+  - module: brine.virt.virt_host_info
+    description: The hypervisor itself.
+  - plugin: brine.virt.domains
+    plugin_type: inventory
+    description: The machines of many hypervisors as hosts.
+"""
+
+EXAMPLES = r"""
+---
+- name: Ask for all machines
+  brine.virt.virt_info:
+  register: found
+
+- name: Show their states
+  ansible.builtin.debug:
+    msg: "{{ dict(found.machines | map(attribute='name') | zip(found.machines | map(attribute='state'))) }}"
+
+- name: Ask for one machine
+  brine.virt.virt_info:
+    name: web1
+  register: found
+
+- name: Show its address
+  ansible.builtin.debug:
+    msg: "{{ found.machine.address | default('web1 has no address', true) }}"
+  when: found.machine is not none
+"""
+
+RETURN = r"""
+machine:
+  description: The record of the machine O(name), as in RV(machines), or null when there is none.
+  returned: when O(name) is given
+  type: dict
+machines:
+  description: The records of the machines, sorted by name. What is not known is null.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the machine.
+      type: str
+      sample: web1
+    uuid:
+      description: libvirt's UUID of the machine.
+      type: str
+      sample: 7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11
+    state:
+      description:
+        - One of V(running), V(paused), V(shutoff), V(crashed), V(pmsuspended), V(blocked), V(shutdown) and V(nostate).
+      type: str
+      sample: running
+    vcpus:
+      description: Virtual CPUs now.
+      type: int
+      sample: 2
+    vcpus_max:
+      description: Most virtual CPUs that it can have without a restart.
+      type: int
+      sample: 2
+    memory_mib:
+      description: Memory now, in MiB.
+      type: int
+      sample: 2048
+    memory_max_mib:
+      description: Most memory that it can have without a restart, in MiB.
+      type: int
+      sample: 2048
+    autostart:
+      description: Whether it starts with its hypervisor.
+      type: bool
+      sample: true
+    persistent:
+      description: Whether it stays defined after a stop.
+      type: bool
+      sample: true
+    managed:
+      description: Whether this collection made it.
+      type: bool
+      sample: true
+    building:
+      description: Whether it is still being made, or was cut off while it was.
+      type: bool
+      sample: false
+    title:
+      description: Title.
+      type: str
+      sample: Web server
+    description:
+      description: Description.
+      type: str
+      sample: Serves the shop
+    domain_type:
+      description: What runs it.
+      type: str
+      sample: kvm
+    machine_type:
+      description: Machine type.
+      type: str
+      sample: pc-q35-7.2
+    arch:
+      description: Architecture.
+      type: str
+      sample: x86_64
+    firmware:
+      description: V(bios) or V(efi).
+      type: str
+      sample: bios
+    cpu_mode:
+      description: How its CPU is chosen.
+      type: str
+      sample: host-model
+    disks:
+      description:
+        - Its disks. C(name) is ours and null for a disk that this collection did not name. C(pool) and C(volume) are set when the
+          source is a volume of a known pool. C(backing) is what an overlay stands on, as far as libvirt says it.
+      type: list
+      elements: dict
+      sample:
+        - name: system
+          target: vda
+          device: disk
+          bus: virtio
+          type: file
+          source: /var/lib/libvirt/images/web1-system.qcow2
+          pool: default
+          volume: web1-system.qcow2
+          format: qcow2
+          size_bytes: 8589934592
+          allocation_bytes: 524288000
+          backing: /var/lib/libvirt/brine-images/debian-0123456789abcdef.qcow2
+          readonly: false
+    nics:
+      description:
+        - Its network interfaces. C(origin) of an address is V(static), V(lease), V(agent) or V(arp).
+      type: list
+      elements: dict
+      sample:
+        - name: eth0
+          mac: "52:54:00:12:34:56"
+          type: bridge
+          source: br0
+          model: virtio
+          target: vnet0
+          addresses: [{address: 192.0.2.17, prefix: 24, family: ipv4, origin: agent}]
+    graphics:
+      description: Its consoles with a picture. Ports are null while it does not run.
+      type: list
+      elements: dict
+      sample: [{type: vnc, listen: 127.0.0.1, port: 5900, tls_port: null}]
+    address:
+      description: The address to reach it by; IPv4 before IPv6, never loopback, never link-local.
+      type: str
+      sample: 192.0.2.17
+    addresses:
+      description: All addresses that another host may reach it by, best first.
+      type: list
+      elements: str
+      sample: [192.0.2.17, "2001:db8::17"]
+    user:
+      description: The user that its seed made for Ansible.
+      type: str
+      sample: ansible
+    tags:
+      description: Its tags.
+      type: list
+      elements: str
+      sample: [web]
+    variables:
+      description: Variables that it brings into the inventory.
+      type: dict
+      sample: {http_port: 8080}
+    image:
+      description: The stored image that its first disk was made from.
+      type: dict
+      sample: {name: debian, volume: debian-0123456789abcdef.qcow2, pool: images}
+    seed:
+      description: How it was seeded.
+      type: dict
+      sample: {method: nocloud, sha256: 9f86d081884c7d65, user: ansible}
+    host_keys:
+      description: Its public SSH host keys.
+      type: list
+      elements: str
+      sample: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2p]
+    serial_log:
+      description: Path of the log of its serial console on the hypervisor.
+      type: str
+      sample: /var/log/libvirt/qemu/web1-serial.log
+    errors:
+      description: What could not be found out, one sentence each.
+      type: list
+      elements: str
+      sample: []
+"""
+
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
+
+# One machine that does not answer must not keep the task from ending.
+TIMEOUT_SECONDS = 60.0
+
+
+def main() -> t.NoReturn:
+    """Answer with the records of the machines."""
+    module = make_module(
+        {
+            "name": {"type": "str"},
+            "addresses": {"type": "bool", "default": True},
+            "agent_timeout": {"type": "int", "default": 2},
+        }
+    )
+    name = module.params["name"]
+    addresses = module.params["addresses"]
+
+    def work() -> dict[str, t.Any]:
+        # libvirt refuses questions to guest agents on a read-only connection.
+        with open_connection(module.params["uri"], read_only=not addresses, timeout_seconds=TIMEOUT_SECONDS) as conn:
+            machines = observe_machines(
+                conn,
+                addresses=addresses,
+                names=None if name is None else [name],
+                agent_timeout_seconds=module.params["agent_timeout"],
+                timeout_seconds=TIMEOUT_SECONDS,
+            )
+        result: dict[str, t.Any] = {"machines": machines}
+        if name is not None:
+            result["machine"] = machines[0] if machines else None
+        return result
+
+    finish(module, work)
+
+
+if __name__ == "__main__":
+    main()
