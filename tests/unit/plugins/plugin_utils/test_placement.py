@@ -50,7 +50,7 @@ def stored(name: str, digest: str = "0123456789abcdef", virtual_size_mib: int | 
     return {"name": name, "volume": f"{name}-{digest}.qcow2", "virtual_size_mib": virtual_size_mib}
 
 
-def wish(name: str, memory: int = 1024, vcpus: int = 1, **more: t.Any) -> dict[str, t.Any]:
+def wish(name: str, memory: int | str = 1024, vcpus: int = 1, **more: t.Any) -> dict[str, t.Any]:
     return {"name": name, "memory": memory, "vcpus": vcpus, **more}
 
 
