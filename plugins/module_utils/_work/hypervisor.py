@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     Domain,
@@ -62,7 +62,11 @@ class Hypervisor:
 
     @functools.cached_property
     def _bridges(self) -> list[str] | None:
-        return observe_bridges(self.conn)
+        try:
+            return observe_bridges(self.conn, self.conn.getURI(), self._networks)
+        except VirtError:
+            # From afar, and without libvirt's interface driver, they cannot be known; libvirt itself will say it.
+            return None
 
     @functools.cached_property
     def _networks(self) -> list[dict[str, t.Any]]:
