@@ -44,7 +44,7 @@ def close(results: list[Result], interrupted: bool) -> t.NoReturn:
 def main() -> t.NoReturn:
     """Run what the command line says."""
     parser = argparse.ArgumentParser(prog="tests.gate", description=__doc__)
-    parser.add_argument("word", choices=["check", "test"], help="check: the quick part; test: that and the scenario in the lab")
+    parser.add_argument("word", choices=["check", "test"], help="the quick part; or that and the scenario in the lab")
     word = parser.parse_args().word
 
     runner = Runner(ROOT / ".build/log")

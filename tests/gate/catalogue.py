@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which checks there are, and how each is called.
 
-Each check sees the copy of the checkout that stands at `ansible_collections/brine/virt` below `.build`. One ansible-core has one copy and
-one HOME, so that two of them can work side by side.
+Each check sees a copy of the checkout that stands at `ansible_collections/brine/virt` below `.build`. Each ansible-core
+has a copy and a HOME of its own, so that two of them can work side by side.
 """
 
 from __future__ import annotations
@@ -11,22 +11,27 @@ import functools
 import os
 import re
 import subprocess
-import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 from .runner import Check, Counts
 from .tree import copy_tree
 
 COLLECTION = Path("ansible_collections/brine/virt")
 NO_NEXT = "no Python 3.12 or newer with its headers is on this machine"
+# What of the output of `ansible-test sanity` is a finding; the rest is how it installed its tools.
+SANITY_TELLS = re.compile(r"^(ERROR|FATAL): (?!Command )")
 # A user's settings must not change what a check answers.
-FOREIGN_VARIABLES = re.compile(r"^(ANSIBLE_|GIT_|PYTEST|PYTHON|VIRTUAL_ENV|MAKE|MYPY|MFLAGS|NO_COLOR|FORCE_COLOR)")
+FOREIGN_VARIABLES = re.compile(r"^(ANSIBLE_|FORCE_COLOR|GIT_|MAKE|MFLAGS|MYPY|PYTEST|PYTHON|VIRTUAL_ENV)")
 
 
 @dataclass(frozen=True)
 class Core:
-    """An ansible-core and where it works: `bin` of its environment, the copy of the collection, and HOME for ansible-test."""
+    """An ansible-core and where it works.
+
+    `bin`: its commands. `collections`: what holds the copy of the collection. `home`: HOME for ansible-test.
+    """
 
     version: str
     python: str
@@ -46,13 +51,16 @@ def find_core(build: Path, version: str, environment: str) -> Core | None:
     if not (build / environment / "stamp").exists():
         return None
     minor = subprocess.run(
-        [str(python), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], check=True, capture_output=True, text=True
+        [str(python), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.strip()
     return Core(version, minor, python.parent, build / f"core-{version}", build / f"home-{version}")
 
 
 def clean_environment(core: Core, build: Path) -> dict[str, str]:
-    """Return the environment of a check: the user's, without what would change the answer, and with our tools first on PATH."""
+    """Return the environment of a check: the user's without what would change the answer, our tools first on PATH."""
     kept = {name: value for name, value in os.environ.items() if not FOREIGN_VARIABLES.match(name)}
     return {
         **kept,
@@ -67,7 +75,7 @@ def clean_environment(core: Core, build: Path) -> dict[str, str]:
 
 
 def wanted_pip(core: Core) -> str:
-    """Return the version of pip that this ansible-test installs first. It is asked, so that the number stands in one place."""
+    """Return the version of pip that this ansible-test installs first: it is asked, not known here."""
     question = (
         "import types; from ansible_test._internal.python_requirements import get_venv_packages;"
         "print(get_venv_packages(types.SimpleNamespace(version='3.11'))['pip'])"
@@ -79,8 +87,9 @@ def wanted_pip(core: Core) -> str:
 def prepare_home(core: Core, build: Path) -> None:
     """Make the HOME in which ansible-test of this core works.
 
-    ansible-test makes its environments without pip and then downloads a script that installs one. The script's place in its cache is
-    filled here from the package index instead: the same pip, one download source less, and nothing left in the user's HOME.
+    ansible-test makes its environments without pip and then downloads a script that installs one. The script's place in
+    its cache is filled here from the package index instead: the same pip, one download source less, and nothing left in
+    the user's HOME.
     """
     for name in (".config/pip", ".cache/pip"):
         theirs, ours = Path.home() / name, core.home / name
@@ -94,8 +103,7 @@ def prepare_home(core: Core, build: Path) -> None:
         return
     cache.mkdir(parents=True, exist_ok=True)
     subprocess.run(
-        [str(core.bin / "python"), "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "-d", str(cache)]
-        + [f"pip=={version}"],
+        [str(core.bin / "pip"), "download", "-q", "--no-deps", "-d", str(cache), f"pip=={version}"],
         check=True,
         stdin=subprocess.DEVNULL,
         env=clean_environment(core, build),
@@ -116,8 +124,8 @@ def unit_counts(core: Core, python: str) -> Counts:
     counts = Counts()
     for report in (core.copy / "tests/output/junit").glob(f"python{python}-*.xml"):
         for suite in ElementTree.parse(report).getroot().iter("testsuite"):
-            total, failures, errors, skipped = (int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped"))
-            failed = failures + errors
+            total, skipped = (int(suite.get(name, "0")) for name in ("tests", "skipped"))
+            failed = sum(int(suite.get(name, "0")) for name in ("failures", "errors"))
             counts += Counts(total - failed - skipped, failed, skipped)
     return counts
 
@@ -141,10 +149,12 @@ def lint_checks(core: Core, build: Path) -> list[Check]:
     copy = core.copy
     caches = build / "cache"
     check = functools.partial(Check, directory=copy, environment=clean_environment(core, build))
+    # By module names: by paths, mypy would know each file under two names, as it also looks from the copy's own top.
+    types = [f"--package=ansible_collections.brine.virt.{folder}" for folder in ("plugins", "tests")]
     return [
         check("format (ruff)", ["ruff", "format", "--check", "--diff", "--cache-dir", f"{caches}/ruff", "."]),
         check("lint (ruff)", ["ruff", "check", "--cache-dir", f"{caches}/ruff", "."]),
-        check("types (mypy)", ["mypy", "--cache-dir", f"{caches}/mypy", "plugins", "tests"]),
+        check("types (mypy)", ["mypy", "--cache-dir", f"{caches}/mypy", *types]),
         check("rules of the house", ["python", "-m", "tests.gate.rules"]),
         check("shellcheck", ["shellcheck", "--external-sources", *shell_scripts(copy)]),
         check("yamllint", ["yamllint", "--strict", "."]),
@@ -162,8 +172,8 @@ def lint_checks(core: Core, build: Path) -> list[Check]:
 def ansible_test_checks(core: Core, build: Path, *, all_pythons: bool, old_python: str | None) -> list[Check]:
     """Return sanity and unit tests of one ansible-core.
 
-    `all_pythons`: sanity also compiles and imports with every Python of the machine that a hypervisor may have. `old_python`: one more
-    Python, older than the controller's, to run the unit tests of what runs on hypervisors with.
+    `all_pythons`: sanity also compiles and imports with every Python of the machine that a hypervisor may have.
+    `old_python`: one more Python, older than the controller's, for the unit tests of what runs on hypervisors.
     """
     environment = {**clean_environment(core, build), "HOME": str(core.home)}
     check = functools.partial(Check, directory=core.copy, environment=environment, lane=core.version)
@@ -178,7 +188,7 @@ def ansible_test_checks(core: Core, build: Path, *, all_pythons: bool, old_pytho
         for python in (core.python, old_python)
         if python
     ]
-    return [*units, check(f"sanity {core.version}", [tool, "sanity", "--venv", *pythons])]
+    return [*units, check(f"sanity {core.version}", [tool, "sanity", "--venv", *pythons], telling=SANITY_TELLS)]
 
 
 def make_catalogue(root: Path) -> list[Check]:
@@ -202,6 +212,7 @@ def make_catalogue(root: Path) -> list[Check]:
     lint = lint_checks(current, build)
     tests: list[Check] = []
     for core in filter(None, (current, following)):
-        tests += ansible_test_checks(core, build, all_pythons=core is newest, old_python=old_python if core is newest else None)
+        newer = core is newest
+        tests += ansible_test_checks(core, build, all_pythons=newer, old_python=old_python if newer else None)
     # The slowest first; the short ones fill the gaps.
     return [*sorted(tests, key=lambda check: "sanity" not in check.name), *lint, *oldest]

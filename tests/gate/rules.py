@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules of this house that no ready-made tool knows. Run as `python -m tests.gate.rules` from the top of the collection.
+"""Rules of this house that no ready-made tool knows.
+
+Run as `python -m tests.gate.rules` from the top of the collection.
 
 * A wing of `plugins/module_utils` imports only from itself and from wings on lower floors, and never in a circle.
-* `import libvirt` stands in one file.
+* `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
 * The action group `virt` names exactly the modules that there are; ansible-test does not look at that.
-* A role has a README and an argument spec; a playbook's name is an identifier, or Ansible cannot run it by its full name.
+* A role has a README and an argument spec; a playbook's name is an identifier, or its full name cannot be run.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ import yaml
 
 PREFIX = "ansible_collections.brine.virt.plugins."
 LIBVIRT_HOME = Path("plugins/module_utils/_host/connection.py")
+LXML_HOME = Path("plugins/module_utils/_xml.py")
+HOMES = {"libvirt": LIBVIRT_HOME, "libvirt_qemu": LIBVIRT_HOME, "libvirtmod": LIBVIRT_HOME, "lxml": LXML_HOME}
 # The wings of plugins/module_utils and their floors. Wings on one floor do not know each other.
-FLOORS = {"_errors": 1, "_model": 2, "_host": 3, "_seeding": 3, "_tls": 3, "_work": 4, "_arguments": 5}
+FLOORS = {"_errors": 1, "_xml": 1, "_model": 2, "_host": 3, "_seeding": 3, "_tls": 3, "_work": 4, "_arguments": 5}
 TOP_FLOOR = 99
 
 
@@ -80,12 +84,13 @@ def check_circles(graph: dict[Path, set[Path]]) -> Iterator[str]:
                 ahead += graph.get(here, set())
 
 
-def check_libvirt() -> Iterator[str]:
-    """Yield each import of libvirt outside its one home."""
+def check_homes() -> Iterator[str]:
+    """Yield each import of libvirt and lxml outside its one home, unless only a type checker sees it."""
     for source in sorted(Path("plugins").rglob("*.py")):
         for line, name in imported_modules(source):
-            if name.split(".")[0] in {"libvirt", "libvirt_qemu", "libvirtmod"} and source != LIBVIRT_HOME:
-                yield f"{source}:{line}: libvirt is imported in {LIBVIRT_HOME} only"
+            library = name.split(".")[0]
+            if source != HOMES.get(library, source):
+                yield f"{source}:{line}: {library} is imported in {HOMES[library]} only"
 
 
 def check_action_group() -> Iterator[str]:
@@ -93,8 +98,9 @@ def check_action_group() -> Iterator[str]:
     runtime = yaml.safe_load(Path("meta/runtime.yml").read_text(encoding="utf-8"))
     named = set(runtime["action_groups"]["virt"])
     there = {path.stem for path in Path("plugins/modules").glob("*.py")} - {"__init__"}
-    yield from (f"meta/runtime.yml: the action group names {name}, and there is no such module" for name in sorted(named - there))
-    yield from (f"meta/runtime.yml: the action group lacks the module {name}" for name in sorted(there - named))
+    for name in sorted(named ^ there):
+        trouble = "is not in the action group" if name in there else "is in the action group, and is no module"
+        yield f"meta/runtime.yml: {name} {trouble}"
 
 
 def check_layout() -> Iterator[str]:
@@ -105,12 +111,12 @@ def check_layout() -> Iterator[str]:
                 yield f"{role}: {name} is not there"
     for playbook in sorted(Path("playbooks").glob("*.yml")):
         if not playbook.stem.isidentifier():
-            yield f"{playbook}: the name is no identifier, so `ansible-playbook brine.virt.{playbook.stem}` cannot find it"
+            yield f"{playbook}: the name is no identifier, so `brine.virt.{playbook.stem}` cannot be run"
 
 
 def main() -> int:
     """Print every broken rule; return 1 when there is one."""
-    broken = [*check_floors(), *check_libvirt(), *check_action_group(), *check_layout()]
+    broken = [*check_floors(), *check_homes(), *check_action_group(), *check_layout()]
     print("\n".join(broken) or "all rules kept")
     return 1 if broken else 0
 

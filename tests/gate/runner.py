@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -23,8 +24,9 @@ CHECK_TIMEOUT_SECONDS = 1800
 class Check:
     """One command that must exit with 0.
 
-    `lane`: checks of one lane run one after another, because they share a directory. `skip`: why it cannot run on this machine.
-    `count`: after the command, gives how many unit tests passed, failed and were skipped; None for a check that is one claim.
+    `lane`: checks of one lane run one after another, because they share a directory. `skip`: why it cannot run on this
+    machine. `count`: after the command, gives how many unit tests passed, failed and were skipped; None for a check
+    that is one claim. `telling`: which lines of its output say what is wrong, when not all do.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Check:
     lane: str = ""
     skip: str = ""
     count: t.Callable[[], Counts] | None = None
+    telling: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class Runner:
         """Run all checks, and return their results in the order of the list."""
         self.logs.mkdir(parents=True, exist_ok=True)
         self._pending = list(checks)
-        workers = [threading.Thread(target=self._work, daemon=True) for _ in range(WORKERS)]
+        workers = [threading.Thread(target=self._work, daemon=True) for _number in range(WORKERS)]
         for worker in workers:
             worker.start()
         began = spoke = time.monotonic()
@@ -109,10 +112,10 @@ class Runner:
             with self._lock:
                 if self._stopped or not self._pending:
                     return
-                check = next((check for check in self._pending if not check.lane or check.lane not in self._busy_lanes), None)
+                check = next((check for check in self._pending if check.lane not in self._busy_lanes), None)
                 if check is not None:
                     self._pending.remove(check)
-                    self._busy_lanes.add(check.lane)
+                    self._busy_lanes |= {check.lane} - {""}
             if check is None:
                 time.sleep(0.2)
                 continue
@@ -126,7 +129,7 @@ class Runner:
         if check.skip:
             self._print(f"-- {check.name}: SKIPPED, {check.skip}")
             return Result(check.name, "skipped", 0, Counts(skipped=1), check.skip)
-        log = self.logs / (check.name.replace(" ", "-").replace("/", "-") + ".log")
+        log = self.logs / (re.sub(r"[^\w.]+", "-", check.name).strip("-") + ".log")
         began = time.monotonic()
         note = ""
         with log.open("wb") as output:
@@ -163,7 +166,9 @@ class Runner:
             counts += Counts(passed=1)
         if verdict == "FAILED":
             text = log.read_text(encoding="utf-8", errors="replace").rstrip()
-            self._print(f"\n{text}\n-- {check.name}: FAILED (exit {status}) after {seconds:.0f} s; the output above is in {log}\n")
+            if check.telling is not None:
+                text = "\n".join(filter(check.telling.search, text.splitlines())) or text
+            self._print(f"\n{text}\n-- {check.name}: FAILED (exit {status}) after {seconds:.0f} s; all output: {log}\n")
         else:
             self._print(f"-- {check.name}: ok, {seconds:.0f} s{', ' + note if note else ''}")
         return Result(check.name, verdict, seconds, counts, note)
@@ -191,6 +196,7 @@ def table(results: Sequence[Result]) -> str:
     """Return the results as a table: check, verdict, seconds, remark."""
     width = max((len(result.name) for result in results), default=0)
     lines = [
-        f"{result.name:<{width}}  {result.verdict:<7}  {result.seconds:5.0f} s  {result.note}".rstrip() for result in results
+        f"{result.name:<{width}}  {result.verdict:<7}  {result.seconds:5.0f} s  {result.note}".rstrip()
+        for result in results
     ]
     return "\n".join(lines)

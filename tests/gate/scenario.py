@@ -15,7 +15,8 @@ from .runner import Counts, Result, end_group
 class Scenario:
     """Runs `tests/scenario/run FILE`, which prints its own progress and writes its counts into FILE.
 
-    FILE holds JSON: {"passed": n, "failed": n, "skipped": n}. SCENARIO=no in the environment leaves it out, KEEP_LAB=1 leaves the lab up.
+    FILE holds JSON: {"passed": n, "failed": n, "skipped": n}. In the environment, SCENARIO=no leaves the scenario out,
+    and KEEP_LAB=1 leaves the lab up.
     """
 
     def __init__(self, root: Path) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Copies a checkout to where Ansible's tools want a collection to stand.
 
-ansible-test refuses a collection outside `ansible_collections/NAMESPACE/NAME`, while a clone may stand anywhere. The copy holds what git
-would commit (tracked files and new files that are not ignored), as a git repository of its own, because the tools ask git which files
-there are. Files that did not change keep their times, so that the tools' caches stay warm.
+ansible-test refuses a collection outside `ansible_collections/NAMESPACE/NAME`, while a clone may stand anywhere. The
+copy holds what git would commit (tracked files and new files that are not ignored), as a git repository of its own,
+because the tools ask git which files there are. Files that did not change keep their times, so that the tools' caches
+stay warm.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ KEPT = {Path(".git"), Path("tests/output")}
 
 
 def listed_files(root: Path) -> list[Path]:
-    """Return the files that git would commit in `root`, relative to it, without those that are deleted in the work tree."""
+    """Return the files that git would commit in `root`, relative to it, less those deleted in the work tree."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=root,
