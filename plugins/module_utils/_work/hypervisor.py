@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import typing as t
+from dataclasses import fields
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
