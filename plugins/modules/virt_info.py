@@ -29,8 +29,8 @@ options:
   addresses:
     description:
       - Whether to find out the addresses of running machines.
-      - They come from the machine's own static configuration, the DHCP leases of libvirt's networks, the guest agent, and
-        the neighbour table of the hypervisor, the next one only asked while a nic has no address.
+      - They come from the machine's own static configuration, the DHCP leases of libvirt's networks, the guest agent,
+        and the neighbour table of the hypervisor, the next one only asked while a nic has no address.
     type: bool
     default: true
   agent_timeout:
@@ -152,8 +152,9 @@ machines:
       sample: host-model
     disks:
       description:
-        - Its disks. C(name) is ours and null for a disk that this collection did not name. C(pool) and C(volume) are set when the
-          source is a volume of a known pool. C(backing) is what an overlay stands on, as far as libvirt says it.
+        - Its disks. C(name) is ours and null for a disk that this collection did not name. C(pool) and C(volume) are
+          set when the source is a volume of a known pool. C(backing) is what an overlay stands on, as far as libvirt
+          says it.
       type: list
       elements: dict
       sample:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from ansible_collections.brine.virt.plugins.module_utils._host.addresses import NicToAsk
 from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import AGENT_CHANNEL
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING, MachineNotes, read_notes
-from lxml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # virDomainState, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainState
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")

@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machine_record import ACTIVE_STATES
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
-from lxml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 MIB = 1024 * 1024
 DEFAULT_IMAGE_POOL = "images"

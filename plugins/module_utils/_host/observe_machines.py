@@ -32,7 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machine_record im
     state_name,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
-from lxml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 VirDomain = t.Any
 

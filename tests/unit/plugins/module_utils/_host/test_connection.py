@@ -9,6 +9,7 @@ import socket
 import time
 
 import pytest
+
 from ansible_collections.brine.virt.plugins.module_utils._errors import (
     ConflictError,
     HostError,
