@@ -14,7 +14,7 @@ LXML_IMPORT_ERROR: str | None = None
 try:
     from lxml import etree
 except ImportError:
-    etree = None
+    etree = None  # type: ignore[assignment]  # nothing calls it before LXML_IMPORT_ERROR has been looked at
     LXML_IMPORT_ERROR = traceback.format_exc()
 
 __all__ = ["LXML_IMPORT_ERROR", "etree"]

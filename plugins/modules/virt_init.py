@@ -13,11 +13,14 @@ version_added: "0.1.0"
 description:
   - Makes one machine, or the many of O(machines), on the hypervisor that the task runs on. Each gets its disks as
     overlays on a stored image, its nics, and a seed that cloud-init reads at the first boot; then it is started.
-  - A machine that is there already is never made anew. What differs from the wish is changed where that is possible; what
+  - A machine that is there already is never made anew. What differs from the wish is changed where that is possible;
+    what
     cannot be changed without losing something is an error.
-  - Everything is checked before anything is changed. A machine whose building fails is taken back, the others are kept,
+  - Everything is checked before anything is changed. A machine whose building fails is taken back, the others are
+    kept,
     and the task fails at the end.
-  - A run that was killed half-way leaves a machine marked as unfinished. The next run clears exactly what it had made,
+  - A run that was killed half-way leaves a machine marked as unfinished. The next run clears exactly what it had
+    made,
     and starts again.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -56,7 +59,8 @@ options:
   disk_profile:
     description:
       - Name of the disk profile. V(none) is no profile at all.
-      - The profile V(default) is one disk C(system) of 8192 MiB, unless O(disk_profiles) has another one of that name.
+      - The profile V(default) is one disk C(system) of 8192 MiB, unless O(disk_profiles) has another one of that
+        name.
     type: str
     default: default
   disk_profiles:
@@ -67,9 +71,11 @@ options:
     default: {}
   disks:
     description:
-      - Disks of this machine alone, laid over the profile's by name. A disk names only the keys that it changes; one with a new
+      - Disks of this machine alone, laid over the profile's by name. A disk names only the keys that it changes; one
+        with a new
         name is added.
-      - Either a list of mappings with C(name), or a list of one-key mappings, or a mapping, from the name to the keys.
+      - Either a list of mappings with C(name), or a list of one-key mappings, or a mapping, from the name to the
+        keys.
       - C(size), as O(memory); no less than the image's. Without it a disk is as large as its image.
       - C(format), V(qcow2) (default) or V(raw).
       - C(model), V(virtio) (default), V(scsi), V(sata) or V(usb).
@@ -80,7 +86,8 @@ options:
   nic_profile:
     description:
       - Name of the nic profile. V(none) is no profile at all.
-      - The profile V(default) is one nic C(eth0) on bridge C(br0), unless O(nic_profiles) has another one of that name.
+      - The profile V(default) is one nic C(eth0) on bridge C(br0), unless O(nic_profiles) has another one of that
+        name.
     type: str
     default: default
   nic_profiles:
@@ -91,8 +98,10 @@ options:
     default: {}
   nics:
     description:
-      - Nics of this machine alone, laid over the profile's by name, as O(disks) are. In the machine they have these names.
-      - C(bridge) or C(network), the bridge of the hypervisor or the libvirt network that the nic is plugged into. It has to exist.
+      - Nics of this machine alone, laid over the profile's by name, as O(disks) are. In the machine they have these
+        names.
+      - C(bridge) or C(network), the bridge of the hypervisor or the libvirt network that the nic is plugged into. It
+        has to exist.
       - C(model), V(virtio) (default), V(e1000e), V(e1000) or V(rtl8139).
       - C(mac), by default made from the names of machine and nic, so that a machine made again has the same one.
       - C(addresses), static addresses with prefix, such as V(192.0.2.10/24). Without them the machine asks DHCP.
@@ -107,10 +116,12 @@ options:
       - C(hostname), by default the machine's name.
       - C(packages), packages to install.
       - C(run_commands), commands to run once, each a line for the shell or a list of words.
-      - C(user_data), cloud-init's user-data, as data or as text. Data and cloud-config texts are merged with what this module writes, key
+      - C(user_data), cloud-init's user-data, as data or as text. Data and cloud-config texts are merged with what
+        this module writes, key
         by key, lists appended.
       - C(pool), the storage pool of the seed volume, by default V(default).
-      - The machine's SSH host keys are made here as well. Their public halves stand in the machine's metadata, from where
+      - The machine's SSH host keys are made here as well. Their public halves stand in the machine's metadata, from
+        where
         P(brine.virt.domains#inventory) takes them.
     type: dict
     default: {}
@@ -158,7 +169,8 @@ options:
   machines:
     description:
       - Many machines in one task. Each is a mapping with the options from O(name) to O(variables), except
-        O(disk_profiles) and O(nic_profiles), which stand beside O(machines) for all of them. The key C(hypervisor), which
+        O(disk_profiles) and O(nic_profiles), which stand beside O(machines) for all of them. The key C(hypervisor),
+        which
         P(brine.virt.place#filter) reads, is accepted and has no meaning here.
       - O(seed) beside O(machines) has the defaults for the seed of each machine.
     type: list
@@ -167,6 +179,13 @@ options:
     description: How many of O(machines) are built at the same time.
     type: int
     default: 8
+  images:
+    description:
+      - Images by the names that O(image) and C(image) of O(disks) have for them, each as M(brine.virt.virt_image)
+        returned it. Names that are not in here are looked up in the image store.
+      - In check mode such an image counts as stored, even if it only would be.
+    type: dict
+    default: {}
   image_pool:
     description: The storage pool that is the image store.
     type: str
@@ -333,6 +352,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "variables": {"type": "dict"},
     "machines": {"type": "list", "elements": "dict"},
     "concurrency": {"type": "int", "default": 8},
+    "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
     "lock_timeout": {"type": "int", "default": 300},
 }
@@ -357,7 +377,9 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     where = "" if params["machines"] is None else "machines"
     lock = hypervisor_lock("init", patience_seconds=params["lock_timeout"])
     with open_connection(params["uri"]) as conn, lock:
-        hypervisor = Hypervisor(conn, image_pool=params["image_pool"])
+        hypervisor = Hypervisor(
+            conn, image_pool=params["image_pool"], offered=params["images"], check_mode=module.check_mode
+        )
         plans = make_plans(machines, hypervisor, where)
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:
             module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")

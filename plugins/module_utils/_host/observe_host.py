@@ -86,7 +86,7 @@ def observe_host(
             "free_mib": max(0, memory_mib - committed_mib),
         },
         "pools": attempt(lambda: _pools(conn, is_local(uri)), nothing),
-        "bridges": attempt(lambda: observe_bridges(conn, networks), None),
+        "bridges": attempt(lambda: observe_bridges(conn, uri, networks), None),
         "networks": networks,
         "machines": machines,
         "images": attempt(lambda: _images(conn, image_pool), nothing),
@@ -183,7 +183,7 @@ def _live_room(path: str | None) -> dict[str, int] | None:
 
 
 def observe_networks(conn: VirConnect) -> list[dict[str, t.Any]]:
-    """libvirt's networks: name, active, autostart, bridge, forward (null for an isolated one)."""
+    """The libvirt networks, sorted by name; forward is null for an isolated one."""
     with errors_as_ours("cannot list the networks"):
         active = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)}
         autostart = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_AUTOSTART)}
@@ -203,18 +203,12 @@ def observe_networks(conn: VirConnect) -> list[dict[str, t.Any]]:
     return networks
 
 
-def observe_bridges(conn: VirConnect, networks: list[dict[str, t.Any]] | None = None) -> list[str] | None:
-    """The bridges that nics can be put on, those of active libvirt networks among them; None when nothing tells.
+def observe_bridges(conn: VirConnect, uri: str, networks: list[dict[str, t.Any]]) -> list[str]:
+    """The bridges that nics can be put on, those of active libvirt networks among them.
 
     The kernel knows them all; libvirt's interface driver, the only way from afar, may know just the configured ones.
-    networks: what ``observe_networks`` said, when it was asked already.
     """
-    try:
-        found = set(_kernel_bridges() if is_local(conn.getURI()) else _interface_driver_bridges(conn))
-    except UnsupportedError:
-        return None
-    if networks is None:
-        networks = observe_networks(conn)
+    found = set(_kernel_bridges() if is_local(uri) else _interface_driver_bridges(conn))
     found.update(network["bridge"] for network in networks if network["active"] and network["bridge"])
     return sorted(found)
 

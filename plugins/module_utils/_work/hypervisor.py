@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import typing as t
+from dataclasses import fields
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     Domain,
@@ -25,11 +26,24 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import Nic
 
 
 class Hypervisor:
-    """One hypervisor for the length of a task. Nothing here changes anything."""
+    """One hypervisor for the length of a task. Nothing here changes anything.
 
-    def __init__(self, conn: VirConnect, *, image_pool: str) -> None:
+    offered: images by the names that wishes have for them, as virt_image returned them. In check mode one of them
+    counts as stored even if virt_image only said that it would store it.
+    """
+
+    def __init__(
+        self,
+        conn: VirConnect,
+        *,
+        image_pool: str,
+        offered: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
+        check_mode: bool = False,
+    ) -> None:
         self.conn = conn
         self.image_pool = image_pool
+        self._offered = offered or {}
+        self._check_mode = check_mode
         self.pools = Pools(conn)
         self._images: dict[str, StoredImage] = {}
         self._volumes: dict[str, set[str]] = {}
@@ -62,7 +76,11 @@ class Hypervisor:
 
     @functools.cached_property
     def _bridges(self) -> list[str] | None:
-        return observe_bridges(self.conn)
+        try:
+            return observe_bridges(self.conn, self.conn.getURI(), self._networks)
+        except VirtError:
+            # From afar, and without libvirt's interface driver, they cannot be known; libvirt itself will say it.
+            return None
 
     @functools.cached_property
     def _networks(self) -> list[dict[str, t.Any]]:
@@ -71,8 +89,19 @@ class Hypervisor:
     def image(self, name: str) -> StoredImage:
         """An image of the store, looked up once."""
         if name not in self._images:
-            self._images[name] = find_image(self.conn, name, pool=self.image_pool)
+            self._images[name] = self._find_image(name)
         return self._images[name]
+
+    def _find_image(self, name: str) -> StoredImage:
+        offer = self._offered.get(name)
+        if offer is None:
+            return find_image(self.conn, name, pool=self.image_pool)
+        try:
+            return find_image(self.conn, offer["volume"], pool=self.image_pool)
+        except NotFoundError:
+            if not self._check_mode:
+                raise
+            return StoredImage(**{f.name: offer.get(f.name) or f.default for f in fields(StoredImage)})
 
     def volumes(self, pool: Pool) -> set[str]:
         """The volumes of a pool as they were when the task began."""

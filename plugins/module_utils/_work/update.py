@@ -205,7 +205,7 @@ def _compare_power(machine: Machine, domain: Domain, hypervisor: Hypervisor, fou
 
 def _look_at_origin(machine: Machine, notes: MachineNotes, hypervisor: Hypervisor, found: Difference) -> None:
     """A living machine is not made anew because its image or its seed has; it is only said."""
-    if machine.image is not None and notes.image is not None and _other_image(machine, notes.image, hypervisor):
+    if notes.image is not None and _other_image(machine, notes.image, hypervisor):
         found.outdated.append("image")
     if notes.seed is not None and seed_digest(machine) != notes.seed.sha256:
         found.outdated.append("seed")
@@ -213,9 +213,9 @@ def _look_at_origin(machine: Machine, notes: MachineNotes, hypervisor: Hyperviso
 
 def _other_image(machine: Machine, image: ImageNote, hypervisor: Hypervisor) -> bool:
     """Whether the wish names another image than the one the machine was made from."""
-    if machine.image == image.volume:
+    if machine.image is None or machine.image == image.volume:
         return False
-    if parse_image_volume(machine.image) or machine.image != image.name:
+    if machine.image != image.name or parse_image_volume(machine.image):
         return True
     try:
         return bool(hypervisor.image(machine.image).volume != image.volume)

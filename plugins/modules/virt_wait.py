@@ -1,0 +1,157 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_wait
+short_description: Wait until machines answer, or say what was seen last
+version_added: "0.1.0"
+description:
+  - Waits on the hypervisor until each machine has an address and its SSH server greets there.
+  - A machine that has stopped is not waited for. When the time is over, the task fails with what was seen last of
+    each machine
+    that did not arrive, the end of its serial console's log included.
+author: brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes
+  - brine.virt._uri
+attributes:
+  check_mode:
+    support: full
+    details:
+      - In check mode it does not wait, and asks nothing, because the machines may not have been made.
+  diff_mode:
+    support: N/A
+    details:
+      - Changes nothing.
+  idempotent:
+    support: full
+options:
+  names:
+    description: Names of the machines.
+    type: list
+    elements: str
+    required: true
+  port:
+    description: Port of the SSH server. V(0) waits for an address only.
+    type: int
+    default: 22
+  timeout:
+    description: How many seconds to wait for all of them together.
+    type: int
+    default: 300
+seealso:
+  - module: brine.virt.virt_init
+"""
+
+EXAMPLES = r"""
+---
+- name: Wait for two machines
+  brine.virt.virt_wait:
+    names: [web1, web2]
+    timeout: 120
+"""
+
+RETURN = r"""
+machines:
+  description: What was seen of each machine.
+  returned: always, empty in check mode
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the machine.
+      type: str
+      returned: always
+      sample: web1
+    ready:
+      description: Whether it answers.
+      type: bool
+      returned: always
+      sample: true
+    address:
+      description: Its address, or null.
+      type: str
+      returned: always
+      sample: 192.0.2.10
+    seen:
+      description: What was seen last, in words.
+      type: str
+      returned: always
+      sample: SSH answers at 192.0.2.10 port 22
+    waited_seconds:
+      description: How long it was waited for.
+      type: float
+      returned: always
+      sample: 48.2
+    serial_log_end:
+      description: The last lines of the serial console's log, for a machine that did not arrive.
+      type: list
+      elements: str
+      returned: when it is not ready
+      sample: ["Cloud-init v. 22.4.2 running 'init'"]
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._work.arrival import (
+    Arrival,
+    last_log_lines,
+    wait_for_machines,
+)
+
+
+def as_result(arrival: Arrival) -> dict[str, t.Any]:
+    """One arrival in the words of the module's result."""
+    result: dict[str, t.Any] = {
+        key: getattr(arrival, key) for key in ("name", "ready", "address", "seen", "waited_seconds")
+    }
+    if not arrival.ready:
+        result["serial_log_end"] = last_log_lines(arrival.serial_log)
+    return result
+
+
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """Wait, and fail with what was seen when that was in vain."""
+    params = module.params
+    if module.check_mode:
+        return {"changed": False, "machines": []}
+    with open_connection(params["uri"]) as conn:
+        arrivals = wait_for_machines(
+            conn, params["names"], port=params["port"] or None, timeout_seconds=params["timeout"]
+        )
+    results = [as_result(arrival) for arrival in arrivals]
+    missing = [result for result in results if not result["ready"]]
+    if missing:
+        words = []
+        for result in missing:
+            end = result["serial_log_end"]
+            log = f" Its serial console says last: {' | '.join(end)}" if end else " Its serial console said nothing."
+            words.append(
+                f"{result['name']} did not arrive within {result['waited_seconds']:g} s: {result['seen']}.{log}"
+            )
+        module.fail_json(msg=" ".join(words), machines=results)
+    return {"changed": False, "machines": results}
+
+
+def main() -> None:
+    module = make_module(
+        {
+            "names": {"type": "list", "elements": "str", "required": True},
+            "port": {"type": "int", "default": 22},
+            "timeout": {"type": "int", "default": 300},
+        }
+    )
+    finish(module, lambda: work(module))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 brine.virt contributors
+"""The commands of the lab."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+
+from brine_lab import (
+    cgroups,
+    firewall,
+    golden,
+    hosts,
+    inventory,
+    network,
+    package_cache,
+    prerequisites,
+    processes,
+    services,
+    ssh,
+    state,
+)
+from brine_lab.lab import Lab, cache, this_lab
+from brine_lab.lock import locked
+from brine_lab.say import LabError, say
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code: 0, 1 for a failure, 2 for a prerequisite that is missing."""
+    words = _parser().parse_args(argv)
+    lab = this_lab()
+    try:
+        return int(words.command(lab, words) or 0)
+    except LabError as exc:
+        say(f"error: {exc}")
+        return exc.exit_code
+    except KeyboardInterrupt:
+        say("interrupted; `tests/lab/lab up` goes on from here, `tests/lab/lab down` removes everything")
+        return 130
+
+
+def up(lab: Lab, words: argparse.Namespace) -> None:
+    """Bring up what is missing; leave alone what runs."""
+    prerequisites.check_machine()
+    with locked(lab.id):
+        prerequisites.install_packages(lab)
+        plan = state.load(lab) or network.choose(lab)
+        wanted = hosts.names(words.hosts)
+        for host in wanted:
+            if plan.hosts.setdefault(host, words.release) != words.release:
+                raise LabError(
+                    f"{host} is a {plan.hosts[host]} host; run `tests/lab/lab down` first for {words.release}."
+                )
+        state.save(lab, plan)
+        golden.tree(lab, words.release)
+        network.up(lab, plan)
+        services.up(lab, plan)
+        for host in plan.hosts:
+            hosts.unpack(lab, plan, host)
+        ssh.write_files(lab, plan)
+        inventory.write_files(lab, plan)
+        for host in plan.hosts:
+            hosts.boot(lab, host, kvm=False)
+        hosts.wait_ready(lab, list(plan.hosts))
+    say(f"the lab is up; inventory, in this order: {' '.join(inventory.options(lab))}")
+
+
+def down(lab: Lab, words: argparse.Namespace) -> None:
+    """Remove everything that `up` made; the cache stays."""
+    prerequisites.check_machine()
+    with locked(lab.id):
+        ended = processes.end(lab)
+        hosts.remove_nspawn_leftovers(lab)
+        cgroups.remove(lab)
+        if shutil.which("nft") and shutil.which("ip"):  # without them there never was a network
+            network.down(lab)
+        hosts.remove_trees(lab)
+        shutil.rmtree(lab.state, ignore_errors=True)
+    say(f"the lab is down ({ended} processes ended)")
+
+
+def status(lab: Lab, words: argparse.Namespace) -> int:
+    """Print one line for each part; 0 when all runs, 1 otherwise."""
+    plan = state.load(lab)
+    if plan is None:
+        print(f"lab {lab.id}: down")
+        return 1
+    parts = {
+        f"bridge {lab.bridge} {plan.subnet}": network.exists(lab),
+        f"nftables table {lab.table}": firewall.exists(lab),
+        "dnsmasq": bool(processes.find(lab, "dnsmasq")),
+        "package cache": bool(processes.find(lab, "package-cache")),
+        **{f"{host} {release} {plan.address(host)}": hosts.answers(lab, host) for host, release in plan.hosts.items()},
+    }
+    for part, fine in parts.items():
+        print(f"{part}: {'up' if fine else 'down'}")
+    return 0 if all(parts.values()) else 1
+
+
+def log_in(lab: Lab, words: argparse.Namespace) -> None:
+    """Become ssh."""
+    plan = state.load(lab)
+    if plan is None or words.host not in plan.hosts:
+        raise LabError(
+            f"There is no host {words.host}; there are: {', '.join(plan.hosts) if plan else 'none, the lab is down'}."
+        )
+    ssh.log_in(lab, words.host, words.words)
+
+
+def print_inventory(lab: Lab, words: argparse.Namespace) -> None:
+    """Print the hosts' inventory, and on standard error the options that use it."""
+    if state.load(lab) is None:
+        raise LabError("The lab is down: run `tests/lab/lab up`.")
+    sys.stdout.write((lab.inventory / "hosts.yml").read_text())
+    say(f"use it with: {' '.join(inventory.options(lab))}")
+
+
+def clean(lab: Lab, words: argparse.Namespace) -> None:
+    """Take the lab down and delete the cache."""
+    down(lab, words)
+    shutil.rmtree(cache(), ignore_errors=True)
+    say(f"removed {cache()}")
+
+
+def serve_packages(lab: Lab, words: argparse.Namespace) -> None:
+    """Be the package cache (started by `up`)."""
+    package_cache.serve(words.address)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tests/lab/lab", description="Real hypervisors on one machine. Needs root, apt and /dev/net/tun."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, function: object, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(command=function)
+        return sub
+
+    sub = command("up", up, "start the lab, or what of it is missing")
+    sub.add_argument("--hosts", type=_count, default=2, metavar="N", help="how many hosts: hv1 to hvN (default 2)")
+    sub.add_argument(
+        "--release", choices=golden.RELEASES, default="bookworm", help="the hosts' Debian release (default bookworm)"
+    )
+    command("down", down, "remove everything that up made, but not the cache")
+    command("status", status, "say what runs; exit code 0 when everything does")
+    sub = command("ssh", log_in, "log in to a host, or run a command there")
+    sub.add_argument("host", metavar="HOST")
+    sub.add_argument("words", nargs=argparse.REMAINDER, metavar="CMD")
+    command("inventory", print_inventory, "print the hosts' Ansible inventory")
+    command("clean", clean, "down, and delete the cache too")
+    sub = command("serve-packages", serve_packages, "(used by up) be the package cache at an address")
+    sub.add_argument("address")
+    return parser
+
+
+def _count(text: str) -> int:
+    highest = state.LAST_HOST - state.FIRST_HOST + 1
+    if not text.isdigit() or not 1 <= int(text) <= highest:
+        raise argparse.ArgumentTypeError(f"a number of hosts from 1 to {highest}, not {text!r}")
+    return int(text)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 brine.virt contributors
+"""The inventory that the lab hands to Ansible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from brine_lab import ssh
+from brine_lab.lab import Lab
+from brine_lab.state import State, write
+
+HEAD = "# Written by tests/lab/lab; goes with `tests/lab/lab down`.\n---\n"
+
+
+def write_files(lab: Lab, state: State) -> None:
+    """Write hosts.yml (the hypervisors) and cloud.virt.yml (their machines, live)."""
+    hosts = HEAD + "hypervisors:\n  hosts:\n"
+    for host in state.hosts:
+        hosts += f"    {host}:\n      ansible_host: {state.address(host)}\n"
+    hosts += (
+        "  vars:\n"
+        "    ansible_user: root\n"
+        f"    ansible_ssh_private_key_file: {ssh.key(lab)}\n"
+        f"    ansible_ssh_common_args: {ssh.options(lab)}\n"
+        "    ansible_python_interpreter: /usr/bin/python3\n"
+    )
+    cloud = HEAD + (
+        "plugin: brine.virt.domains\n"
+        "hypervisor_group: hypervisors\n"
+        "transport: ssh\n"
+        f"known_hosts: {lab.state / 'known_hosts_machines'}\n"
+    )  # fmt: skip
+    write(lab.inventory / "hosts.yml", hosts)
+    write(lab.inventory / "cloud.virt.yml", cloud)
+
+
+def options(lab: Lab) -> list[str]:
+    """The `-i` options in the order that works: hypervisor_group must have been parsed before it is asked for."""
+    here = Path.cwd()
+    files = [lab.inventory / "hosts.yml", lab.inventory / "cloud.virt.yml"]
+    return [f"-i {file.relative_to(here) if file.is_relative_to(here) else file}" for file in files]
