@@ -2,7 +2,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible module: have an image in a hypervisor's image store. Its controller half is the action plugin of this name."""
+"""Ansible module: have an image in a hypervisor's store. The action plugin of this name is its controller half."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ module: virt_image
 short_description: Have a disk image in a hypervisor's image store
 version_added: "0.1.0"
 description:
-  - Brings a disk image from the controller, from the web, or from a path on the hypervisor into the image store, which is
-    a storage pool of files.
+  - Brings a disk image from the controller, from the web, or from a path on the hypervisor into the image store, which
+    is a storage pool of files.
   - A stored image is named after its content, C(NAME-DIGEST.FORMAT) with the first 16 digits of its sha256. It is
-    read-only and never overwritten, so machines can stand on it as long as they like. The same name means the same bytes
-    on every hypervisor. An image with new content under an old name is stored beside the old one.
+    read-only and never overwritten, so machines can stand on it as long as they like. The same name means the same
+    bytes on every hypervisor. An image with new content under an old name is stored beside the old one.
   - The image is there whole or not at all. What a broken or killed run leaves is cleared by the next run.
   - Nothing is sent or downloaded when the store has the image already.
-  - The format is found by looking at the content, never by the file's name. Images in the formats qcow2 and raw are stored.
-    An image that has a backing file or an external data file, is encrypted, compressed as a whole, or in
-    another format is refused, and the error names the command that makes it fit.
+  - The format is found by looking at the content, never by the file's name. It may be qcow2 or raw. An image that has a
+    backing file or an external data file, is encrypted, compressed as a whole, or in another format is refused, and
+    the error names the command that makes it fit.
   - The file that the image comes from is never changed.
 author:
   - brine.virt maintainers (@brine-virt)
@@ -189,8 +189,8 @@ def main() -> None:
 def have_image(params: dict[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
     """Have the image in the store, as far as this can be done on the hypervisor alone, and say what changed.
 
-    For a file of the controller (src) the store is only asked: when it lacks the image, the answer is changed and has no
-    volume, and the action plugin sends the file and calls again with its path.
+    For a file of the controller (src) the store is only asked: when it lacks the image, the answer is changed and has
+    no volume, and the action plugin sends the file and calls again with its path.
     """
     name = rules.name(params["name"], "name")
     checksum = parse_checksum(params["checksum"], "checksum") if params["checksum"] else None

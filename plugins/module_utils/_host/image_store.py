@@ -157,13 +157,11 @@ class ImageStore:
             return Kept(stored, sha256, os.stat(stored.path).st_size)
 
 
-def as_result(
-    name: str, pool: str, kept: Kept | None, planned: t.Mapping[str, t.Any] | None = None
-) -> dict[str, t.Any]:
+def as_result(name: str, pool: str, kept: Kept | None, planned: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """An image as modules return it; of one that is not stored yet, null for what is not known."""
     if kept is None:
         keys = ("volume", "path", "format", "sha256", "size_bytes", "virtual_size_bytes")
-        return {"name": name, "pool": pool, **dict.fromkeys(keys), **(planned or {})}
+        return {"name": name, "pool": pool, **dict.fromkeys(keys), **planned}
     image = kept.image
     return {
         "name": image.name,
