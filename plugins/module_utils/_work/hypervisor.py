@@ -95,12 +95,13 @@ class Hypervisor:
         offer = self._offered.get(name)
         if offer is None:
             return find_image_in(self.pools.get(self.image_pool), name)
+        pool = self.pools.get(self.image_pool)
         try:
-            return find_image_in(self.pools.get(self.image_pool), offer["volume"])
+            return find_image_in(pool, offer.get("volume") or name)
         except NotFoundError:
             if not self._check_mode:
                 raise
-            return _to_be_stored(name, offer, self.pools.get(self.image_pool))
+            return _to_be_stored(name, offer, pool)
 
     def volumes(self, pool: Pool) -> set[str]:
         """The volumes of a pool as they were when the task began."""
@@ -137,9 +138,9 @@ def _to_be_stored(name: str, offer: t.Mapping[str, t.Any], pool: Pool) -> Stored
     """An image that virt_image said, in check mode, that it would store; what it could not know is zero or empty."""
     return StoredImage(
         name=offer.get("name") or name,
-        volume=offer["volume"],
+        volume=offer.get("volume") or name,
         pool=pool.name,
-        path=pool.volume_path(offer["volume"]),
+        path=pool.volume_path(offer.get("volume") or name),
         format=offer.get("format") or "qcow2",
         virtual_size_bytes=offer.get("virtual_size_bytes") or 0,
         digest="",
