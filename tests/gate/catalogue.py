@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from .runner import Check, Counts
+from .results import Counts
+from .runner import Check
 from .tree import copy_tree
 
 COLLECTION = Path("ansible_collections/brine/virt")
