@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from brine_lab import (
     firewall,
     golden,
     hosts,
+    images,
     inventory,
     network,
     package_cache,
@@ -100,6 +102,15 @@ def status(lab: Lab, words: argparse.Namespace) -> int:
     return 0 if all(parts.values()) else 1
 
 
+def print_images(lab: Lab, words: argparse.Namespace) -> None:
+    """Print where the guest images are, as JSON; build them first when they are missing."""
+    prerequisites.check_machine()
+    prerequisites.install_packages(lab)
+    wanted = [recipe for recipe in images.RECIPES if recipe.name in (words.names or [recipe.name])]
+    built = {recipe.name: images.image(lab, recipe) for recipe in wanted}
+    print(json.dumps({name: {"path": str(image.path), "sha256": image.sha256} for name, image in built.items()}))
+
+
 def log_in(lab: Lab, words: argparse.Namespace) -> None:
     """Become ssh."""
     plan = state.load(lab)
@@ -151,6 +162,9 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("ssh", log_in, "log in to a host, or run a command there")
     sub.add_argument("host", metavar="HOST")
     sub.add_argument("words", nargs=argparse.REMAINDER, metavar="CMD")
+    sub = command("images", print_images, "print the guest images as JSON; build what is missing")
+    names = [recipe.name for recipe in images.RECIPES]
+    sub.add_argument("names", nargs="*", choices=names, metavar="NAME", help=f"only these: {', '.join(names)}")
     command("inventory", print_inventory, "print the hosts' Ansible inventory")
     command("clean", clean, "down, and delete the cache too")
     sub = command("serve-packages", serve_packages, "(used by up) be the package cache at an address")
