@@ -29,14 +29,14 @@ def tree(lab: Lab, release: str) -> Path:
     """The tar of a release's golden tree, built when it is not in the cache."""
     key = recipe_hash(release, FILES / "host", FINISH, *PACKAGES, *trees.sources(release))
     golden = cache() / "golden" / f"{release}-{key}.tar"
+    trees.note_use(golden)
     if golden.exists():
         return golden
     with locked(f"golden-{release}"):
         if golden.exists():
             return golden
         golden.parent.mkdir(parents=True, exist_ok=True)
-        for old in golden.parent.glob(f"{release}-*"):
-            old.unlink()
+        trees.delete_unused(golden.parent)
         # Written beside its place, on a disk, and given its name when it is whole.
         unfinished = golden.with_suffix(".new.tar")
         finish = FINISH.format(files=FILES / "host")

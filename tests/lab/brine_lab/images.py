@@ -24,6 +24,7 @@ class Recipe:
     variant: str
     packages: tuple[str, ...]
     size_mib: int
+    says_when_up: str  # on its serial console
 
 
 DEBIAN = Recipe(
@@ -35,8 +36,9 @@ DEBIAN = Recipe(
         "lz4", "netbase", "openssh-server", "procps", "python3", "qemu-guest-agent", "sudo", "systemd-sysv", "udev",
     ),
     2048,
+    "finished at",
 )  # fmt: skip
-TINY = Recipe("tiny", "extract", ("busybox-static", "linux-image-cloud-amd64"), 32)
+TINY = Recipe("tiny", "extract", ("busybox-static", "linux-image-cloud-amd64"), 32, "tiny guest is up")
 RECIPES = (TINY, DEBIAN)
 
 
@@ -54,6 +56,7 @@ def image(lab: Lab, recipe: Recipe) -> Image:
     key = recipe_hash(FILES / recipe.name, FILES / "build", *values)
     path = cache() / "images" / f"{recipe.name}-{key}.qcow2"
     checksum = path.with_suffix(".sha256")
+    trees.note_use(path, checksum)
     if not checksum.exists():
         with locked(f"image-{recipe.name}"):
             if not checksum.exists():
@@ -63,8 +66,7 @@ def image(lab: Lab, recipe: Recipe) -> Image:
 
 def _build(lab: Lab, recipe: Recipe, path: Path, checksum: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    for old in path.parent.glob(f"{recipe.name}-*"):
-        old.unlink()
+    trees.delete_unused(path.parent)
     directory = trees.scratch(f"image-{recipe.name}")
     finish = f"""'{FILES / recipe.name / "finish.sh"}' "$1\""""
     tree = trees.mmdebstrap(RELEASE, directory / "tree", recipe.packages, variant=recipe.variant, finish=finish)

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from brine_lab import package_cache
 from brine_lab.commands import run_long
 from brine_lab.lab import FILES, Lab, cache
 
+KEEP_DAYS = 14
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
@@ -60,6 +63,20 @@ def build(lab: Lab, directory: Path, argv: Sequence[str], *, doing: str) -> None
             extra_env={**proxy, "TMPDIR": str(directory)},
         )
     shutil.rmtree(directory)
+
+
+def note_use(*files: Path) -> None:
+    """Note that cached files are in use, where they exist."""
+    for file in files:
+        if file.exists():
+            os.utime(file)
+
+
+def delete_unused(directory: Path) -> None:
+    """Delete what no checkout has used for a while; checkouts with other recipes share the cache."""
+    for file in directory.iterdir():
+        if time.time() - file.stat().st_mtime > KEEP_DAYS * 86400:
+            file.unlink()
 
 
 def fresh_directory(path: Path) -> Path:
