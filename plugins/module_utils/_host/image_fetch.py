@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ansible.module_utils.urls import ConnectionError as AnsibleConnectionError
 from ansible.module_utils.urls import open_url
+
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import CHUNK_BYTES, Deadline
 
