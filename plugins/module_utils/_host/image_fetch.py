@@ -63,7 +63,8 @@ def _read(answer: t.Any, url: str, size_bytes: int | None, deadline: Deadline) -
     read_bytes = 0
     while True:
         with _web_errors(url):
-            chunk = answer.read(CHUNK_BYTES)
+            # What has come, without waiting for a whole chunk: a trickle must not get past the deadline.
+            chunk = answer.read1(CHUNK_BYTES)
         if not chunk:
             break
         read_bytes += len(chunk)

@@ -112,7 +112,9 @@ class ImageStore:
         """Have an image in the store; whether that changed anything. Whatever fails leaves the store as it was."""
         directory = self._pool.path
         with image_files.locked_directory(directory, deadline):
-            image_files.clear_parts(directory)
+            if image_files.clear_parts(directory):
+                # libvirt may have taken them for volumes.
+                self._refresh()
             with image_files.part_file(directory) as part:
                 content = self._fill(part, source, deadline)
                 source.verify(content)
