@@ -11,7 +11,6 @@ import typing as t
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
-
 from ansible_collections.brine.virt.plugins.filter.place import DOCUMENTATION, FilterModule, place_filter
 
 HOST = {
