@@ -13,8 +13,8 @@ short_description: Show what a hypervisor has, and how much of it its machines t
 version_added: "0.1.0"
 description:
   - Shows CPUs, memory, storage pools, bridges, networks, machines and stored images of one hypervisor, asked for now.
-  - Memory and CPUs count as committed as soon as a machine is defined, whether it runs or not, with the most that it may
-    take. That is what the filter P(brine.virt.place#filter) counts with.
+  - Memory and CPUs count as committed as soon as a machine is defined, whether it runs or not, with the most that it
+    may take. That is what the filter P(brine.virt.place#filter) counts with.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
