@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import typing as t
-from dataclasses import fields
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
@@ -18,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     paths_in_use,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.guests import Guests
-from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, find_image
+from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, find_image_in
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import observe_bridges, observe_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Pools, volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
@@ -95,13 +94,14 @@ class Hypervisor:
     def _find_image(self, name: str) -> StoredImage:
         offer = self._offered.get(name)
         if offer is None:
-            return find_image(self.conn, name, pool=self.image_pool)
+            return find_image_in(self.pools.get(self.image_pool), name)
+        pool = self.pools.get(self.image_pool)
         try:
-            return find_image(self.conn, offer["volume"], pool=self.image_pool)
+            return find_image_in(pool, offer.get("volume") or name)
         except NotFoundError:
             if not self._check_mode:
                 raise
-            return StoredImage(**{f.name: offer.get(f.name) or f.default for f in fields(StoredImage)})
+            return _to_be_stored(name, offer, pool)
 
     def volumes(self, pool: Pool) -> set[str]:
         """The volumes of a pool as they were when the task began."""
@@ -132,3 +132,16 @@ class Hypervisor:
                 where=where,
                 hint=f"Start it: virsh net-start {nic.source}",
             )
+
+
+def _to_be_stored(name: str, offer: t.Mapping[str, t.Any], pool: Pool) -> StoredImage:
+    """An image that virt_image said, in check mode, that it would store; what it could not know is zero or empty."""
+    return StoredImage(
+        name=offer.get("name") or name,
+        volume=offer.get("volume") or name,
+        pool=pool.name,
+        path=pool.volume_path(offer.get("volume") or name),
+        format=offer.get("format") or "qcow2",
+        virtual_size_bytes=offer.get("virtual_size_bytes") or 0,
+        digest="",
+    )

@@ -1,0 +1,64 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's half of virt_image: a file is hashed here, and sent only when the store lacks it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host import image_files
+from ansible_collections.brine.virt.plugins.module_utils._model.checksum import parse_checksum, verify_digests
+from ansible_collections.brine.virt.plugins.module_utils._model.image_header import judge_image
+
+_MODULE = "brine.virt.virt_image"
+
+
+class ActionModule(ActionBase):
+    """Asks the module about a src first, sends the file if need be, and lets the module take it from there."""
+
+    # Ansible makes the remote temporary directory for this, and removes it whatever happens.
+    TRANSFERS_FILES = True
+    _requires_connection = True
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """The result of the module."""
+        super().run(tmp, task_vars)
+        args = dict(self._task.args)
+        if not args.get("src") or args.get("url") or args.get("path"):
+            # Nothing to send, or a wish that the module refuses in Ansible's own words.
+            return self._run_module(args, task_vars)
+
+        local_path = self._find_needle("files", str(args["src"]))
+        args["checksum"] = f"sha256:{_sha256(local_path, args.get('checksum'))}"
+        answer = self._run_module(args, task_vars)
+        if answer.get("failed") or not answer.get("changed") or self._task.check_mode:
+            return answer
+
+        remote_path = self._connection._shell.join_path(self._connection._shell.tmpdir, "image")
+        self._transfer_file(local_path, remote_path)
+        self._fixup_perms2((self._connection._shell.tmpdir, remote_path))
+        del args["src"]
+        return self._run_module({**args, "path": remote_path}, task_vars)
+
+    def _run_module(self, args: dict[str, t.Any], task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
+        return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
+
+
+def _sha256(path: str, wanted: t.Any) -> str:
+    """The sha256 of a file that is an image and, if that was asked, has the wanted checksum."""
+    try:
+        image_files.require_file(path, "src")
+        checksum = parse_checksum(wanted, "checksum") if wanted else None
+        judge_image(*image_files.read_header(path), path, "src")
+        content = image_files.hash_file(path, (checksum.algorithm,) if checksum else ())
+        if checksum:
+            verify_digests(content.digests, checksum, path)
+    except VirtError as exc:
+        raise AnsibleActionFail(str(exc)) from exc
+    return content.sha256
