@@ -169,7 +169,10 @@ def main() -> t.NoReturn:
 
     def work() -> dict[str, t.Any]:
         with open_connection(module.params["uri"], read_only=True, timeout_seconds=TIMEOUT_SECONDS) as conn:
-            return {"host": observe_host(conn, image_pool=module.params["image_pool"], timeout_seconds=TIMEOUT_SECONDS)}
+            return {
+                "changed": False,
+                "host": observe_host(conn, image_pool=module.params["image_pool"], timeout_seconds=TIMEOUT_SECONDS),
+            }
 
     finish(module, work)
 
