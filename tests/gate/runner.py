@@ -20,6 +20,8 @@ from .results import Counts, Result
 WORKERS = 2
 HEARTBEAT_SECONDS = 20
 CHECK_TIMEOUT_SECONDS = 1800
+# What is printed of a line of output; a tool may print a whole file as one.
+LINE_LENGTH = 400
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class Runner:
             text = log.read_text(encoding="utf-8", errors="replace").rstrip()
             if check.telling is not None:
                 text = "\n".join(filter(check.telling.search, text.splitlines())) or text
+            text = "\n".join(line[:LINE_LENGTH] for line in text.splitlines())
             self._print(f"\n{text}\n-- {check.name}: FAILED (exit {status}) after {seconds:.0f} s; all output: {log}\n")
         else:
             self._print(f"-- {check.name}: ok, {seconds:.0f} s{', ' + note if note else ''}")
