@@ -82,6 +82,16 @@ class Cloud:
         )
         return Answer(result.returncode, result.stdout.decode(errors="replace"))
 
+    def install(self) -> None:
+        """The collection of this checkout, built into a tarball and installed from it."""
+        tree = self.build / "demo" / "ansible_collections" / "brine" / "virt"
+        for command in (
+            (str(self.bin / "python"), "-m", "tests.gate.tree", str(tree)),
+            (str(self.root / "tests/gate/install"), str(self.bin), str(tree), str(self.build)),
+        ):
+            answer = self.run(*command)
+            must(answer.status == 0, answer.text)
+
     def sources(self, live: bool = True) -> list[str]:
         """The inventory options: the hosts, and with ``live`` the machines as well."""
         words = ["-i", str(self.inventory / "hosts.yml")]

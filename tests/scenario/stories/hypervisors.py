@@ -8,6 +8,7 @@ from ..teller import Teller
 
 
 def tell(teller: Teller, cloud: Cloud) -> None:
+    teller.step("the collection is built and installed from its tarball", cloud.install, vital=True)
     teller.step("the lab comes up", lambda: cloud.lab_well("up"), vital=True)
     teller.step("the guest images are there", lambda: cloud.images, vital=True)
     teller.step("hypervisors, check mode on bare hosts: ends well, changes nothing", lambda: _check_bare(cloud))
