@@ -18,9 +18,9 @@ from .scenario import Scenario
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_checks(runner: Runner) -> list[Result]:
-    """Run the quick part and print its table."""
-    checks = make_catalogue(ROOT)
+def run_checks(runner: Runner, *, quick: bool) -> list[Result]:
+    """Run the checks and print their table. `quick`: without what takes long and is unlikely to find more."""
+    checks = make_catalogue(ROOT, quick=quick)
     print(f"== {len(checks)} checks, output in {runner.logs}", flush=True)
     results = runner.run(checks)
     print(f"\n{table(results)}\n", flush=True)
@@ -63,7 +63,7 @@ def main() -> t.NoReturn:
 
     results: list[Result] = []
     try:
-        results += run_checks(runner)
+        results += run_checks(runner, quick=word == "check")
         if word == "test" and not interrupted:
             results.append(scenario.run())
     finally:
