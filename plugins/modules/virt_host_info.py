@@ -13,8 +13,8 @@ short_description: Show what a hypervisor has, and how much of it its machines t
 version_added: "0.1.0"
 description:
   - Shows CPUs, memory, storage pools, bridges, networks, machines and stored images of one hypervisor, asked for now.
-  - Memory and CPUs count as committed as soon as a machine is defined, whether it runs or not, with the most that it may
-    take. That is what the filter P(brine.virt.place#filter) counts with.
+  - Memory and CPUs count as committed as soon as a machine is defined, whether it runs or not, with the most that it
+    may take. That is what the filter P(brine.virt.place#filter) counts with.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -169,7 +169,10 @@ def main() -> t.NoReturn:
 
     def work() -> dict[str, t.Any]:
         with open_connection(module.params["uri"], read_only=True, timeout_seconds=TIMEOUT_SECONDS) as conn:
-            return {"host": observe_host(conn, image_pool=module.params["image_pool"], timeout_seconds=TIMEOUT_SECONDS)}
+            return {
+                "changed": False,
+                "host": observe_host(conn, image_pool=module.params["image_pool"], timeout_seconds=TIMEOUT_SECONDS),
+            }
 
     finish(module, work)
 

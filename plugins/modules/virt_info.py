@@ -267,7 +267,7 @@ def main() -> t.NoReturn:
                 agent_timeout_seconds=module.params["agent_timeout"],
                 timeout_seconds=TIMEOUT_SECONDS,
             )
-        result: dict[str, t.Any] = {"machines": machines}
+        result: dict[str, t.Any] = {"changed": False, "machines": machines}
         if name is not None:
             result["machine"] = machines[0] if machines else None
         return result

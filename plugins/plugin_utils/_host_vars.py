@@ -15,7 +15,7 @@ from dataclasses import dataclass
 DEFAULT_KNOWN_HOSTS = "~/.ssh/known_hosts.d/brine-virt"
 MACHINES_GROUP = "virt_machines"
 
-_IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Ansible gives these their values itself; a machine must not be able to pose as another host.
 _MAGIC_VARIABLES = frozenset(
     {
@@ -87,7 +87,11 @@ def host_vars(
 
 def is_allowed_variable(name: str) -> bool:
     """Whether a machine may bring a variable of this name into the inventory."""
-    return bool(_IDENTIFIER.match(name)) and not name.startswith(("ansible_", "virt_")) and name not in _MAGIC_VARIABLES
+    return (
+        bool(_IDENTIFIER.fullmatch(name))
+        and not name.startswith(("ansible_", "virt_"))
+        and name not in _MAGIC_VARIABLES
+    )
 
 
 def ssh_arguments(uuid: str, known_hosts: str) -> str:

@@ -22,27 +22,27 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import host_key_alias
 
 _MARK = "brine.virt:"
-_OWN_LINE = re.compile(rf"^virt-(?P<uuid>[0-9a-f-]{{36}})[, ].* {re.escape(_MARK)}(?P<hypervisor>\S+)$")
+_OWN_LINE = re.compile(rf"virt-(?P<uuid>[0-9a-f-]{{36}})[, ].* {re.escape(_MARK)}(?P<hypervisor>\S+)")
 # Whatever stands in a hypervisor's metadata, only plain names and keys may reach a file that ssh trusts.
-_UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-_KEY = re.compile(r"^(?P<type>[a-z0-9@.-]+) (?P<key>[A-Za-z0-9+/]+={0,3})(?: .*)?$")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_KEY = re.compile(r"(?P<type>[a-z0-9][a-z0-9@.-]*) (?P<key>[A-Za-z0-9+/]+={0,3})(?: .*)?")
 
 
 def known_hosts_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
     """The lines of one machine; what is not a proper name, address or key is left out."""
     uuid, name = record.get("uuid") or "", record.get("name") or ""
-    if not _UUID.match(uuid):
+    if not _UUID.fullmatch(uuid):
         return []
     patterns = [host_key_alias(uuid)]
-    if _NAME.match(name):
+    if _NAME.fullmatch(name):
         patterns.append(name)
     for address in record.get("addresses") or []:
         with contextlib.suppress(ValueError):
             patterns.append(str(ipaddress.ip_address(address)))
     lines = []
     for text in record.get("host_keys") or []:
-        key = _KEY.match(text.strip())
+        key = _KEY.fullmatch(text.strip())
         if key:
             lines.append(f"{','.join(patterns)} {key['type']} {key['key']} {_MARK}{hypervisor}")
     return lines
@@ -62,7 +62,7 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
     unread = {(h, r["uuid"]) for h, records in answered.items() for r in records if r.get("vcpus") is None}
 
     def stays(line: str) -> bool:
-        own = _OWN_LINE.match(line)
+        own = _OWN_LINE.fullmatch(line)
         if not own or own["hypervisor"] not in new:
             return True
         machines = new[own["hypervisor"]]
