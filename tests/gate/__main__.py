@@ -11,7 +11,8 @@ import typing as t
 from pathlib import Path
 
 from .catalogue import make_catalogue
-from .runner import Counts, Result, Runner, table
+from .results import Counts, Result, table
+from .runner import Runner
 from .scenario import Scenario
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -14,10 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .processes import signal_group, wait_for
+from .results import Counts, Result
+
 # Two checks at once fill two cores; more would only take memory from the lab that another checkout may be running.
 WORKERS = 2
 HEARTBEAT_SECONDS = 20
 CHECK_TIMEOUT_SECONDS = 1800
+# What is printed of a line of output; a tool may print a whole file as one.
+LINE_LENGTH = 400
 
 
 @dataclass(frozen=True)
@@ -37,34 +41,6 @@ class Check:
     skip: str = ""
     count: t.Callable[[], Counts] | None = None
     telling: re.Pattern[str] | None = None
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How many tests passed, failed and were skipped."""
-
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        """Return the sums."""
-        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
-
-    def __str__(self) -> str:
-        """Return the line that closes a run."""
-        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a check answered. `verdict` is ok, FAILED or skipped; `note` is a short remark for the table."""
-
-    name: str
-    verdict: str
-    seconds: float
-    counts: Counts
-    note: str = ""
 
 
 class Runner:
@@ -99,7 +75,7 @@ class Runner:
         """End the checks that run, and start no other."""
         self._stopped = True
         for process, _began in list(self._running.values()):
-            end_group(process)
+            signal_group(process, signal.SIGTERM)
 
     def _say_running(self, elapsed: float) -> None:
         with self._lock:
@@ -143,13 +119,10 @@ class Runner:
                 start_new_session=True,
             )
             self._running[check.name] = (process, began)
-            try:
-                status = process.wait(CHECK_TIMEOUT_SECONDS)
-            except subprocess.TimeoutExpired:
-                end_group(process)
-                status, note = 1, f"not done after {CHECK_TIMEOUT_SECONDS} s"
-            finally:
-                del self._running[check.name]
+            status = wait_for(process, CHECK_TIMEOUT_SECONDS, lambda: self._stopped)
+            del self._running[check.name]
+        if status is None:
+            status, note = 1, f"not done after {CHECK_TIMEOUT_SECONDS} s"
         if self._stopped:
             return None
         seconds = time.monotonic() - began
@@ -168,6 +141,7 @@ class Runner:
             text = log.read_text(encoding="utf-8", errors="replace").rstrip()
             if check.telling is not None:
                 text = "\n".join(filter(check.telling.search, text.splitlines())) or text
+            text = "\n".join(line[:LINE_LENGTH] for line in text.splitlines())
             self._print(f"\n{text}\n-- {check.name}: FAILED (exit {status}) after {seconds:.0f} s; all output: {log}\n")
         else:
             self._print(f"-- {check.name}: ok, {seconds:.0f} s{', ' + note if note else ''}")
@@ -176,27 +150,3 @@ class Runner:
     def _print(self, text: str) -> None:
         with self._lock:
             print(text, flush=True)
-
-
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads a session of its own, with everything that it started."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            return
-        try:
-            process.wait(10)
-            return
-        except subprocess.TimeoutExpired:
-            continue
-
-
-def table(results: Sequence[Result]) -> str:
-    """Return the results as a table: check, verdict, seconds, remark."""
-    width = max((len(result.name) for result in results), default=0)
-    lines = [
-        f"{result.name:<{width}}  {result.verdict:<7}  {result.seconds:5.0f} s  {result.note}".rstrip()
-        for result in results
-    ]
-    return "\n".join(lines)

@@ -5,11 +5,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
+import typing as t
 from pathlib import Path
 
-from .runner import Counts, Result, end_group
+from .processes import signal_group, wait_for
+from .results import Counts, Result
+
+# Less than what CI gives a whole run, so that the lab still comes down.
+TIMEOUT_SECONDS = 4500
 
 
 class Scenario:
@@ -24,6 +30,7 @@ class Scenario:
         self._root = root
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
+        self._ending = False
 
     def run(self) -> Result:
         """Run the scenario, and return its counts; a scenario that is not there or gives no counts has failed."""
@@ -37,7 +44,7 @@ class Scenario:
         report.unlink(missing_ok=True)
         print(f"== {name}", flush=True)
         began = time.monotonic()
-        status = self._call(program, str(report))
+        status = self._call(program, str(report), is_stopped=lambda: self._stopped)
         seconds = time.monotonic() - began
         try:
             counted = json.loads(report.read_text(encoding="utf-8"))
@@ -45,7 +52,7 @@ class Scenario:
         except (OSError, ValueError, KeyError, TypeError) as exc:
             return Result(name, "FAILED", seconds, Counts(failed=1), f"exit {status}, no counts: {exc}")
         note = f"{counts.passed} steps passed"
-        if not counts.failed and (status or not counts.passed):
+        if not counts.failed and (status != 0 or not counts.passed):
             counts += Counts(failed=1)
             note += f", exit {status}"
         elif counts.failed:
@@ -57,8 +64,8 @@ class Scenario:
     def stop(self) -> None:
         """End the scenario when it runs."""
         self._stopped = True
-        if self._process is not None:
-            end_group(self._process)
+        if self._process is not None and not self._ending:
+            signal_group(self._process, signal.SIGTERM)
 
     def tear_down(self) -> list[Result]:
         """Take the lab down, whatever happened before. Returns a failed result when that failed, else nothing."""
@@ -69,15 +76,16 @@ class Scenario:
             print("== the lab stays up, as KEEP_LAB=1 says; `make lab-down` ends it", flush=True)
             return []
         began = time.monotonic()
+        self._ending = True  # a second Ctrl-C must not leave half a lab
         status = self._call(lab, "down")
-        if not status:
+        if status == 0:
             return []
         return [Result("lab down", "FAILED", time.monotonic() - began, Counts(failed=1), f"exit {status}")]
 
-    def _call(self, program: Path, *words: str) -> int:
+    def _call(self, program: Path, *words: str, is_stopped: t.Callable[[], bool] = lambda: False) -> int | None:
         self._process = subprocess.Popen(
             [str(program), *words], cwd=self._root, stdin=subprocess.DEVNULL, start_new_session=True
         )
-        status = self._process.wait()
+        status = wait_for(self._process, TIMEOUT_SECONDS, is_stopped)
         self._process = None
         return status
