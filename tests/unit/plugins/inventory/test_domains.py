@@ -154,7 +154,7 @@ def inventory(tmp_path: Path, collections_root: Path) -> Inventory:
             **(_environment or {}),
         }
         done = subprocess.run(
-            [sys.executable, "-m", "ansible", "inventory", "--list", *sources],
+            [sys.executable, "-m", "ansible.cli.inventory", "--list", *sources],
             env=environment,
             cwd=tmp_path,
             capture_output=True,
