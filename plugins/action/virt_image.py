@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
+
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host import image_files
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import parse_checksum, verify_digests
@@ -34,7 +35,7 @@ class ActionModule(ActionBase):
             # Nothing to send, or a wish that the module refuses in Ansible's own words.
             return self._run_module(args, task_vars)
 
-        local_path = self._find_needle("files", str(args["src"]))
+        local_path = self._local_path(str(args["src"]))
         args["checksum"] = f"sha256:{_sha256(local_path, args.get('checksum'))}"
         answer = self._run_module(args, task_vars)
         if answer.get("failed") or not answer.get("changed") or self._task.check_mode:
@@ -45,6 +46,15 @@ class ActionModule(ActionBase):
         self._fixup_perms2((self._connection._shell.tmpdir, remote_path))
         del args["src"]
         return self._run_module({**args, "path": remote_path}, task_vars)
+
+    def _local_path(self, src: str) -> str:
+        try:
+            return str(self._find_needle("files", src))
+        except AnsibleFileNotFound:
+            # Without Ansible's advice to use remote_src, which is path here.
+            raise AnsibleActionFail(
+                f"src: there is no file {src} on the controller. For a file on the hypervisor, use path"
+            ) from None
 
     def _run_module(self, args: dict[str, t.Any], task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
         return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))

@@ -45,11 +45,12 @@ options:
     description:
       - V(prepare) looks at the host and, when the bridge is missing, starts the switch, which applies the change some
         seconds later.
-      - V(confirm) makes the change last. It has to be called until RV(state) is V(confirmed) or it fails, each time
-        over a new connection. The first call after the change only leaves a mark.
+      - V(arrive) waits until the change is applied.
+      - V(confirm) makes the change last, when the bridge has all that the uplink had. It has to come after V(arrive)
+        and over a new connection, which proves that the host is reached.
       - V(report) tells how the last switch ended.
     type: str
-    choices: [prepare, confirm, report]
+    choices: [prepare, arrive, confirm, report]
     default: prepare
   confirm_seconds:
     description:
@@ -66,14 +67,13 @@ EXAMPLES = r"""
     name: br0
   register: switch
 
-- name: Confirm it over new connections
+- name: Wait until it is done, and confirm over a new connection
   brine.virt.virt_bridge_switch:
     name: br0
-    phase: confirm
-  register: confirmed
-  until: confirmed is failed or confirmed.state == 'confirmed'
-  retries: 10
-  delay: 1
+    phase: "{{ item }}"
+  loop: [arrive, confirm]
+  vars:
+    ansible_ssh_extra_args: -o ControlPath=none
   when: switch.state == 'armed'
 """
 
@@ -117,9 +117,10 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.brine.virt.plugins.module_utils._bridge import switch
+from ansible_collections.brine.virt.plugins.module_utils._bridge.change import Change, missing_on_bridge, plan_bridge
 from ansible_collections.brine.virt.plugins.module_utils._bridge.observe import NETWORKD_FOLDERS, observe_network
-from ansible_collections.brine.virt.plugins.module_utils._bridge.plan import Change, missing_on_bridge, plan_bridge
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError, InputError, VirtError
 
 # A DHCP client on the new bridge may take this long to have its lease again.
@@ -159,13 +160,17 @@ def _planned(change: Change, state: str) -> dict[str, t.Any]:
     }
 
 
+def arrive(name: str) -> dict[str, t.Any]:
+    """Wait until a change is applied."""
+    switch.wait_until_applied(name)
+    return {"changed": False, "state": _expect(name, switch.APPLIED)}
+
+
 def confirm(name: str) -> dict[str, t.Any]:
     """Make an applied change last, when the bridge has all that the uplink had."""
     change = switch.pending(name)
     if change is None:
-        return _ended(name)
-    if switch.state(name) == switch.ARMED or not switch.seen(name):
-        return {"changed": False, "state": switch.state(name)}
+        return {"changed": False, "state": _expect(name, switch.CONFIRMED)}
     deadline = time.monotonic() + _COMPLETE_SECONDS
     missing = missing_on_bridge(observe_network(), change)
     while missing and time.monotonic() < deadline:
@@ -175,16 +180,14 @@ def confirm(name: str) -> dict[str, t.Any]:
         switch.abort(name, f"{name} came up without {', '.join(missing)}")
         raise HostError(f"{name} came up without {', '.join(missing)}", hint="The old network is back")
     switch.confirm(name)
-    return _ended(name)
+    return {"changed": True, "state": _expect(name, switch.CONFIRMED)}
 
 
-def _ended(name: str) -> dict[str, t.Any]:
+def _expect(name: str, wanted: str) -> str:
     state = switch.state(name)
-    if state != switch.CONFIRMED:
-        raise HostError(
-            f"no change of {name} is waiting for a confirmation (state: {state})", hint="; ".join(switch.log(name))
-        )
-    return {"changed": True, "state": state}
+    if state != wanted:
+        raise HostError(f"the change of {name} is {state or 'absent'}, not {wanted}")
+    return wanted
 
 
 def main() -> None:
@@ -192,7 +195,7 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "uplink": {"type": "str"},
-            "phase": {"type": "str", "choices": ["prepare", "confirm", "report"], "default": "prepare"},
+            "phase": {"type": "str", "choices": ["prepare", "arrive", "confirm", "report"], "default": "prepare"},
             "confirm_seconds": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
@@ -213,7 +216,7 @@ def main() -> None:
         elif module.check_mode:
             result = {"changed": False, "state": switch.state(name) or "absent"}
         else:
-            result = confirm(name)
+            result = arrive(name) if phase == "arrive" else confirm(name)
     except VirtError as exc:
         module.fail_json(msg=str(exc), exception=exc)
     module.exit_json(**result)

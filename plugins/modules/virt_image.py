@@ -161,7 +161,12 @@ from ansible_collections.brine.virt.plugins.module_utils._arguments import finis
 from ansible_collections.brine.virt.plugins.module_utils._host import image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import check_url
-from ansible_collections.brine.virt.plugins.module_utils._host.image_store import ImageStore, Source, as_result
+from ansible_collections.brine.virt.plugins.module_utils._host.image_store import (
+    ImageStore,
+    Source,
+    as_result,
+    require_own_host,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, parse_checksum
 
@@ -195,12 +200,13 @@ def have_image(params: dict[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     name = rules.name(params["name"], "name")
     checksum = parse_checksum(params["checksum"], "checksum") if params["checksum"] else None
     path = params["path"]
+    require_own_host(params["uri"])
     if params["url"]:
         check_url(params["url"], "url")
     elif path:
         image_files.require_file(path, "path")
     with open_connection(params["uri"]) as conn:
-        store = ImageStore(conn, params["uri"], params["pool"])
+        store = ImageStore(conn, params["pool"])
         before = store.volumes(name)
         planned: dict[str, t.Any] = {}
         if path:

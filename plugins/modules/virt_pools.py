@@ -73,6 +73,7 @@ pools:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.pools import PoolWish, make_pool, plan_pools

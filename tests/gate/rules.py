@@ -23,7 +23,17 @@ LIBVIRT_HOME = Path("plugins/module_utils/_host/connection.py")
 LXML_HOME = Path("plugins/module_utils/_xml.py")
 HOMES = {"libvirt": LIBVIRT_HOME, "libvirt_qemu": LIBVIRT_HOME, "libvirtmod": LIBVIRT_HOME, "lxml": LXML_HOME}
 # The wings of plugins/module_utils and their floors. Wings on one floor do not know each other.
-FLOORS = {"_errors": 1, "_xml": 1, "_model": 2, "_bridge": 3, "_host": 3, "_seeding": 3, "_tls": 3, "_work": 4, "_arguments": 5}
+FLOORS = {
+    "_errors": 1,
+    "_xml": 1,
+    "_model": 2,
+    "_bridge": 3,
+    "_host": 3,
+    "_seeding": 3,
+    "_tls": 3,
+    "_work": 4,
+    "_arguments": 5,
+}
 TOP_FLOOR = 99
 
 

@@ -18,9 +18,9 @@ import tempfile
 import time
 from dataclasses import asdict
 
+from ansible_collections.brine.virt.plugins.module_utils._bridge.change import Change
 from ansible_collections.brine.virt.plugins.module_utils._bridge.network_files import File
 from ansible_collections.brine.virt.plugins.module_utils._bridge.observe import run
-from ansible_collections.brine.virt.plugins.module_utils._bridge.plan import Change
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
 
 _STATE_ROOT = "/run/brine-virt"
@@ -144,7 +144,7 @@ def pending(bridge: str) -> Change | None:
     Where an earlier change is just going back, waits until it has.
     """
     if _is_running(bridge) and state(bridge) == ROLLING_BACK:
-        _settled(bridge)
+        _wait_while(bridge, (ROLLING_BACK,))
     if not _is_running(bridge) or state(bridge) not in (ARMED, APPLIED):
         return None
     try:
@@ -179,37 +179,39 @@ def log(bridge: str) -> list[str]:
         return []
 
 
-def seen(bridge: str) -> bool:
-    """Whether this is at least the second call that finds the change applied.
+def wait_until_applied(bridge: str) -> None:
+    """Wait until the change is applied, and leave the mark that ``confirm`` asks for.
 
-    The connection that carried the first call may be older than the change. The one that carries the second was opened
-    after the first had its answer, so it proves that new connections reach the host.
+    The connection that carries this call may be older than the change. The next call's connection cannot be, as it is
+    opened after this one had its answer: that it gets through proves that new connections reach the host.
     """
-    mark = f"{_folder(bridge)}/seen"
-    if os.path.exists(mark):
-        return True
-    _write(mark, "")
-    return False
+    _wait_while(bridge, (ARMED,))
+    if state(bridge) == APPLIED:
+        _write(f"{_folder(bridge)}/applied-seen", "")
 
 
-def confirm(bridge: str) -> bool:
-    """Tell the switch that the change is good; waits until it has made it last. False when it has gone back instead."""
+def confirm(bridge: str) -> None:
+    """Tell the switch that the change is good; waits until it has made it last, or has gone back instead.
+
+    Raises HostError when ``wait_until_applied`` was not called before.
+    """
+    if not os.path.exists(f"{_folder(bridge)}/applied-seen"):
+        raise HostError(f"the change of {bridge} was not seen applied", hint="Call phase=arrive first")
     _write(f"{_folder(bridge)}/confirm", "")
-    return _settled(bridge) == CONFIRMED
+    _wait_while(bridge, (ARMED, APPLIED, ROLLING_BACK))
 
 
 def abort(bridge: str, reason: str) -> None:
     """Tell the switch to go back now; waits until it has."""
     _write(f"{_folder(bridge)}/abort", f"{reason}\n")
-    _settled(bridge)
+    _wait_while(bridge, (ARMED, APPLIED, ROLLING_BACK))
 
 
-def _settled(bridge: str) -> str | None:
-    """The state in which the switch ends, or is when it takes longer than going back can take."""
+def _wait_while(bridge: str, states: tuple[str, ...]) -> None:
+    """Wait for the switch to leave these states, no longer than going back can take."""
     deadline = time.monotonic() + _RETURN_SECONDS + 10
-    while time.monotonic() < deadline and state(bridge) in (ARMED, APPLIED, ROLLING_BACK):
+    while time.monotonic() < deadline and state(bridge) in states:
         time.sleep(0.2)
-    return state(bridge)
 
 
 def _script(change: Change, here: str, seconds: int) -> str:

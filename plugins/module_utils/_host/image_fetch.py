@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ansible.module_utils.urls import ConnectionError as AnsibleConnectionError
 from ansible.module_utils.urls import open_url
+
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import CHUNK_BYTES, Deadline
 
@@ -62,7 +63,8 @@ def _read(answer: t.Any, url: str, size_bytes: int | None, deadline: Deadline) -
     read_bytes = 0
     while True:
         with _web_errors(url):
-            chunk = answer.read(CHUNK_BYTES)
+            # What has come, without waiting for a whole chunk: a trickle must not get past the deadline.
+            chunk = answer.read1(CHUNK_BYTES)
         if not chunk:
             break
         read_bytes += len(chunk)

@@ -58,19 +58,20 @@ class Kept:
     size_bytes: int
 
 
+def require_own_host(uri: str) -> None:
+    """Raises UnsupportedError for a connection to another host: the store's files are worked on here."""
+    if urllib.parse.urlsplit(uri).netloc:
+        raise UnsupportedError(
+            f"images are stored on the host that the task runs on, and {uri} is another one",
+            where="uri",
+            hint="Run the task on the hypervisor itself",
+        )
+
+
 class ImageStore:
-    """The stored images of one pool on this very host.
+    """The stored images of one pool on this very host. Errors of the pool are those of Pools.get."""
 
-    Raises UnsupportedError for a connection to another host, NotFoundError and the like for the pool as Pools.get.
-    """
-
-    def __init__(self, conn: VirConnect, uri: str, pool: str) -> None:
-        if urllib.parse.urlsplit(uri).netloc:
-            raise UnsupportedError(
-                "images are stored on the host that the task runs on, and this is a connection to another one",
-                where="uri",
-                hint="Run the task on the hypervisor itself",
-            )
+    def __init__(self, conn: VirConnect, pool: str) -> None:
         self._pool: Pool = Pools(conn).get(pool, "pool")
         if not os.path.isdir(self._pool.path):
             raise HostError(f"there is no directory {self._pool.path} of pool {pool} on this host", where="pool")
@@ -111,7 +112,9 @@ class ImageStore:
         """Have an image in the store; whether that changed anything. Whatever fails leaves the store as it was."""
         directory = self._pool.path
         with image_files.locked_directory(directory, deadline):
-            image_files.clear_parts(directory)
+            if image_files.clear_parts(directory):
+                # libvirt may have taken them for volumes.
+                self._refresh()
             with image_files.part_file(directory) as part:
                 content = self._fill(part, source, deadline)
                 source.verify(content)

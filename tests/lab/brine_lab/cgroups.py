@@ -2,8 +2,8 @@
 # Copyright (c) 2026 brine.virt contributors
 """A control group of its own for every host.
 
-Without one, all containers on a machine that has no systemd as process 1 share the group `payload`: every host's systemd would then
-see the other hosts' services as its own, and with `cgroup.kill` one host's `systemctl stop` could end another host's daemon.
+Without one, all containers on a machine that has no systemd as process 1 share the group `payload`: every host's
+systemd would see the other hosts' services as its own, and one host's `systemctl stop` could end another's daemon.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ HIERARCHIES = (ROOT, ROOT / "unified", ROOT / "systemd")
 
 
 def into_own(lab: Lab, host: str) -> list[str]:
-    """Words to put before a host's command that start it in its own group: the machine's systemd where it has one, else our hands."""
+    """Words to put before a host's command that start it in its own group.
+
+    The machine's systemd makes the group where there is one; otherwise it is made by hand.
+    """
     if Path("/run/systemd/system").is_dir():
         unit = f"--unit=brine-virt-lab-{lab.machine(host)}"
         return ["systemd-run", "--quiet", "--scope", "--collect", "--property=Delegate=yes", unit]

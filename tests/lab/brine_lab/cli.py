@@ -5,19 +5,25 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from brine_lab import (
     cgroups,
     firewall,
     golden,
+    guest,
     hosts,
+    images,
     inventory,
     network,
     package_cache,
     prerequisites,
+    probe,
     processes,
     services,
     ssh,
@@ -46,7 +52,8 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
     """Bring up what is missing; leave alone what runs."""
     prerequisites.check_machine()
     with locked(lab.id):
-        prerequisites.install_packages(lab)
+        # With QEMU where /dev/kvm has to be tried out.
+        prerequisites.install_packages(lab, guest.PACKAGES if probe.DEVICE.exists() else None)
         plan = state.load(lab) or network.choose(lab)
         wanted = hosts.names(words.hosts)
         for host in wanted:
@@ -55,7 +62,12 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
                     f"{host} is a {plan.hosts[host]} host; run `tests/lab/lab down` first for {words.release}."
                 )
         state.save(lab, plan)
-        golden.tree(lab, words.release)
+        with ThreadPoolExecutor(2) as pool:
+            work: list[Future[Any]] = [pool.submit(golden.tree, lab, name) for name in sorted(set(plan.hosts.values()))]
+            kvm = pool.submit(probe.kvm_works, lab)
+            work += [pool.submit(images.image, lab, recipe) for recipe in images.RECIPES if words.images]
+            for future in (*work, kvm):
+                future.result()
         network.up(lab, plan)
         services.up(lab, plan)
         for host in plan.hosts:
@@ -63,7 +75,7 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
         ssh.write_files(lab, plan)
         inventory.write_files(lab, plan)
         for host in plan.hosts:
-            hosts.boot(lab, host, kvm=False)
+            hosts.boot(lab, host, kvm=kvm.result())
         hosts.wait_ready(lab, list(plan.hosts))
     say(f"the lab is up; inventory, in this order: {' '.join(inventory.options(lab))}")
 
@@ -98,6 +110,22 @@ def status(lab: Lab, words: argparse.Namespace) -> int:
     for part, fine in parts.items():
         print(f"{part}: {'up' if fine else 'down'}")
     return 0 if all(parts.values()) else 1
+
+
+def print_images(lab: Lab, words: argparse.Namespace) -> None:
+    """Print where the guest images are, as JSON; build them first when they are missing."""
+    prerequisites.check_machine()
+    prerequisites.install_packages(lab)
+    unknown = set(words.names) - {recipe.name for recipe in images.RECIPES}
+    if unknown:
+        raise LabError(f"There is no guest image {', '.join(sorted(unknown))}; there are: {_image_names()}.", 2)
+    wanted = [recipe for recipe in images.RECIPES if recipe.name in (words.names or [recipe.name])]
+    built = {recipe.name: images.image(lab, recipe) for recipe in wanted}
+    for recipe in wanted if words.boot else ():
+        prerequisites.install_packages(lab, guest.PACKAGES)
+        seconds = guest.boot(lab, recipe, built[recipe.name], accelerator="tcg", limit_seconds=300)
+        say(f"guest image {recipe.name}: up after {seconds:.0f} s under emulation, with 1 vCPU and 512 MiB")
+    print(json.dumps({name: {"path": str(image.path), "sha256": image.sha256} for name, image in built.items()}))
 
 
 def log_in(lab: Lab, words: argparse.Namespace) -> None:
@@ -146,16 +174,24 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--release", choices=golden.RELEASES, default="bookworm", help="the hosts' Debian release (default bookworm)"
     )
+    sub.add_argument("--images", action="store_true", help="build the guest images too, beside the hosts' tree")
     command("down", down, "remove everything that up made, but not the cache")
     command("status", status, "say what runs; exit code 0 when everything does")
     sub = command("ssh", log_in, "log in to a host, or run a command there")
     sub.add_argument("host", metavar="HOST")
     sub.add_argument("words", nargs=argparse.REMAINDER, metavar="CMD")
+    sub = command("images", print_images, "print the guest images as JSON; build what is missing")
+    sub.add_argument("names", nargs="*", metavar="NAME", help=f"only these, of {_image_names()}")
+    sub.add_argument("--boot", action="store_true", help="also boot them under emulation and say how long it takes")
     command("inventory", print_inventory, "print the hosts' Ansible inventory")
     command("clean", clean, "down, and delete the cache too")
     sub = command("serve-packages", serve_packages, "(used by up) be the package cache at an address")
     sub.add_argument("address")
     return parser
+
+
+def _image_names() -> str:
+    return " and ".join(recipe.name for recipe in images.RECIPES)
 
 
 def _count(text: str) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from brine_lab.say import LabError, alive
 
-# Every child carries this variable: <lab id>:<role>. It survives double forks, a lost pid file and a change of directory.
+# Every child carries this variable: <lab id>:<role>. It survives double forks and lost pid files.
 MARK = "BRINE_VIRT_LAB"
 TAIL_LINES = 20
 
@@ -42,9 +42,14 @@ def run_long(
     last = ""
     with log.open("w", encoding="utf-8") as out, alive(doing, lambda: last):
         child = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
             env=environment(mark, extra_env),
-        )  # fmt: skip
+        )
         assert child.stdout is not None  # asked for above; tells the type checker
         try:
             for line in child.stdout:

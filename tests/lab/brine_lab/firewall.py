@@ -61,10 +61,8 @@ def _listing(lab: Lab) -> list[dict[str, Any]]:
 
 def _dropping_chains(lab: Lab) -> list[dict[str, Any]]:
     chains = [item["chain"] for item in _listing(lab) if "chain" in item]
-    return [
-        chain for chain in chains
-        if chain.get("hook") in ("forward", "input") and chain.get("policy") == "drop" and chain["family"] in ("ip", "inet")
-    ]  # fmt: skip
+    dropping = [chain for chain in chains if chain.get("policy") == "drop" and chain["family"] in ("ip", "inet")]
+    return [chain for chain in dropping if chain.get("hook") in ("forward", "input")]
 
 
 def _our_rules(lab: Lab) -> list[dict[str, Any]]:

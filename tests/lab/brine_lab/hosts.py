@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from brine_lab import cgroups, golden, package_cache, processes, ssh
+from brine_lab import cgroups, golden, package_cache, processes, ssh, trees
 from brine_lab.commands import run, start, tail
 from brine_lab.lab import Lab
 from brine_lab.say import LabError, alive, say
@@ -30,9 +31,9 @@ def unpack(lab: Lab, state: State, host: str) -> None:
         return
     source = golden.tree(lab, state.hosts[host])
     say(f"{host}: unpacking {state.hosts[host]}, address {state.address(host)}")
-    new = golden.fresh_directory(lab.trees / f".new-{host}")
-    run(["tar", "--extract", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-p", "-f", str(source), "-C", str(new)],
-        mark=lab.mark("build"))  # fmt: skip
+    new = trees.fresh_directory(lab.trees / f".new-{host}")
+    unpacking = ["tar", "--extract", "--preserve-permissions", "--numeric-owner", "--xattrs", "--xattrs-include=*"]
+    run([*unpacking, "--file", str(source), "--directory", str(new)], mark=lab.mark("build"))
     _configure(lab, state, host, new)
     new.rename(tree)  # a tree under its own name is complete
 
@@ -43,9 +44,10 @@ def boot(lab: Lab, host: str, *, kvm: bool) -> None:
         return
     say(f"{host}: booting")
     argv = [
-        "systemd-nspawn", "--quiet", f"--directory={lab.trees / host}", "--boot", f"--machine={lab.machine(host)}", f"--hostname={host}",
-        "--register=no", "--keep-unit", f"--network-bridge={lab.bridge}", "--bind=/dev/net/tun", "--capability=all", "--console=pipe",
-        "--resolv-conf=off", "--timezone=off", "--link-journal=no", *(["--bind=/dev/kvm"] if kvm else []),
+        "systemd-nspawn", "--quiet", f"--directory={lab.trees / host}", "--boot",
+        f"--machine={lab.machine(host)}", f"--hostname={host}", "--register=no", "--keep-unit",
+        f"--network-bridge={lab.bridge}", "--bind=/dev/net/tun", *(["--bind=/dev/kvm"] if kvm else []),
+        "--capability=all", "--console=pipe", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
     ]  # fmt: skip
     start([*cgroups.into_own(lab, host), *argv], mark=lab.mark(f"host:{host}"), log=console(lab, host))
 
@@ -66,10 +68,8 @@ def remove_trees(lab: Lab) -> None:
     """Delete all hosts' trees; nothing is mounted in them outside the containers, which are gone."""
     if lab.trees.exists():
         run(["rm", "-rf", "--one-file-system", str(lab.trees)], mark=lab.mark("down"))
-    try:
+    with contextlib.suppress(OSError):
         lab.trees.parent.rmdir()  # only when no other lab has trees there
-    except OSError:
-        pass
 
 
 def remove_nspawn_leftovers(lab: Lab) -> None:
@@ -85,7 +85,7 @@ def console(lab: Lab, host: str) -> Path:
 def _configure(lab: Lab, state: State, host: str, tree: Path) -> None:
     address = state.address(host)
     write(tree / "etc/hostname", f"{host}\n")
-    # The real address, as an installation with a static address has it: libvirt takes the host's name for the way to it.
+    # The real address, as an installation with a static address has it: libvirt takes the name for the way here.
     write(
         tree / "etc/hosts",
         f"127.0.0.1 localhost\n{address} {host}.{DOMAIN} {host}\n::1 localhost ip6-localhost ip6-loopback\n",

@@ -61,7 +61,7 @@ class Lab:
 
 
 def cache() -> Path:
-    """Golden trees, guest images and packages, shared by all checkouts of a user. `down` keeps it, `clean` removes it."""
+    """Golden trees, guest images and packages, shared by all checkouts. `down` keeps it, `clean` removes it."""
     home = os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
     return Path(base) / "brine-virt-lab"

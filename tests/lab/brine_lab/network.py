@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright (c) 2026 brine.virt contributors
-"""The lab's segment: one bridge with a private /24, from which hosts and guests reach the world through this machine."""
+"""The lab's segment: one bridge with a private /24; this machine is its way to the world."""
 
 from __future__ import annotations
 

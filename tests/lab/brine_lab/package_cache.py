@@ -2,8 +2,9 @@
 # Copyright (c) 2026 brine.virt contributors
 """A small caching HTTP proxy for Debian packages.
 
-Two hosts that install libvirt and QEMU at once, and every later lab, download each file once. apt verifies signatures and checksums
-itself, so the proxy may be simple. It cannot be a shared /var/cache/apt/archives: apt locks that directory, and the second host would fail.
+Two hosts that install libvirt and QEMU at once, and every later lab, download each file once. apt verifies signatures
+and checksums itself, so the proxy may be simple. A shared /var/cache/apt/archives would not do: apt locks it, and one
+of two hosts would fail.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
             if new:
                 new.unlink(missing_ok=True)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the base class's name)
         """Say nothing: hundreds of lines for each host help nobody."""
 
 

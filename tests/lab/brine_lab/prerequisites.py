@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from brine_lab.commands import run_long
@@ -51,7 +52,7 @@ def check_machine() -> None:
             raise LabError(f"{place} has {free_gib:.1f} GiB of free space; the lab needs {FREE_GIB} GiB.", 2)
 
 
-def install_packages(lab: Lab, extra: dict[str, str] | None = None) -> None:
+def install_packages(lab: Lab, extra: Mapping[str, str] | None = None) -> None:
     """Install the Debian packages whose programs are missing; do nothing when all are there."""
     missing = [package for package, shows in {**PACKAGES, **(extra or {})}.items() if not _is_there(shows)]
     if not missing:

@@ -26,7 +26,7 @@ class LabError(Exception):
 
 
 def say(text: str) -> None:
-    """Print one line of progress with the seconds since the program began (standard error: standard output is for results)."""
+    """Print a line of progress with the seconds since the start, on standard error: standard output is for results."""
     print(f"[{time.monotonic() - STARTED:4.0f}s] {text}", file=sys.stderr, flush=True)
 
 

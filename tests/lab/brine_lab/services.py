@@ -40,9 +40,10 @@ def _dnsmasq(lab: Lab, state: State) -> list[str]:
         "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--pid-file", "--no-hosts",
         f"--interface={lab.bridge}", "--bind-interfaces", "--except-interface=lo",
         f"--dhcp-range={state.network[FIRST_LEASE]},{state.network[LAST_LEASE]},255.255.255.0,12h",
-        f"--dhcp-option=option:mtu,{state.mtu}", "--dhcp-authoritative", "--no-ping",  # no ping: an address at once, not after 3 s
-        f"--dhcp-leasefile={lab.state / 'dnsmasq.leases'}", f"--domain={DOMAIN}", f"--local=/{DOMAIN}/", "--domain-needed",
-        "--log-facility=-", "--log-dhcp", *records,
+        f"--dhcp-option=option:mtu,{state.mtu}", "--dhcp-authoritative",
+        "--no-ping",  # an address at once, not after 3 s
+        f"--dhcp-leasefile={lab.state / 'dnsmasq.leases'}", "--log-facility=-", "--log-dhcp",
+        f"--domain={DOMAIN}", f"--local=/{DOMAIN}/", "--domain-needed", *records,
     ]  # fmt: skip
 
 

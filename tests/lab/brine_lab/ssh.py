@@ -25,13 +25,19 @@ def key(lab: Lab) -> Path:
     return path
 
 
+def public_key(lab: Lab) -> str:
+    """The public half of the lab's key."""
+    return key(lab).with_suffix(".pub").read_text(encoding="utf-8").strip()
+
+
 def known_hosts(lab: Lab) -> Path:
     return lab.state / "known_hosts"
 
 
 def options(lab: Lab) -> str:
     """What ssh has to be told, as one line for Ansible's ansible_ssh_common_args."""
-    return f"-o UserKnownHostsFile={known_hosts(lab)} -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes"
+    files = f"-o UserKnownHostsFile={known_hosts(lab)} -o GlobalKnownHostsFile=/dev/null"
+    return f"{files} -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes"
 
 
 def write_files(lab: Lab, state: State) -> None:
@@ -43,9 +49,15 @@ def write_files(lab: Lab, state: State) -> None:
         known.append(f"{host},{address} {public[0]} {public[1]}")
         config += [f"Host {host} {address}", f"  HostName {address}"]
     config += [
-        "Host *", "  User root", f"  IdentityFile {key(lab)}", "  IdentitiesOnly yes", f"  UserKnownHostsFile {known_hosts(lab)}",
-        "  GlobalKnownHostsFile /dev/null", "  StrictHostKeyChecking yes", "  LogLevel ERROR",
-    ]  # fmt: skip
+        "Host *",
+        "  User root",
+        f"  IdentityFile {key(lab)}",
+        "  IdentitiesOnly yes",
+        f"  UserKnownHostsFile {known_hosts(lab)}",
+        "  GlobalKnownHostsFile /dev/null",
+        "  StrictHostKeyChecking yes",
+        "  LogLevel ERROR",
+    ]
     write(known_hosts(lab), "".join(line + "\n" for line in known))
     write(lab.state / "ssh_config", "".join(line + "\n" for line in config))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright (c) 2026 brine.virt contributors
-"""The choices of a running lab, written down: its subnet and its hosts. What runs is never read from here, only asked."""
+"""The choices of a running lab, written down: its subnet and its hosts. What runs is asked, never read here."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _uplink(network: Network, bridge: str, name: str | None) -> Link:
             f"the uplink {name} is wireless, and an access point takes no frames of other machines",
             hint="Name an uplink with a cable",
         )
-    if link.link_type != "ether" or link.kind in ("bridge", "tun"):
+    if not _could_be_port(link):
         raise UnsupportedError(
             f"the uplink {name} cannot be a bridge's port: it is of the kind {link.kind or link.link_type}",
             hint=_known(network),
@@ -139,8 +139,17 @@ def _uplink(network: Network, bridge: str, name: str | None) -> Link:
     return link
 
 
+def _could_be_port(link: Link) -> bool:
+    # The kernel takes no bridge into a bridge, and a tun or tap device belongs to a machine.
+    return link.link_type == "ether" and link.kind not in ("bridge", "tun")
+
+
 def _known(network: Network) -> str:
-    names = [link.name for link in network.links.values() if link.link_type == "ether" and link.master is None]
+    names = [
+        link.name
+        for link in network.links.values()
+        if _could_be_port(link) and link.master is None and not link.wireless
+    ]
     return f"Interfaces that could be: {', '.join(names) or 'none'}"
 
 
