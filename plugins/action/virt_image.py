@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
             return self._run_module(args, task_vars)
 
         local_path = self._local_path(str(args["src"]))
-        args["checksum"] = f"sha256:{_sha256(local_path, args.get('checksum'))}"
+        args["checksum"] = f"sha256:{sha256_of_image(local_path, args.get('checksum'))}"
         answer = self._run_module(args, task_vars)
         if answer.get("failed") or not answer.get("changed") or self._task.check_mode:
             return answer
@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
         return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
 
 
-def _sha256(path: str, wanted: t.Any) -> str:
+def sha256_of_image(path: str, wanted: t.Any) -> str:
     """The sha256 of a file that is an image and, if that was asked, has the wanted checksum."""
     try:
         image_files.require_file(path, "src")

@@ -163,6 +163,7 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place

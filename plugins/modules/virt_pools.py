@@ -13,6 +13,7 @@ short_description: Make storage pools of a hypervisor
 version_added: "0.1.0"
 description:
   - Makes storage pools of files, each in one folder, and has them running and started with the host.
+  - The role P(brine.virt.virt_hypervisor#role) calls it.
   - A pool that exists with another path or type is an error. No pool is ever changed otherwise, moved or removed.
 author:
   - brine.virt maintainers (@brine-virt)
@@ -43,10 +44,6 @@ options:
         description: Absolute path of its folder on the hypervisor. It is made when it is missing.
         type: str
         required: true
-seealso:
-  - plugin: brine.virt.virt_hypervisor
-    plugin_type: role
-    description: Calls this module.
 """
 
 EXAMPLES = r"""

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+# The directory that has ansible_collections in it: for PYTHONPATH and ANSIBLE_COLLECTIONS_PATH of other processes.
+ROOT = next(parent.parent for parent in Path(__file__).parents if parent.name == "ansible_collections")
 FIXTURES = Path(__file__).parent / "fixtures"
 
 
@@ -22,3 +25,16 @@ def fixtures() -> Path:
 def node_uri() -> str:
     """A hypervisor of libvirt's test driver with machines, pools, networks and bridges (fixtures/node.xml)."""
     return f"test://{FIXTURES / 'node.xml'}"
+
+
+@pytest.fixture
+def collections_root() -> Path:
+    """The directory that has ansible_collections in it."""
+    return ROOT
+
+
+@pytest.fixture
+def other_process() -> dict[str, str]:
+    """The environment of another Python that is to import the collection: ansible-test arranges it in this one only."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}

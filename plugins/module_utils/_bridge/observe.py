@@ -141,8 +141,8 @@ def observe_networkd(uplink: str) -> Networkd | None:
             and entry.get("ScopeString") == "global"
             and "permanent" in entry.get("FlagsString", "")
         ),
-        dhcpv4_iaid=_iaid(text, r"DHCP4 Client ID:\s*IAID:(0x[0-9a-fA-F]+)"),
-        dhcpv6_iaid=_iaid(text, r"DHCP6 Client IAID:\s*(0x[0-9a-fA-F]+)"),
+        dhcpv4_iaid=_iaid(text, r"DHCPv?4 Client ID:\s*IAID:(0x[0-9a-fA-F]+)"),
+        dhcpv6_iaid=_iaid(text, r"DHCPv?6 Client IAID:\s*(0x[0-9a-fA-F]+)"),
     )
 
 

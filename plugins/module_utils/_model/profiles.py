@@ -120,4 +120,4 @@ def _unwrap(kind: str, profiles: t.Any, where: str) -> Mapping[str, t.Any]:
         profiles = profiles["virt"][kind]
     if not isinstance(profiles, Mapping):
         raise InputError(f"{profiles!r} is not a mapping of profiles", where=where)
-    return profiles
+    return {str(name): devices for name, devices in profiles.items()}

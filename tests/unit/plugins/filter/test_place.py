@@ -11,6 +11,7 @@ import typing as t
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
+
 from ansible_collections.brine.virt.plugins.filter.place import DOCUMENTATION, FilterModule, place_filter
 
 HOST = {

@@ -20,7 +20,6 @@ from ansible.template import trust_as_template
 from ansible_collections.brine.virt.plugins.inventory.domains import InventoryModule
 from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import Entry
 
-ROOT = next(parent.parent for parent in Path(__file__).parents if parent.name == "ansible_collections")
 UUID = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11"
 
 
@@ -135,7 +134,7 @@ def _without_mark(value: dict[str, t.Any]) -> t.Any:
 
 
 @pytest.fixture
-def inventory(tmp_path: Path) -> Inventory:
+def inventory(tmp_path: Path, collections_root: Path) -> Inventory:
     """Run ansible-inventory --list on files that are written for it, named by the arguments in their order."""
 
     def run(_environment: dict[str, str] | None = None, **files: t.Any) -> Run:
@@ -147,7 +146,7 @@ def inventory(tmp_path: Path) -> Inventory:
         environment = {
             **os.environ,
             "HOME": str(tmp_path),
-            "ANSIBLE_COLLECTIONS_PATH": str(ROOT),
+            "ANSIBLE_COLLECTIONS_PATH": str(collections_root),
             "ANSIBLE_HOME": str(tmp_path / "ansible"),
             "ANSIBLE_LOCALHOST_WARNING": "false",
             "ANSIBLE_NOCOLOR": "1",
@@ -155,7 +154,7 @@ def inventory(tmp_path: Path) -> Inventory:
             **(_environment or {}),
         }
         done = subprocess.run(
-            [sys.executable, "-m", "ansible", "inventory", "--list", *sources],
+            [sys.executable, "-m", "ansible.cli.inventory", "--list", *sources],
             env=environment,
             cwd=tmp_path,
             capture_output=True,

@@ -119,7 +119,8 @@ def test_the_wrapper_passes_on_what_ansible_would_say(
 
 def test_ssh_is_called_through_the_wrapper_and_the_wrapper_goes(tmp_path: Path) -> None:
     program = tmp_path / "ssh"
-    program.write_text("#!/bin/sh\necho no such luck >&2\nexit 255\n")
+    # It reads before it ends: otherwise libvirt may find the pipe broken before it looks at what was said.
+    program.write_text("#!/bin/sh\necho no such luck >&2\nhead -c 1 > /dev/null\nexit 255\n")
     program.chmod(0o700)
     scratch = tmp_path / "scratch"
     scratch.mkdir()

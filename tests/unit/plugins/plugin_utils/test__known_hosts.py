@@ -129,7 +129,7 @@ def test_lines_of_others_survive_byte_for_byte(tmp_path: Path) -> None:
     assert path.read_bytes() == b"caf\xe9 ssh-rsa AAAA\n" + f"{_line(1)}\n".encode()
 
 
-def test_two_inventories_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_two_inventories_at_once_lose_nothing(tmp_path: Path, other_process: dict[str, str]) -> None:
     path = tmp_path / "cloud"
     program = (
         "import sys\n"
@@ -139,7 +139,9 @@ def test_two_inventories_at_once_lose_nothing(tmp_path: Path) -> None:
         f"              'addresses': [], 'host_keys': ['{KEY}']}}\n"
         "    update_known_hosts(sys.argv[1], [{'hypervisor': sys.argv[2], 'machines': [record]}], drop_gone=False)\n"
     )
-    writers = [subprocess.Popen([sys.executable, "-c", program, str(path), name]) for name in ("hv1", "hv2")]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", program, str(path), name], env=other_process) for name in ("hv1", "hv2")
+    ]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
     assert len(path.read_text().splitlines()) == 60
 

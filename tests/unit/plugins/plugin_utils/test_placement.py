@@ -10,12 +10,13 @@ import json
 import typing as t
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_room import Terms
-from hypothesis import given
-from hypothesis import strategies as st
 
 Facts = dict[str, t.Any]
 
@@ -27,7 +28,7 @@ def facts(
     cpus: int = 4,
     vcpus_committed: int = 0,
     pools: dict[str, dict[str, t.Any]] | None = None,
-    bridges: list[str] | None = ["br0"],  # noqa: B006 - never changed; None has a meaning of its own
+    bridges: t.Sequence[str] | None = ("br0",),
     networks: list[dict[str, t.Any]] | None = None,
     machines: dict[str, tuple[int, int]] | None = None,
     images: list[dict[str, t.Any]] | None = None,
@@ -38,7 +39,7 @@ def facts(
         "memory": {"total_mib": total_mib, "committed_mib": committed_mib, "running_mib": 0, "free_mib": 0},
         "vcpus": {"total": cpus, "committed": vcpus_committed, "running": 0},
         "pools": [{"name": name, "active": True, "available_mib": 100_000, **pool} for name, pool in known.items()],
-        "bridges": bridges,
+        "bridges": None if bridges is None else list(bridges),
         "networks": networks or [],
         "machines": [{"name": n, "memory_mib": m, "vcpus": v} for n, (m, v) in (machines or {}).items()],
         "images": images or [],

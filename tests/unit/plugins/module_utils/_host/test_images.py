@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, find_image

@@ -53,8 +53,11 @@ def test_what_can_be_stored(tmp_path: t.Any, options: tuple[str, ...], image_for
     [
         (("-f", "qcow2", "-b", "base.raw", "-F", "raw", "image"), "has a backing file"),
         (("-f", "qcow2", "-o", "data_file=data", "image", "1M"), "has its data in another file"),
-        (("-f", "qcow2", "-o", "encrypt.format=luks,encrypt.key-secret=s", "image", "1M"), "is encrypted"),
-        (("-f", "luks", "-o", "key-secret=s", "image", "1M"), "is encrypted"),
+        (
+            ("-f", "qcow2", "-o", "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10", "image", "1M"),
+            "is encrypted",
+        ),
+        (("-f", "luks", "-o", "key-secret=s,iter-time=10", "image", "1M"), "is encrypted"),
         (("-f", "vmdk", "image", "1M"), "is a vmdk image"),
         (("-f", "vmdk", "-o", "subformat=monolithicFlat", "image", "1M"), "is a vmdk image"),
         (("-f", "vdi", "image", "1M"), "is a vdi image"),
