@@ -103,8 +103,8 @@ def ansible_test_checks(
 def make_catalogue(root: Path, *, quick: bool) -> list[Check]:
     """Copy the checkout at `root` to where the checks want it, and return all checks.
 
-    `quick`: let only the newest ansible-core run pylint. It takes as long as all the rest of sanity, and the older one's
-    knows no more than the newer one's.
+    `quick`: let only the newest ansible-core run pylint. It takes as long as all the rest of sanity, and the older
+    one's knows no more than the newer one's.
     """
     build = root / ".build"
     current, following = find_core(build, "2.19", "venv"), find_core(build, "2.21", "venv-2.21")

@@ -5,14 +5,17 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 
 * A wing of `plugins/module_utils` imports only from itself and from wings on lower floors, and never in a circle.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
-* The action group `virt` names exactly the modules that there are; ansible-test does not look at that.
+* The action group `virt` names exactly the modules with the option `uri`: defaults for the group are mostly that. A module
+  without it would refuse them. ansible-test does not look at the group.
 * A role has a README and an argument spec; a playbook's name is an identifier, or its full name cannot be run.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import sys
+import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +38,7 @@ FLOORS = {
     "_arguments": 5,
 }
 TOP_FLOOR = 99
+URI_FRAGMENT = "brine.virt._uri"
 
 
 def imported_modules(source: Path) -> Iterator[tuple[int, str]]:
@@ -103,14 +107,30 @@ def check_homes() -> Iterator[str]:
                 yield f"{source}:{line}: {library} is imported in {HOMES[library]} only"
 
 
+def documentation(module: Path) -> dict[str, t.Any]:
+    """Return the DOCUMENTATION of a module, or an empty one; ansible-test tells what is wrong with it."""
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DOCUMENTATION":
+            with contextlib.suppress(ValueError, yaml.YAMLError):
+                return dict(yaml.safe_load(ast.literal_eval(node.value)))
+    return {}
+
+
 def check_action_group() -> Iterator[str]:
-    """Yield the differences between the action group `virt` and the modules that there are."""
+    """Yield what the action group `virt` wrongly names or lacks, and what documentation says wrong of it."""
     runtime = yaml.safe_load(Path("meta/runtime.yml").read_text(encoding="utf-8"))
     named = set(runtime["action_groups"]["virt"])
-    there = {path.stem for path in Path("plugins/modules").glob("*.py")} - {"__init__"}
-    for name in sorted(named ^ there):
-        trouble = "is not in the action group" if name in there else "is in the action group, and is no module"
-        yield f"meta/runtime.yml: {name} {trouble}"
+    there = {path.stem: documentation(path) for path in sorted(Path("plugins/modules").glob("virt_*.py"))}
+    for name in sorted(named - set(there)):
+        yield f"meta/runtime.yml: {name} is in the action group, and is no module"
+    for name, text in there.items():
+        has_uri = URI_FRAGMENT in text.get("extends_documentation_fragment", [])
+        said = text.get("attributes", {}).get("action_group", {}).get("support", "full") != "none"
+        if has_uri != (name in named):
+            wanted = "has the option uri and is not" if has_uri else "does not have the option uri and is"
+            yield f"meta/runtime.yml: {name} {wanted} in the action group"
+        if has_uri != said:
+            yield f"plugins/modules/{name}.py: the attribute action_group does not fit: the option uri decides"
 
 
 def check_layout() -> Iterator[str]:
