@@ -5,8 +5,8 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 
 * A wing of `plugins/module_utils` imports only from itself and from wings on lower floors, and never in a circle.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
-* The action group `virt` names exactly the modules with the option `uri`: defaults for the group are mostly that. A module
-  without it would refuse them. ansible-test does not look at the group.
+* The action group `virt` names exactly the modules with the option `uri`: defaults for the group are mostly that, and a
+  module without it would refuse them. ansible-test does not look at the group.
 * A role has a README and an argument spec; a playbook's name is an identifier, or its full name cannot be run.
 """
 
