@@ -74,7 +74,7 @@ def _lay_over(base: Device, device: Device) -> Device:
 
 
 def _without_short_words(device: Device) -> Device:
-    """``bridge: br0`` as ``type: bridge, source: br0``, and ``network`` likewise. Contradictions stay, to be refused."""
+    """``bridge: br0`` as ``type: bridge, source: br0``, ``network`` likewise; contradictions stay, to be refused."""
     short = [word for word in ("bridge", "network") if word in device]
     if len(short) != 1 or "type" in device or "source" in device:
         return dict(device)
