@@ -14,8 +14,7 @@ version_added: "0.1.0"
 description:
   - Shows CPUs, memory, storage pools, bridges, networks, machines and stored images of one hypervisor, asked for now.
   - Memory and CPUs count as committed as soon as a machine is defined, whether it runs or not, with the most that it
-    may take.
-    That is what the filter P(brine.virt.place#filter) counts with.
+    may take. That is what the filter P(brine.virt.place#filter) counts with.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -80,22 +79,19 @@ host:
       elements: str
       sample: [pc, pc-i440fx-7.2, pc-q35-7.2, q35]
     cpu:
-      description: The CPU. C(sockets) is that of the whole hypervisor, C(cores) is per socket, C(threads) is per
-      core.
+      description: The CPU. C(sockets) is that of the whole hypervisor, C(cores) is per socket, C(threads) is per core.
       type: dict
       sample: {model: EPYC-Rome, vendor: AMD, mhz: 2994, sockets: 1, cores: 8, threads: 2, numa_nodes: 1}
     vcpus:
       description:
         - Logical CPUs of the hypervisor (C(total)), virtual CPUs of all defined machines (C(committed)) and of those
-          that
-          are running (C(running)).
+          that are running (C(running)).
       type: dict
       sample: {total: 16, committed: 6, running: 4}
     memory:
       description:
         - Memory of the hypervisor in MiB, the maximum memory of all defined machines (C(committed_mib)) and of those
-          that
-          are running (C(running_mib)), and what is left to commit (C(free_mib), never below 0).
+          that are running (C(running_mib)), and what is left to commit (C(free_mib), never below 0).
       type: dict
       sample: {total_mib: 32093, committed_mib: 6144, running_mib: 4096, free_mib: 25949}
     pools:
@@ -139,8 +135,8 @@ host:
           memory_mib: 2048
           building: false
     images:
-      description: The stored images. C(size_mib) is what the image takes, C(virtual_size_mib) the disk that it
-      stands for.
+      description:
+        - The stored images. C(size_mib) is what the image takes, C(virtual_size_mib) the disk that it stands for.
       type: list
       elements: dict
       sample:
@@ -173,7 +169,10 @@ def main() -> t.NoReturn:
 
     def work() -> dict[str, t.Any]:
         with open_connection(module.params["uri"], read_only=True, timeout_seconds=TIMEOUT_SECONDS) as conn:
-            return {"host": observe_host(conn, image_pool=module.params["image_pool"], timeout_seconds=TIMEOUT_SECONDS)}
+            return {
+                "changed": False,
+                "host": observe_host(conn, image_pool=module.params["image_pool"], timeout_seconds=TIMEOUT_SECONDS),
+            }
 
     finish(module, work)
 

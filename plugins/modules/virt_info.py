@@ -29,9 +29,8 @@ options:
   addresses:
     description:
       - Whether to find out the addresses of running machines.
-      - They come from the machine's own static configuration, the DHCP leases of libvirt's networks, the guest
-        agent, and
-        the neighbour table of the hypervisor, the next one only asked while a nic has no address.
+      - They come from the machine's own static configuration, the DHCP leases of libvirt's networks, the guest agent,
+        and the neighbour table of the hypervisor, the next one only asked while a nic has no address.
     type: bool
     default: true
   agent_timeout:
@@ -88,8 +87,7 @@ machines:
       sample: 7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11
     state:
       description:
-        - One of V(running), V(paused), V(shutoff), V(crashed), V(pmsuspended), V(blocked), V(shutdown) and
-          V(nostate).
+        - One of V(running), V(paused), V(shutoff), V(crashed), V(pmsuspended), V(blocked), V(shutdown) and V(nostate).
       type: str
       sample: running
     vcpus:
@@ -155,8 +153,8 @@ machines:
     disks:
       description:
         - Its disks. C(name) is ours and null for a disk that this collection did not name. C(pool) and C(volume) are
-          set when the
-          source is a volume of a known pool. C(backing) is what an overlay stands on, as far as libvirt says it.
+          set when the source is a volume of a known pool. C(backing) is what an overlay stands on, as far as libvirt
+          says it.
       type: list
       elements: dict
       sample:
@@ -269,7 +267,7 @@ def main() -> t.NoReturn:
                 agent_timeout_seconds=module.params["agent_timeout"],
                 timeout_seconds=TIMEOUT_SECONDS,
             )
-        result: dict[str, t.Any] = {"machines": machines}
+        result: dict[str, t.Any] = {"changed": False, "machines": machines}
         if name is not None:
             result["machine"] = machines[0] if machines else None
         return result

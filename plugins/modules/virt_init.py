@@ -179,6 +179,13 @@ options:
     description: How many of O(machines) are built at the same time.
     type: int
     default: 8
+  images:
+    description:
+      - Images by the names that O(image) and C(image) of O(disks) have for them, each as M(brine.virt.virt_image)
+        returned it. Names that are not in here are looked up in the image store.
+      - In check mode such an image counts as stored, even if it only would be.
+    type: dict
+    default: {}
   image_pool:
     description: The storage pool that is the image store.
     type: str
@@ -345,6 +352,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "variables": {"type": "dict"},
     "machines": {"type": "list", "elements": "dict"},
     "concurrency": {"type": "int", "default": 8},
+    "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
     "lock_timeout": {"type": "int", "default": 300},
 }
@@ -369,7 +377,9 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     where = "" if params["machines"] is None else "machines"
     lock = hypervisor_lock("init", patience_seconds=params["lock_timeout"])
     with open_connection(params["uri"]) as conn, lock:
-        hypervisor = Hypervisor(conn, image_pool=params["image_pool"])
+        hypervisor = Hypervisor(
+            conn, image_pool=params["image_pool"], offered=params["images"], check_mode=module.check_mode
+        )
         plans = make_plans(machines, hypervisor, where)
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:
             module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")

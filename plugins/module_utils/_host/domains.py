@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
     NAMESPACE,
     PREFIX,
     MachineNotes,
-    notes_to_xml,
+    notes_to_bare_xml,
     read_notes,
 )
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
@@ -102,7 +102,9 @@ def undefine(conn: VirConnect, name: str) -> None:
 def write_notes(handle: t.Any, notes: MachineNotes) -> None:
     """Replace our element in the domain's metadata, on record and, where it is up, in the living domain."""
     with errors_as_ours(f"cannot write the metadata of machine {handle.name()}"):
-        handle.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, notes_to_xml(notes), PREFIX, NAMESPACE, affect(handle))
+        handle.setMetadata(
+            libvirt.VIR_DOMAIN_METADATA_ELEMENT, notes_to_bare_xml(notes), PREFIX, NAMESPACE, affect(handle)
+        )
 
 
 def affect(handle: t.Any) -> int:

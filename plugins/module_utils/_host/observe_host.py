@@ -183,7 +183,7 @@ def _live_room(path: str | None) -> dict[str, int] | None:
 
 
 def observe_networks(conn: VirConnect) -> list[dict[str, t.Any]]:
-    """The libvirt networks, sorted by name."""
+    """The libvirt networks, sorted by name; forward is null for an isolated one."""
     with errors_as_ours("cannot list the networks"):
         active = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)}
         autostart = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_AUTOSTART)}

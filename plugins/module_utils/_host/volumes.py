@@ -132,6 +132,9 @@ def _volume_element(name: str, size_bytes: int, image_format: str) -> etree._Ele
     etree.SubElement(root, "allocation").text = "0"
     target = etree.SubElement(root, "target")
     etree.SubElement(target, "format", type=image_format)
+    if image_format == "qcow2":
+        # Version 3 of the format; libvirt's default is the one of 2009, which cannot give back discarded blocks well.
+        etree.SubElement(target, "compat").text = "1.1"
     permissions = etree.SubElement(target, "permissions")
     etree.SubElement(permissions, "mode").text = "0600"
     return root

@@ -117,8 +117,18 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
 
 
 def notes_to_xml(notes: MachineNotes) -> str:
-    """The metadata element as text, for virDomainSetMetadata or to stand in a domain's XML."""
+    """The metadata element as text, as it stands in a domain's XML."""
     return etree.tostring(notes_to_element(notes), encoding="unicode")
+
+
+def notes_to_bare_xml(notes: MachineNotes) -> str:
+    """The metadata element as virDomainSetMetadata wants it: without the namespace, which libvirt puts in by itself and
+    would not have twice (virXMLInjectNamespace in its src/util/virxml.c)."""
+    root = notes_to_element(notes)
+    for element in root.iter():
+        element.tag = etree.QName(element).localname
+    etree.cleanup_namespaces(root)
+    return etree.tostring(root, encoding="unicode")
 
 
 def read_notes(domain: etree._Element) -> MachineNotes | None:

@@ -17,8 +17,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.units import par
 # A rule takes the value and its place, and gives back the clean value or raises InputError.
 Rule = t.Callable[[t.Any, str], t.Any]
 
-_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
-_MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
+_MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
 # What XML 1.0 cannot carry at all: https://www.w3.org/TR/xml/#charsets
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
@@ -83,7 +83,7 @@ def whole_number(minimum: int, maximum: int) -> Rule:
         number = None
         if isinstance(value, int) and not isinstance(value, bool):
             number = value
-        elif isinstance(value, str) and value.strip().isdigit():
+        elif isinstance(value, str) and value.strip().isdecimal():
             number = int(value)
         if number is None or not minimum <= number <= maximum:
             raise InputError(

@@ -29,6 +29,8 @@ _BYTES_PER_UNIT = {
     "TB": 1000**4,
 }
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
+# libvirt and qemu count bytes in 64 bits.
+_TOO_LARGE_MIB = 2**44
 _RIGHT = "Give a whole number of MiB, or a number with a unit such as 512MiB, 8GiB or 8G"
 
 
@@ -44,7 +46,7 @@ def parse_size_mib(value: t.Any, where: str | None = None) -> int:
     if not match or unit not in _BYTES_PER_UNIT:
         raise InputError(f"{value!r} is not a size", where=where, hint=_RIGHT)
     size_mib = -(-float(match.group(1)) * _BYTES_PER_UNIT[unit] // MIB)
-    if size_mib < 1:
+    if not 1 <= size_mib < _TOO_LARGE_MIB:
         raise InputError(f"{value!r} is no size to work with", where=where, hint=_RIGHT)
     return int(size_mib)
 

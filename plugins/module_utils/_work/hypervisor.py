@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     paths_in_use,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.guests import Guests
-from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, find_image
+from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, find_image_in
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import observe_bridges, observe_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Pools, volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
@@ -25,11 +25,24 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import Nic
 
 
 class Hypervisor:
-    """One hypervisor for the length of a task. Nothing here changes anything."""
+    """One hypervisor for the length of a task. Nothing here changes anything.
 
-    def __init__(self, conn: VirConnect, *, image_pool: str) -> None:
+    offered: images by the names that wishes have for them, as virt_image returned them. In check mode one of them
+    counts as stored even if virt_image only said that it would store it.
+    """
+
+    def __init__(
+        self,
+        conn: VirConnect,
+        *,
+        image_pool: str,
+        offered: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
+        check_mode: bool = False,
+    ) -> None:
         self.conn = conn
         self.image_pool = image_pool
+        self._offered = offered or {}
+        self._check_mode = check_mode
         self.pools = Pools(conn)
         self._images: dict[str, StoredImage] = {}
         self._volumes: dict[str, set[str]] = {}
@@ -75,8 +88,20 @@ class Hypervisor:
     def image(self, name: str) -> StoredImage:
         """An image of the store, looked up once."""
         if name not in self._images:
-            self._images[name] = find_image(self.conn, name, pool=self.image_pool)
+            self._images[name] = self._find_image(name)
         return self._images[name]
+
+    def _find_image(self, name: str) -> StoredImage:
+        offer = self._offered.get(name)
+        if offer is None:
+            return find_image_in(self.pools.get(self.image_pool), name)
+        pool = self.pools.get(self.image_pool)
+        try:
+            return find_image_in(pool, offer.get("volume") or name)
+        except NotFoundError:
+            if not self._check_mode:
+                raise
+            return _to_be_stored(name, offer, pool)
 
     def volumes(self, pool: Pool) -> set[str]:
         """The volumes of a pool as they were when the task began."""
@@ -107,3 +132,16 @@ class Hypervisor:
                 where=where,
                 hint=f"Start it: virsh net-start {nic.source}",
             )
+
+
+def _to_be_stored(name: str, offer: t.Mapping[str, t.Any], pool: Pool) -> StoredImage:
+    """An image that virt_image said, in check mode, that it would store; what it could not know is zero or empty."""
+    return StoredImage(
+        name=offer.get("name") or name,
+        volume=offer.get("volume") or name,
+        pool=pool.name,
+        path=pool.volume_path(offer.get("volume") or name),
+        format=offer.get("format") or "qcow2",
+        virtual_size_bytes=offer.get("virtual_size_bytes") or 0,
+        digest="",
+    )

@@ -39,7 +39,7 @@ def run(steps: Sequence[Step]) -> None:
     except BaseException as exc:
         left = _undo(begun)
         if left and isinstance(exc, VirtError):
-            raise HostError(f"{exc} Besides, this could not be taken back: {'; '.join(left)}") from exc
+            raise HostError(f"{exc}. Besides, this could not be taken back: {'; '.join(left)}") from exc
         raise
 
 

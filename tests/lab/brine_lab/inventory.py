@@ -15,7 +15,16 @@ HEAD = "# Written by tests/lab/lab; goes with `tests/lab/lab down`.\n---\n"
 
 def write_files(lab: Lab, state: State) -> None:
     """Write hosts.yml (the hypervisors) and cloud.virt.yml (their machines, live)."""
-    hosts = HEAD + "hypervisors:\n  hosts:\n"
+    known_hosts = lab.state / "known_hosts_machines"
+    hosts = HEAD + (
+        "all:\n"
+        "  vars:\n"
+        # Who makes machines here logs in to them with the lab's own key.
+        f"    virt_seed: {{authorized_keys: ['{ssh.public_key(lab)}']}}\n"
+        f"    virt_known_hosts: {known_hosts}\n"
+        "hypervisors:\n"
+        "  hosts:\n"
+    )
     for host in state.hosts:
         hosts += f"    {host}:\n      ansible_host: {state.address(host)}\n"
     hosts += (
@@ -24,12 +33,20 @@ def write_files(lab: Lab, state: State) -> None:
         f"    ansible_ssh_private_key_file: {ssh.key(lab)}\n"
         f"    ansible_ssh_common_args: {ssh.options(lab)}\n"
         "    ansible_python_interpreter: /usr/bin/python3\n"
+        "virt_machines:\n"
+        "  vars:\n"
+        f"    ansible_ssh_private_key_file: {ssh.key(lab)}\n"
+        "    ansible_python_interpreter: auto_silent\n"
+        # Provisioned without the live inventory they are in this group only.
+        "virt_provisioned:\n"
+        "  vars:\n"
+        f"    ansible_ssh_private_key_file: {ssh.key(lab)}\n"
     )
     cloud = HEAD + (
         "plugin: brine.virt.domains\n"
         "hypervisor_group: hypervisors\n"
         "transport: ssh\n"
-        f"known_hosts: {lab.state / 'known_hosts_machines'}\n"
+        f"known_hosts: {known_hosts}\n"
     )  # fmt: skip
     write(lab.inventory / "hosts.yml", hosts)
     write(lab.inventory / "cloud.virt.yml", cloud)

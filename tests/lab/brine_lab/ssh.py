@@ -25,6 +25,11 @@ def key(lab: Lab) -> Path:
     return path
 
 
+def public_key(lab: Lab) -> str:
+    """The public half of the lab's key."""
+    return key(lab).with_suffix(".pub").read_text(encoding="utf-8").strip()
+
+
 def known_hosts(lab: Lab) -> Path:
     return lab.state / "known_hosts"
 

@@ -9,6 +9,7 @@ import socket
 import time
 
 import pytest
+
 from ansible_collections.brine.virt.plugins.module_utils._errors import (
     ConflictError,
     HostError,
@@ -84,7 +85,7 @@ def test_the_code_of_an_error_decides_its_class(call: object, error_class: type[
     assert callable(call)
     with open_connection(TEST_URI) as conn, pytest.raises(error_class) as caught, errors_as_ours("doing this", "here"):
         call(conn)
-    assert type(caught.value) is error_class
+    assert caught.value.__class__ is error_class  # and not a class below it
     assert str(caught.value).startswith("here: doing this: ")
     assert isinstance(caught.value.__cause__, connection.libvirt.libvirtError)
 

@@ -1,0 +1,31 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of virt_show: print a text as it stands. Everything happens on the controller."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+
+class ActionModule(ActionBase):
+    """Prints; changes nothing, sends nothing anywhere."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """See the module's documentation."""
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _spec, arguments = self.validate_argument_spec(
+            {"text": {"type": "str", "required": True}, "facts": {"type": "raw"}}
+        )
+        text = arguments["text"]
+        if text:
+            Display().display(text)
+        result.update(changed=False, text=text, facts=arguments["facts"])
+        return result

@@ -1,0 +1,216 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter brine.virt.place."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: place
+short_description: Choose a hypervisor for each machine, and say why
+version_added: "0.1.0"
+author:
+  - brine.virt maintainers (@brine-virt)
+description:
+  - Decides on which hypervisor each machine of a list is to be, from what the hypervisors say of themselves now.
+  - It asks nothing and changes nothing. The same input gives the same answer.
+  - A machine that lives on a hypervisor stays there, whatever else would be better.
+  - A new machine is only put where it fits. Its memory, together with that of all machines that are defined there and
+    of all that this run puts there, must leave O(memory_reserve_mib) free. The hypervisor must have its CPUs, pools
+    with room for its disks, its bridges and networks, and its image unless O(images) brings that.
+  - Machines whose wish names a hypervisor are counted in before the others, so that these do not take their room.
+    All others follow in the order of the list.
+  - When a machine fits nowhere, nothing is placed, and the error says for every such machine what each hypervisor
+    lacks.
+positional: hosts
+options:
+  _input:
+    description:
+      - The wishes, as M(brine.virt.virt_init) takes them, each with an optional C(hypervisor) to be on.
+    type: list
+    elements: dict
+    required: true
+  hosts:
+    description:
+      - By the name of each hypervisor, the facts that M(brine.virt.virt_host_info) returned as C(host).
+      - For a hypervisor that did not answer, or was not asked, a sentence that says why.
+    type: dict
+    required: true
+  disk_profiles:
+    description: Disk profiles by name.
+    type: dict
+  nic_profiles:
+    description: Nic profiles by name.
+    type: dict
+  seed_defaults:
+    description: Options of C(seed) for all machines that do not say otherwise.
+    type: dict
+  images:
+    description: The images that can be brought to any hypervisor, by name. Only the names matter here.
+    type: dict
+  image_pool:
+    description: The pool of the image store. A machine with an image is put where it exists and is active.
+    type: str
+    default: images
+  policy:
+    description: Which of the hypervisors that fit is taken.
+    type: str
+    choices:
+      spread: the one with the most free memory, counting all that was placed before; of equal ones the first by name
+      pack: the one with the least free memory; of equal ones the first by name
+    default: spread
+  memory_reserve_mib:
+    description: MiB of memory that stay free on each hypervisor for itself.
+    type: int
+    default: 256
+  vcpu_ratio:
+    description:
+      - How many virtual CPUs may share one CPU of a hypervisor.
+      - One machine never gets more CPUs than the hypervisor has.
+    type: float
+    default: 8.0
+  unseen:
+    description:
+      - What becomes of a machine that lives on no hypervisor that answered, while another one did not answer.
+      - It may live on that one. Made elsewhere it would exist twice, with the same addresses.
+      - It does not matter for machines whose wish names a hypervisor that answered.
+    type: str
+    choices:
+      refuse: it is given back in C(refused_machines)
+      place: it is placed as any other
+    default: refuse
+  where:
+    description: The name of the list of wishes, as the user knows it, for error messages.
+    type: str
+    default: virt_vms
+seealso:
+  - module: brine.virt.virt_host_info
+  - module: brine.virt.virt_init
+"""
+
+EXAMPLES = r"""
+---
+- name: Decide where the machines are to be
+  ansible.builtin.set_fact:
+    plan: "{{ virt_vms | brine.virt.place(facts_by_host, images=virt_images, disk_profiles=virt_disk_profiles) }}"
+  vars:
+    facts_by_host:
+      hv1: "{{ hostvars['hv1'].hypervisor_facts.host }}"
+      hv2: "ssh: connect to host hv2 port 22: No route to host"
+
+- name: Say it
+  ansible.builtin.debug:
+    msg: "{{ item.name }} on {{ item.hypervisor }}: {{ item.why }}"
+  loop: "{{ plan.assignments }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The decisions, in plain data.
+  type: dict
+  contains:
+    assignments:
+      description: One decision for each machine that has a place, in the order of the list.
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: The machine.
+          type: str
+          sample: web1
+        hypervisor:
+          description: Where it is to be.
+          type: str
+          sample: hv1
+        existing:
+          description: Whether it lives there already.
+          type: bool
+          sample: false
+        why:
+          description: Why there. What could not be checked is said here too.
+          type: str
+          sample: "most free memory: 20000 MiB after this machine, next hv2 with 12000 MiB"
+        refused:
+          description: For every other hypervisor, why not there.
+          type: dict
+          sample:
+            hv2: has no bridge dmz_br (has br0)
+    by_host:
+      description: For every hypervisor that answered, the wishes for it, unchanged and in the order of the list.
+      type: dict
+      sample:
+        hv1: [{name: web1, vcpus: 1, memory: 1024}]
+        hv2: []
+    images_by_host:
+      description: For every hypervisor that answered, the names out of O(images) that its machines stand on.
+      type: dict
+      sample:
+        hv1: [debian]
+        hv2: []
+    silent:
+      description: The hypervisors that did not answer, and why.
+      type: dict
+      sample: {}
+    refused_machines:
+      description:
+        - The machines that have no place because a hypervisor did not answer, by C(name) and C(why).
+        - The wish names that hypervisor, or they may live on it, see O(unseen).
+      type: list
+      elements: dict
+      sample: []
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
+from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_room import Terms
+
+
+def place_filter(
+    wishes: t.Any,
+    hosts: t.Any,
+    disk_profiles: t.Any = None,
+    nic_profiles: t.Any = None,
+    seed_defaults: t.Any = None,
+    images: t.Any = None,
+    policy: str = "spread",
+    memory_reserve_mib: t.Any = 256,
+    vcpu_ratio: t.Any = 8.0,
+    where: str = "virt_vms",
+    unseen: str = "refuse",
+    image_pool: str = "images",
+) -> dict[str, t.Any]:
+    """The decisions for a list of wishes; see RETURN."""
+    try:
+        terms = Terms(
+            policy=policy,
+            memory_reserve_mib=_number(int, memory_reserve_mib, "memory_reserve_mib"),
+            vcpu_ratio=_number(float, vcpu_ratio, "vcpu_ratio"),
+            unseen=unseen,
+            image_pool=image_pool,
+        )
+        machines = read_machines(
+            wishes, disk_profiles=disk_profiles, nic_profiles=nic_profiles, seed_defaults=seed_defaults, where=where
+        )
+        return place(machines, wishes, hosts, images=images, terms=terms, where=where)
+    except VirtError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+def _number(kind: t.Callable[[t.Any], t.Any], value: t.Any, where: str) -> t.Any:
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{value!r} is not a number", where=where) from None
+
+
+class FilterModule:
+    """Tells Ansible the filters of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """The filters by name."""
+        return {"place": place_filter}

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Filters that turn the answers of hypervisors into text and short data. Each is documented in a file of its name."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._text import (
+    capacity_of,
+    machines_of,
+    names_by_state,
+    query_text,
+    silent_lines,
+    split_answers,
+    tree_text,
+)
+
+
+def query(results: t.Any) -> str:
+    """See query.yml."""
+    machines, silent = machines_of(results)
+    return "\n".join(filter(None, [query_text(machines), *silent_lines(silent)]))
+
+
+def states(results: t.Any) -> dict[str, t.Any]:
+    """See states.yml."""
+    machines, silent = machines_of(results)
+    named: dict[str, t.Any] = {hypervisor: names_by_state(records) for hypervisor, records in machines.items()}
+    return {**named, **_silence(silent)}
+
+
+def capacity(results: t.Any) -> dict[str, t.Any]:
+    """See capacity.yml."""
+    hosts, silent = split_answers(results, "host")
+    return {**{hypervisor: capacity_of(host) for hypervisor, host in hosts.items()}, **_silence(silent)}
+
+
+def tree(value: t.Any) -> str:
+    """See tree.yml."""
+    return tree_text(value)
+
+
+def _silence(silent: dict[str, str]) -> dict[str, str]:
+    return {hypervisor: f"did not answer: {reason}" for hypervisor, reason in silent.items()}
+
+
+def _named(name: str, work: t.Callable[[t.Any], t.Any]) -> t.Callable[[t.Any], t.Any]:
+    """The filter, with our errors as Ansible's."""
+
+    @functools.wraps(work)
+    def wrapped(value: t.Any) -> t.Any:
+        try:
+            return work(value)
+        except VirtError as exc:
+            raise AnsibleFilterError(f"brine.virt.{name}: {exc}") from exc
+
+    return wrapped
+
+
+class FilterModule:
+    """The filters of this file by name."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """What Ansible asks for."""
+        filters = {"query": query, "states": states, "capacity": capacity, "tree": tree}
+        return {name: _named(name, work) for name, work in filters.items()}

@@ -1,0 +1,356 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Inventory plugin: the live machines of many hypervisors as hosts."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+name: domains
+short_description: The live machines of many libvirt hypervisors as hosts
+version_added: "0.1.0"
+description:
+  - >-
+    Asks all hypervisors at once which machines they have, and makes a host of each. Nothing is stored but an optional
+    cache.
+  - >-
+    A hypervisor that is down or slow costs a warning and its own time limit. The machines of the others are listed.
+  - The name of the file must end in C(.virt.yml) or C(.virt.yaml).
+  - >-
+    Host variables are C(ansible_host) (the best address, when one is known), C(ansible_user) (the user that the
+    machine's seed made), and, when the machine's host keys are known, C(ansible_ssh_common_args), by which SSH checks
+    them strictly from the first connection on. All else begins with C(virt_) - C(virt_name), C(virt_uuid),
+    C(virt_state), C(virt_hypervisor), C(virt_uri), C(virt_vcpus), C(virt_memory_mib), C(virt_autostart),
+    C(virt_title), C(virt_description), C(virt_tags), C(virt_addresses), C(virt_disks), C(virt_nics),
+    C(virt_graphics), C(virt_image), C(virt_managed) and C(virt_errors) (what could not be found out), with the values
+    that M(brine.virt.virt_info) returns. The machine's own variables are host variables under their own names, unless
+    these begin with C(ansible_) or C(virt_), or are names that Ansible gives a value itself.
+  - >-
+    Groups are C(virt_machines) (all of them), C(virt_<state>), C(virt_on_<hypervisor>), C(virt_tag_<tag>), and
+    C(virt_building) (machines that are being made, or whose making was cut off; they have no C(ansible_host)).
+    Characters that a group name cannot have become underscores.
+  - >-
+    Two machines of the same name on two hypervisors are never merged. Both are listed as C(<name>_<hypervisor>), with
+    a warning. So is a machine that has the name of another host or of a group in the inventory. A host that the
+    inventory parsed before has in its group C(virt_machines) is taken for the machine of that name.
+author:
+  - brine.virt maintainers (@brine-virt)
+requirements:
+  - libvirt-python on the controller (package C(python3-libvirt), on SUSE C(python3-libvirt-python))
+  - lxml on the controller (package C(python3-lxml))
+extends_documentation_fragment:
+  - constructed
+  - inventory_cache
+options:
+  plugin:
+    description: The name of this plugin.
+    type: str
+    required: true
+    choices: [brine.virt.domains]
+  hypervisors:
+    description:
+      - The hypervisors to ask.
+      - Each is a name, or a libvirt URI, or a mapping with C(name) and optionally C(uri) or C(transport).
+      - For a name alone, the address is that of the inventory's host of this name if there is one, as for
+        O(hypervisor_group), else the name itself.
+    type: list
+    elements: raw
+    default: []
+  hypervisor_group:
+    description:
+      - A group of the inventory parsed before, whose hosts are the hypervisors to ask.
+      - Their C(virt_uri), if they have one, is the URI. Otherwise O(transport) and C(ansible_host) make it.
+      - >-
+        With O(transport=ssh), SSH is called as Ansible calls it for these hosts - with C(ansible_user),
+        C(ansible_port), C(ansible_ssh_private_key_file), C(ansible_ssh_common_args) and so on, from variables or
+        Ansible's configuration.
+      - A host with C(ansible_connection=local) is this machine, C(qemu:///system).
+      - Inventory files are parsed in the order of the command line, in a directory by name.
+    type: str
+  transport:
+    description: How to reach hypervisors that have no URI of their own.
+    type: str
+    choices: [ssh, tls, local]
+    default: ssh
+  concurrency:
+    description: How many hypervisors to ask at once.
+    type: int
+    default: 16
+  timeout:
+    description: How many seconds one hypervisor may take for its whole answer.
+    type: float
+    default: 10
+  known_hosts:
+    description:
+      - >-
+        The file that the machines' SSH host keys are written to. A relative path starts at the directory of the
+        inventory file.
+      - Only lines that this plugin wrote are ever changed. Those of hypervisors that did not answer stay.
+      - Empty means that no file is written, and that SSH is left as it is.
+    type: str
+    default: ~/.ssh/known_hosts.d/brine-virt
+seealso:
+  - module: brine.virt.virt_info
+    description: The same records, by a task.
+"""
+
+EXAMPLES = r"""
+---
+# cloud.virt.yml - the hypervisors are a group of hosts.yml:
+#   ansible-inventory -i hosts.yml -i cloud.virt.yml --graph
+plugin: brine.virt.domains
+hypervisor_group: hypervisors
+
+---
+# Hypervisors by name and by URI, reached by TLS, a short limit, groups of one's own
+plugin: brine.virt.domains
+transport: tls
+hypervisors:
+  - hv1.example.org
+  - {name: hv2, uri: "qemu+tls://192.0.2.2/system"}
+timeout: 5
+keyed_groups:
+  - key: virt_image.name | default('no_image', true)
+    prefix: image
+groups:
+  big: virt_memory_mib >= 8192
+
+---
+# This machine alone, answers kept for a minute
+plugin: brine.virt.domains
+hypervisors:
+  - {name: me, uri: "qemu:///system"}
+cache: true
+cache_plugin: ansible.builtin.jsonfile
+cache_connection: ~/.cache/brine-virt
+cache_timeout: 60
+"""
+
+import os
+import shlex
+import typing as t
+
+from ansible import constants as C
+from ansible.errors import AnsibleParserError
+from ansible.inventory.group import to_safe_group_name
+from ansible.inventory.helpers import get_group_vars
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.plugins.loader import connection_loader
+from ansible.utils.vars import combine_vars, load_extra_vars
+from ansible.vars.plugins import get_vars_from_inventory_sources
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import require_libvirt
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._xml import LXML_IMPORT_ERROR
+from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
+    MACHINES_GROUP,
+    group_names,
+    host_vars,
+    known_hosts_path,
+    name_hosts,
+)
+from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import (
+    Entry,
+    Hypervisor,
+    SshSettings,
+    ask_hypervisors,
+    make_uri,
+    read_entries,
+    warn_of,
+)
+from ansible_collections.brine.virt.plugins.plugin_utils._known_hosts import update_known_hosts
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from ansible.inventory.data import InventoryData
+    from ansible.parsing.dataloader import DataLoader
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
+    """Options, then answers as plain data (asked or cached), then hosts: the three never mix."""
+
+    NAME = "brine.virt.domains"
+
+    def verify_file(self, path: str) -> bool:
+        """Whether the file is one of ours, by its name."""
+        return super().verify_file(path) and path.endswith((".virt.yml", ".virt.yaml"))
+
+    @property
+    def _data(self) -> InventoryData:
+        return t.cast("InventoryData", self.inventory)
+
+    def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
+        """Read the file, ask the hypervisors (or the cache), list what they have."""
+        super().parse(inventory, loader, path, cache)
+        self._refuse_unknown_options(self._read_config_data(path), path)
+        try:
+            hypervisors = self._hypervisors()
+        except VirtError as exc:
+            raise AnsibleParserError(f"{path}: {exc}") from exc
+        answers, fresh = self._answers(hypervisors, path, cache)
+        for answer in answers:
+            if answer["error"] is not None:
+                self.display.warning(warn_of(answer))
+        known_hosts = known_hosts_path(self._templated("known_hosts"), os.path.dirname(os.path.abspath(path)))
+        if known_hosts:
+            try:
+                update_known_hosts(known_hosts, answers, drop_gone=fresh)
+            except OSError as exc:
+                self.display.warning(f"The machines' host keys cannot be written to {known_hosts}: {exc.strerror}")
+        self.populate(answers, known_hosts)
+
+    # options
+
+    def _refuse_unknown_options(self, config: dict[str, t.Any], path: str) -> None:
+        known = set(self.get_options()) | {"plugin"}
+        for word in config:
+            if word not in known:
+                raise AnsibleParserError(f"{path}: unknown option {word!r}. {one_of_these(str(word), known)}")
+        for word in ("concurrency", "timeout"):
+            if self.get_option(word) <= 0:
+                raise AnsibleParserError(f"{path}: {word} is {self.get_option(word)}. Give a number above 0")
+
+    def _templated(self, option: str) -> t.Any:
+        """An option that may hold templates. The file is the user's own, so these are trusted."""
+        return self.templar.template(self.get_option(option))
+
+    def _hypervisors(self) -> list[Hypervisor]:
+        entries = read_entries(self._templated("hypervisors") or [])
+        group_name = self._templated("hypervisor_group")
+        if group_name:
+            group = self._data.groups.get(group_name)
+            if group is None:
+                raise VirtError(
+                    f"there is no group {group_name!r} in the inventory parsed before this file",
+                    where="hypervisor_group",
+                    hint="Name its inventory first: -i hosts.yml -i cloud.virt.yml",
+                )
+            listed = {entry.name for entry in entries}
+            entries += [Entry(host.name) for host in group.get_hosts() if host.name not in listed]
+        elif not entries:
+            raise VirtError(
+                "no hypervisors are named",
+                hint="Set hypervisors to a list of them, or hypervisor_group to a group of the inventory",
+            )
+        return [self._hypervisor(entry) for entry in entries]
+
+    def _hypervisor(self, entry: Entry) -> Hypervisor:
+        """An entry with its URI; what it leaves open comes from the host of that name in the inventory."""
+        if entry.uri:
+            return Hypervisor(entry.name, entry.uri)
+        variables = self._variables_of(entry.name)
+        if variables.get("virt_uri"):
+            uri = str(variables["virt_uri"])
+            is_ssh = uri.partition("://")[0].endswith("+ssh") and entry.name in self._data.hosts
+            return Hypervisor(entry.name, uri, self._ssh_settings(variables)[0] if is_ssh else None)
+        transport = entry.transport or self.get_option("transport")
+        if variables.get("ansible_connection") in ("local", "ansible.builtin.local"):
+            transport = "local"
+        address = str(variables.get("ansible_host") or entry.name)
+        if transport != "ssh":
+            return Hypervisor(entry.name, make_uri(host=address, transport=transport))
+        settings, user, port = self._ssh_settings(variables)
+        return Hypervisor(entry.name, make_uri(host=address, transport="ssh", user=user, port=port), settings)
+
+    def _variables_of(self, name: str) -> dict[str, t.Any]:
+        """What the inventory says of a host's connection, group_vars and host_vars included, templates rendered."""
+        host = self._data.hosts.get(name)
+        if host is None:
+            return {}
+        sources = self._data.processed_sources
+        variables = get_group_vars(host.get_groups())
+        variables = combine_vars(
+            variables, get_vars_from_inventory_sources(self.loader, sources, host.get_groups(), "all")
+        )
+        variables = combine_vars(variables, host.get_vars())
+        variables = combine_vars(variables, get_vars_from_inventory_sources(self.loader, sources, [host], "all"))
+        if self.get_option("use_extra_vars"):
+            variables = combine_vars(variables, load_extra_vars(t.cast("DataLoader", self.loader)))
+        templar = self.templar
+        templar.available_variables = variables
+        try:
+            wanted = {k: v for k, v in variables.items() if k == "virt_uri" or k.startswith("ansible_")}
+            return {key: templar.template(value) for key, value in wanted.items()}
+        finally:
+            templar.available_variables = {}
+
+    def _ssh_settings(self, variables: dict[str, t.Any]) -> tuple[SshSettings, str | None, int | None]:
+        """What Ansible's own ssh would use, with user and port: from variables, environment and ansible.cfg."""
+        connection_loader.get("ssh", class_only=True)  # makes its options known to the configuration
+        options = C.config.get_plugin_options("connection", "ssh", variables=variables)
+        arguments: list[str] = []
+        for option in ("ssh_args", "ssh_common_args", "ssh_extra_args"):
+            arguments += self._split_ssh_args(options.get(option) or "")
+        key = options.get("private_key_file")
+        settings = SshSettings(
+            executable=options.get("ssh_executable") or "ssh",
+            arguments=tuple(arguments),
+            private_key_file=os.path.expanduser(key) if key else None,
+            host_key_checking=bool(options.get("host_key_checking", True)),
+        )
+        port = options.get("port")
+        return settings, options.get("remote_user") or None, int(port) if port else None
+
+    @staticmethod
+    def _split_ssh_args(text: str) -> list[str]:
+        return [word.strip() for word in shlex.split(text) if word.strip()]
+
+    # answers
+
+    def _answers(self, hypervisors: list[Hypervisor], path: str, cache: bool) -> tuple[list[dict[str, t.Any]], bool]:
+        """The hypervisors' answers as plain data, and whether they are of now."""
+        key = self.get_cache_key(path)
+        use_cache = self.get_option("cache")
+        if use_cache and cache:
+            try:
+                return self._cache[key], False
+            except KeyError:
+                pass  # nothing there, or too old
+        answers = self._ask(hypervisors)
+        if use_cache:
+            self._cache[key] = answers
+        return answers, True
+
+    def _ask(self, hypervisors: list[Hypervisor]) -> list[dict[str, t.Any]]:
+        try:
+            require_libvirt()
+        except VirtError as exc:
+            raise AnsibleParserError(str(exc)) from exc
+        if LXML_IMPORT_ERROR is not None:
+            raise AnsibleParserError("Python cannot import lxml. Install it for the Python that runs Ansible")
+        return ask_hypervisors(
+            hypervisors,
+            concurrency=self.get_option("concurrency"),
+            timeout_seconds=self.get_option("timeout"),
+            tmpdir=C.DEFAULT_LOCAL_TMP,  # type: ignore[attr-defined]  # made at run time
+        )
+
+    # hosts
+
+    def populate(self, answers: list[dict[str, t.Any]], known_hosts: str | None) -> None:
+        """Make hosts of the answers' records. What comes from machines is plain text, never a template."""
+        strict = self.get_option("strict")
+        for named in name_hosts(answers, self._taken_names()):
+            if named.warning:
+                self.display.warning(named.warning)
+            host = self._data.add_host(named.host)
+            variables = host_vars(named.record, hypervisor=named.hypervisor, uri=named.uri, known_hosts=known_hosts)
+            for key, value in variables.items():
+                self._data.set_variable(host, key, value)
+            for group_name in group_names(named.record, named.hypervisor):
+                group = self._data.add_group(to_safe_group_name(group_name, force=True, silent=True))
+                self._data.add_child(group, host)
+            self._set_composite_vars(self.get_option("compose"), variables, host, strict=strict)
+            self._add_host_to_composed_groups(self.get_option("groups"), variables, host, strict=strict)
+            self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, host, strict=strict)
+
+    def _taken_names(self) -> set[str]:
+        """Names of hosts and groups that are not those of machines.
+
+        A host that another source has put into our group, and that no plugin of this kind has described yet, is the
+        user's own mention of the machine.
+        """
+        machines = self._data.groups.get(MACHINES_GROUP)
+        mentioned = {h.name for h in machines.get_hosts() if "virt_uuid" not in h.get_vars()} if machines else set()
+        return (set(self._data.hosts) - mentioned) | set(self._data.groups)

@@ -1,0 +1,87 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Images from the web, as a stream of bytes with every failure as one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import typing as t
+import urllib.error
+import urllib.parse
+from dataclasses import dataclass
+
+from ansible.module_utils.urls import ConnectionError as AnsibleConnectionError
+from ansible.module_utils.urls import open_url
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.image_files import CHUNK_BYTES, Deadline
+
+# A server that sends nothing for so long is taken for gone.
+_SILENCE_SECONDS = 60
+_AGENT = "ansible-brine.virt"
+
+
+@dataclass(frozen=True)
+class Download:
+    """An answer whose bytes are still to come; size_bytes None: the server did not say."""
+
+    size_bytes: int | None
+    chunks: t.Iterator[bytes]
+
+
+def check_url(url: str, where: str | None = None) -> str:
+    """The address itself, when it is one to download from. Raises InputError."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"{url!r} is not an address to download from", where=where, hint="Begin it with https://")
+    return url
+
+
+@contextlib.contextmanager
+def download(url: str, deadline: Deadline) -> t.Iterator[Download]:
+    """Ask for what lies at an address. Certificates are verified.
+
+    Raises HostError when the server refuses, breaks off, or is not done at the deadline; the last two while the chunks
+    are read.
+    """
+    with _web_errors(url):
+        answer = open_url(
+            url,
+            timeout=min(_SILENCE_SECONDS, deadline.seconds),
+            http_agent=_AGENT,
+            decompress=False,
+        )
+    with contextlib.closing(answer):
+        length = answer.headers.get("Content-Length", "")
+        size_bytes = int(length) if length.isdigit() else None
+        yield Download(size_bytes, _read(answer, url, size_bytes, deadline))
+
+
+def _read(answer: t.Any, url: str, size_bytes: int | None, deadline: Deadline) -> t.Iterator[bytes]:
+    read_bytes = 0
+    while True:
+        with _web_errors(url):
+            # What has come, without waiting for a whole chunk: a trickle must not get past the deadline.
+            chunk = answer.read1(CHUNK_BYTES)
+        if not chunk:
+            break
+        read_bytes += len(chunk)
+        if deadline.passed:
+            raise HostError(f"the download of {url} was not done within {deadline.seconds:g} s", hint="Raise timeout")
+        yield chunk
+    if size_bytes is not None and read_bytes != size_bytes:
+        raise HostError(f"the download of {url} broke off after {read_bytes} of {size_bytes} bytes")
+
+
+@contextlib.contextmanager
+def _web_errors(url: str) -> t.Iterator[None]:
+    try:
+        yield
+    except urllib.error.HTTPError as exc:
+        raise HostError(f"cannot download {url}: the server says {exc.code} {exc.reason}") from exc
+    except urllib.error.URLError as exc:
+        raise HostError(f"cannot download {url}: {exc.reason}") from exc
+    except (OSError, http.client.HTTPException, AnsibleConnectionError, ValueError) as exc:
+        raise HostError(f"cannot download {url}: {exc or type(exc).__name__}") from exc

@@ -1,0 +1,283 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Image files on a local file system: hash, look into, copy, and put into place whole or not at all. No libvirt."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+import time
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
+    HEADER_BYTES,
+    judge_image,
+    unusable_format,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.units import format_size
+
+CHUNK_BYTES = 1024 * 1024
+PART_PREFIX = ".brine-part-"
+STORED_MODE = 0o444
+# Only where a directory cannot be locked; see locked_directory.
+LOCK_FILE = ".brine-lock"
+
+_ZEROS = bytes(CHUNK_BYTES)
+_LOCK_POLL_SECONDS = 0.5
+_INSPECTION_SECONDS = 120
+# ioctl_ficlone(2): share all blocks of one file with another.
+_FICLONE = 0x40049409
+
+
+@dataclass(frozen=True)
+class Content:
+    """What all bytes of a file hash to, and how many they are; digests is hex by algorithm."""
+
+    size_bytes: int
+    digests: dict[str, str]
+
+    @property
+    def sha256(self) -> str:
+        """The hash that stored images are named after."""
+        return self.digests["sha256"]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What an image file is."""
+
+    format: str
+    virtual_size_bytes: int
+
+
+class Deadline:
+    """A point in time that a piece of work must not go beyond."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self._end
+
+
+@contextlib.contextmanager
+def disk_errors(what: str) -> t.Iterator[None]:
+    """Inside the block, an error of the file system is raised as HostError; what: what was being done, in words."""
+    try:
+        yield
+    except OSError as exc:
+        hint = "Free some space, or take another pool" if exc.errno in (errno.ENOSPC, errno.EDQUOT) else None
+        raise HostError(f"{what}: {exc.strerror or exc}", hint=hint) from exc
+
+
+def hash_file(path: str, algorithms: t.Iterable[str] = ()) -> Content:
+    """The content of a file by sha256 and the other algorithms asked for. Raises HostError when it cannot be read."""
+    with disk_errors(f"cannot read {path}"), open(path, "rb") as source:
+        return copy_stream(iter(lambda: source.read(CHUNK_BYTES), b""), None, algorithms)
+
+
+def copy_stream(chunks: t.Iterable[bytes], target_fd: int | None, algorithms: t.Iterable[str] = ()) -> Content:
+    """Hash a stream and write it to an empty file on the way, runs of zeros as holes; target_fd None: hash alone."""
+    hashes = {name: hashlib.new(name) for name in {"sha256", *algorithms}}
+    size_bytes = 0
+    for chunk in chunks:
+        for item in hashes.values():
+            item.update(chunk)
+        if target_fd is not None and chunk != _ZEROS[: len(chunk)]:
+            _write_all(target_fd, chunk, size_bytes)
+        size_bytes += len(chunk)
+    if target_fd is not None:
+        os.ftruncate(target_fd, size_bytes)
+    return Content(size_bytes, {name: item.hexdigest() for name, item in hashes.items()})
+
+
+def _write_all(target_fd: int, chunk: bytes, offset: int) -> None:
+    view = memoryview(chunk)
+    while view:
+        written = os.pwrite(target_fd, view, offset)
+        view, offset = view[written:], offset + written
+
+
+def copy_file(source_path: str, target_fd: int, target_directory: str, algorithms: t.Iterable[str] = ()) -> Content:
+    """Bring all of a file into an empty one: shared blocks where the file system can, else a copy with its holes kept.
+
+    The content is that of what stands in the target afterwards. Raises HostError when it cannot be read or has no room.
+    """
+    with disk_errors(f"cannot copy {source_path} to {target_directory}"), open(source_path, "rb") as source:
+        if _share_blocks(source.fileno(), target_fd):
+            with open(target_fd, "rb", closefd=False) as target:
+                return copy_stream(iter(lambda: target.read(CHUNK_BYTES), b""), None, algorithms)
+        require_room(target_directory, os.fstat(source.fileno()).st_blocks * 512, source_path)
+        return copy_stream(iter(lambda: source.read(CHUNK_BYTES), b""), target_fd, algorithms)
+
+
+def _share_blocks(source_fd: int, target_fd: int) -> bool:
+    try:
+        fcntl.ioctl(target_fd, _FICLONE, source_fd)
+    except OSError:
+        # Another file system, or one that cannot: what is left is to copy.
+        return False
+    return True
+
+
+def require_room(directory: str, needed_bytes: int, what: str) -> None:
+    """Raises HostError when a file of this size would fill the file system, which would stop the machines on it."""
+    with disk_errors(f"cannot look at {directory}"):
+        file_system = os.statvfs(directory)
+    free_bytes = file_system.f_bavail * file_system.f_frsize
+    if needed_bytes > free_bytes:
+        raise HostError(
+            f"{what} needs {format_size(needed_bytes)} in {directory}, and {format_size(free_bytes)} are free",
+            hint="Free some space, or take another pool",
+        )
+
+
+def require_file(path: str, where: str | None = None) -> None:
+    """Raises InputError unless there is a plain file at the path."""
+    if not os.path.isfile(path):
+        raise InputError(f"{path} is not a file" if os.path.exists(path) else f"there is no file {path}", where=where)
+
+
+def read_header(path: str) -> tuple[bytes, int]:
+    """The first bytes of a file for judge_image, and its size."""
+    with disk_errors(f"cannot read {path}"), open(path, "rb") as source:
+        return source.read(HEADER_BYTES), os.fstat(source.fileno()).st_size
+
+
+def inspect_file(path: str, what: str, where: str | None = None) -> Inspection:
+    """What an image file is, by its own bytes and by ``qemu-img info``. what: the file, in words, for complaints.
+
+    Raises InputError for what cannot be stored, UnsupportedError without qemu-img, HostError when it fails.
+    """
+    image_format = judge_image(*read_header(path), what, where)
+    info = _qemu_img_info(path, what)
+    if info.get("format") != image_format:
+        raise unusable_format(what, str(info.get("format")), where)
+    # judge_image has seen these in the header. qemu-img has the last word on what it would open.
+    details = info.get("format-specific", {}).get("data", {})
+    if info.get("backing-filename") or info.get("encrypted") or details.get("data-file"):
+        raise InputError(f"{what} does not stand alone, or is encrypted", where=where)
+    if details.get("corrupt"):
+        raise InputError(f"{what} is marked as corrupt", where=where, hint="Look at it with qemu-img check")
+    return Inspection(image_format, int(info["virtual-size"]))
+
+
+def _qemu_img_info(path: str, what: str) -> dict[str, t.Any]:
+    command = ["qemu-img", "info", "--output", "json", os.path.abspath(path)]
+    try:
+        answer = subprocess.run(
+            command,
+            env={**os.environ, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_INSPECTION_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError as exc:
+        raise UnsupportedError(
+            "qemu-img is not installed on this host",
+            hint="It is in the package qemu-utils on Debian and Ubuntu, qemu-img on Fedora, RHEL and SUSE",
+        ) from exc
+    except subprocess.TimeoutExpired as exc:
+        raise HostError(f"qemu-img info did not finish within {_INSPECTION_SECONDS} s on {what}") from exc
+    if answer.returncode != 0:
+        raise HostError(f"qemu-img cannot read {what}: {' '.join(answer.stderr.split())}")
+    return dict(json.loads(answer.stdout))
+
+
+@contextlib.contextmanager
+def locked_directory(path: str, deadline: Deadline) -> t.Iterator[None]:
+    """The directory is this process's alone, among all that ask, for the block. A killed process holds no lock.
+
+    Raises HostError when another one has it until the deadline.
+    """
+    with disk_errors(f"cannot lock {path}"):
+        lock_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            try:
+                _lock(lock_fd, path, deadline)
+            except OSError as exc:
+                if exc.errno != errno.EBADF:
+                    raise
+                # NFS wants a file that is open for writing: nfs(5), flock(2).
+                os.close(lock_fd)
+                lock_fd = os.open(os.path.join(path, LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o600)
+                _lock(lock_fd, path, deadline)
+        except BaseException:
+            os.close(lock_fd)
+            raise
+    try:
+        yield
+    finally:
+        os.close(lock_fd)
+
+
+def _lock(lock_fd: int, path: str, deadline: Deadline) -> None:
+    while True:
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if deadline.passed:
+                raise HostError(
+                    f"another run works on the images in {path}, and did not finish within {deadline.seconds:g} s"
+                ) from None
+            time.sleep(_LOCK_POLL_SECONDS)
+
+
+def clear_parts(path: str) -> list[str]:
+    """Remove what killed runs left in the directory; only for who holds its lock. Gives the names back."""
+    cleared = []
+    with disk_errors(f"cannot clear {path}"):
+        for name in sorted(os.listdir(path)):
+            if name.startswith(PART_PREFIX):
+                os.unlink(os.path.join(path, name))
+                cleared.append(name)
+    return cleared
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file that is not yet in its place."""
+
+    path: str
+    fd: int
+
+
+@contextlib.contextmanager
+def part_file(directory: str) -> t.Iterator[Part]:
+    """A new, empty file in the directory for the block; gone afterwards unless it was published."""
+    with disk_errors(f"cannot write to {directory}"):
+        fd, path = tempfile.mkstemp(prefix=PART_PREFIX, dir=directory)
+    try:
+        yield Part(path, fd)
+    finally:
+        os.close(fd)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def publish(part: Part, final_path: str) -> None:
+    """Give a complete part its name, read-only and safe on the disk. For who holds the lock and saw the name free."""
+    with disk_errors(f"cannot store {final_path}"):
+        os.fchmod(part.fd, STORED_MODE)
+        os.fsync(part.fd)
+        os.rename(part.path, final_path)
+        directory_fd = os.open(os.path.dirname(final_path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory_fd)
+        finally:
+            os.close(directory_fd)

@@ -1,0 +1,83 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is in the image store: the volumes of a pool that are named after their content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Pools, volume_names
+from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName, parse_image_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+
+DEFAULT_IMAGE_POOL = "images"
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    """One image of the store; digest is the first 16 hex digits of its sha256."""
+
+    name: str
+    volume: str
+    pool: str
+    path: str
+    format: str
+    virtual_size_bytes: int
+    digest: str
+
+
+def find_image(
+    conn: VirConnect, name_or_volume: str, pool: str = DEFAULT_IMAGE_POOL, *, where: str | None = None
+) -> StoredImage:
+    """The stored image that a wish means; see find_image_in. Errors of the pool are those of Pools.get."""
+    return find_image_in(Pools(conn).get(pool, where), name_or_volume, where=where)
+
+
+def find_image_in(pool: Pool, name_or_volume: str, *, where: str | None = None) -> StoredImage:
+    """The stored image of exactly this volume name, or else the only one of this plain name.
+
+    Raises NotFoundError with near names, ConflictError with the volumes when several have the name. where: path in the
+    user's input, for these.
+    """
+    images = stored_names(pool)
+    found = [image for image in images if image.volume == name_or_volume]
+    found = found or [image for image in images if image.name == name_or_volume]
+    if len(found) > 1:
+        raise ConflictError(
+            f"pool {pool.name} has {len(found)} images called {name_or_volume!r}",
+            where=where,
+            hint=f"Name one of the volumes: {', '.join(image.volume for image in found)}",
+        )
+    if not found:
+        raise NotFoundError(
+            f"there is no image {name_or_volume!r} in pool {pool.name}",
+            where=where,
+            hint=one_of_these(name_or_volume, {image.name for image in images}),
+        )
+    return load_image(pool, found[0])
+
+
+def stored_names(pool: Pool) -> list[ImageName]:
+    """The names of all images in the pool, in order; other volumes are no images of ours and left out."""
+    parsed = (parse_image_volume(volume) for volume in sorted(volume_names(pool)))
+    return [image for image in parsed if image is not None]
+
+
+def load_image(pool: Pool, image: ImageName) -> StoredImage:
+    """What libvirt knows of a stored image. The virtual size is the volume's capacity."""
+    with errors_as_ours(f"cannot look at image {image.volume} in pool {pool.name}"):
+        volume = pool.handle.storageVolLookupByName(image.volume)
+        capacity_bytes = volume.info()[1]
+        path = volume.path()
+    return StoredImage(
+        name=image.name,
+        volume=image.volume,
+        pool=pool.name,
+        path=path,
+        format=image.format,
+        virtual_size_bytes=capacity_bytes,
+        digest=image.digest,
+    )

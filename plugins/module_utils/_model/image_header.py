@@ -1,0 +1,115 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a file is, by its first bytes: a disk image to be stored, or something to refuse and why.
+
+This looks before qemu-img does. qemu-img opens what an image refers to (a data file, the extents of a vmdk), and
+takes what it does not know, a compressed image for one, for a raw disk.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+
+HEADER_BYTES = 512
+_SECTOR_BYTES = 512
+
+# Where, what bytes, what it is, and the command that makes something usable of it. Sources: the magic numbers in
+# file(1) and in QEMU's block drivers (https://gitlab.com/qemu-project/qemu/-/tree/master/block).
+_COMPRESSED = (
+    (0, b"\xfd7zXZ\x00", "compressed with xz", "xz --decompress --keep FILE"),
+    (0, b"\x1f\x8b", "compressed with gzip", "gunzip --keep FILE"),
+    (0, b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd --decompress FILE"),
+    (0, b"BZh", "compressed with bzip2", "bunzip2 --keep FILE"),
+    (0, b"PK\x03\x04", "a zip archive", "unzip FILE"),
+    (257, b"ustar", "a tar archive", "tar --extract --file FILE"),
+)
+_OTHER_FORMATS = (
+    (0, b"KDMV", "vmdk"),
+    (0, b"COWD", "vmdk"),
+    (0, b"# Disk DescriptorFile", "vmdk"),
+    (0, b"vhdxfile", "vhdx"),
+    (0, b"conectix", "vhd"),
+    (64, b"\x7f\x10\xda\xbe", "vdi"),
+    (0, b"QED\x00", "qed"),
+    (0, b"WithoutFreeSpace", "parallels"),
+    (0, b"WithouFreSpacExt", "parallels"),
+    (0, b"QFI\xfb\x00\x00\x00\x01", "qcow (version 1)"),
+)
+_LUKS = b"LUKS\xba\xbe"
+_QCOW2 = b"QFI\xfb"
+_QCOW2_SIZE_OFFSET = 24
+# Bit 2 of the incompatible features: the data lie in another file.
+# https://www.qemu.org/docs/master/interop/qcow2.html
+_EXTERNAL_DATA_FILE = 1 << 2
+
+
+def judge_image(header: bytes, size_bytes: int, what: str, where: str | None = None) -> str:
+    """The format, ``qcow2`` or ``raw``, of a file that can be stored as it is.
+
+    header: the first HEADER_BYTES of the file, all of a shorter one; what: the file, in words, for complaints. Raises
+    InputError for everything else, with what to do about it.
+    """
+    if size_bytes == 0:
+        raise InputError(f"{what} is empty", where=where)
+    for offset, magic, state, command in _COMPRESSED:
+        if header[offset:].startswith(magic):
+            raise InputError(
+                f"{what} is {state}",
+                where=where,
+                hint=f"Give the image itself: {command}. The checksum to give is then that of the result",
+            )
+    for offset, magic, name in _OTHER_FORMATS:
+        if header[offset:].startswith(magic):
+            raise unusable_format(what, name, where)
+    if header.startswith(_LUKS):
+        raise InputError(f"{what} is encrypted", where=where, hint="Decrypt it first with qemu-img convert")
+    if header.startswith(_QCOW2):
+        return _judge_qcow2(header, what, where)
+    if size_bytes % _SECTOR_BYTES:
+        raise InputError(
+            f"{what} is no disk image: it is not qcow2, and its {size_bytes} bytes are no whole number of sectors",
+            where=where,
+        )
+    return "raw"
+
+
+def virtual_size(header: bytes, size_bytes: int) -> int:
+    """The size in bytes of the disk that a judged image stands for: what its header says, or all of a raw one."""
+    if header.startswith(_QCOW2):
+        return int(struct.unpack_from(">Q", header, _QCOW2_SIZE_OFFSET)[0])
+    return size_bytes
+
+
+def _judge_qcow2(header: bytes, what: str, where: str | None) -> str:
+    if len(header) < 104:
+        raise InputError(f"{what} is a broken qcow2 image", where=where, hint="Its header ends too early")
+    version, backing_offset = struct.unpack_from(">IQ", header, 4)
+    if version not in (2, 3):
+        raise InputError(f"{what} is a qcow2 image of the unknown version {version}", where=where)
+    if backing_offset:
+        raise InputError(
+            f"{what} has a backing file, and would be incomplete without it",
+            where=where,
+            hint="Make it whole first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
+        )
+    if struct.unpack_from(">I", header, 32)[0]:
+        raise InputError(f"{what} is encrypted", where=where, hint="Decrypt it first with qemu-img convert")
+    if version == 3 and struct.unpack_from(">Q", header, 72)[0] & _EXTERNAL_DATA_FILE:
+        raise InputError(
+            f"{what} has its data in another file, and would be empty without it",
+            where=where,
+            hint="Make it whole first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
+        )
+    return "qcow2"
+
+
+def unusable_format(what: str, name: str, where: str | None = None) -> InputError:
+    """The error for an image of a format that machines here do not run from."""
+    return InputError(
+        f"{what} is a {name} image",
+        where=where,
+        hint="Convert it first with qemu-img convert -O qcow2 FILE NEW_FILE",
+    )

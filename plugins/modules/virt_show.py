@@ -1,0 +1,57 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of virt_show; the work is done by the action plugin of the same name."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_show
+short_description: Print a text as it stands
+version_added: "0.1.0"
+description:
+  - Prints a text on the controller, line by line as it stands.
+  - The playbooks of this collection show their answers with it.
+author:
+  - brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes
+  - brine.virt._attributes.info_module
+attributes:
+  action_group:
+    support: none
+    membership: []
+options:
+  text:
+    description: The text. An empty one prints nothing.
+    type: str
+    required: true
+  facts:
+    description: The same as data, for those who read the result instead of the text.
+    type: raw
+"""
+
+EXAMPLES = r"""
+---
+- name: Show a haiku
+  brine.virt.virt_show:
+    text: |-
+      Two hosts, one small bridge
+      the machine wakes and answers
+      its key known before
+"""
+
+RETURN = r"""
+text:
+  description: The text.
+  returned: success
+  type: str
+  sample: web1 runs on hv1
+facts:
+  description: The same as data.
+  returned: success
+  type: raw
+  sample: {hv1: {running: [web1]}}
+"""

@@ -1,0 +1,165 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine's record as variables and groups of an inventory host. Pure: for the inventory plugin and the filter."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import typing as t
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+DEFAULT_KNOWN_HOSTS = "~/.ssh/known_hosts.d/brine-virt"
+MACHINES_GROUP = "virt_machines"
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Ansible gives these their values itself; a machine must not be able to pose as another host.
+_MAGIC_VARIABLES = frozenset(
+    {
+        "environment",
+        "group_names",
+        "groups",
+        "hostvars",
+        "inventory_dir",
+        "inventory_file",
+        "inventory_hostname",
+        "inventory_hostname_short",
+        "omit",
+        "play_hosts",
+        "playbook_dir",
+        "role_name",
+        "role_names",
+        "role_path",
+        "vars",
+    }
+)
+# Host variables that are fields of the record under the collection's prefix.
+_FIELDS = (
+    "name",
+    "uuid",
+    "state",
+    "vcpus",
+    "memory_mib",
+    "autostart",
+    "title",
+    "description",
+    "tags",
+    "addresses",
+    "disks",
+    "nics",
+    "graphics",
+    "image",
+    "managed",
+    "errors",
+)
+
+
+def host_key_alias(uuid: str) -> str:
+    """The name that the machine has in known_hosts: stays the same when its addresses change."""
+    return f"virt-{uuid}"
+
+
+def host_vars(
+    record: Mapping[str, t.Any], *, hypervisor: str, uri: str, known_hosts: str | None = None
+) -> dict[str, t.Any]:
+    """The variables of a machine's inventory host.
+
+    hypervisor, uri: where it runs; known_hosts: absolute path of the file that its host keys are written to.
+    With host keys and that file, SSH checks strictly, by the alias. A machine that is still being made has no address.
+    Its own variables never set what Ansible or this collection sets: connection, magic variables, ``virt_...``.
+    """
+    variables = {
+        name: value for name, value in (record.get("variables") or {}).items() if is_allowed_variable(str(name))
+    }
+    if record.get("user"):
+        variables["ansible_user"] = record["user"]
+    if record.get("address") and not record.get("building"):
+        variables["ansible_host"] = record["address"]
+    if record.get("host_keys") and known_hosts:
+        variables["ansible_ssh_common_args"] = ssh_arguments(record["uuid"], known_hosts)
+    variables.update({f"virt_{field}": record.get(field) for field in _FIELDS})
+    variables.update(virt_hypervisor=hypervisor, virt_uri=uri)
+    return variables
+
+
+def is_allowed_variable(name: str) -> bool:
+    """Whether a machine may bring a variable of this name into the inventory."""
+    return (
+        bool(_IDENTIFIER.fullmatch(name))
+        and not name.startswith(("ansible_", "virt_"))
+        and name not in _MAGIC_VARIABLES
+    )
+
+
+def ssh_arguments(uuid: str, known_hosts: str) -> str:
+    """What makes ssh know the machine by its own name, in one file, strictly."""
+    # ssh takes % as the start of a token, and a blank as the end of the file's name.
+    path = known_hosts.replace("%", "%%")
+    if re.search(r"\s", path):
+        path = f'"{path}"'
+    options = (f"HostKeyAlias={host_key_alias(uuid)}", f"UserKnownHostsFile={path}", "StrictHostKeyChecking=yes")
+    return " ".join(f"-o {shlex.quote(option)}" for option in options)
+
+
+def group_names(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
+    """The machine's groups, before sanitising: all machines, by state, by hypervisor, by tag, and those being made."""
+    names = [MACHINES_GROUP, f"virt_{record['state']}", f"virt_on_{hypervisor}"]
+    names.extend(f"virt_tag_{tag}" for tag in record.get("tags") or [])
+    if record.get("building"):
+        names.append("virt_building")
+    return names
+
+
+def known_hosts_path(text: str | None, basedir: str | None = None) -> str | None:
+    """The absolute path of a known_hosts option, None when it is empty; relative ones start at ``basedir``."""
+    if not text:
+        return None
+    path = os.path.expanduser(text)
+    return os.path.normpath(os.path.join(basedir or os.getcwd(), path))
+
+
+@dataclass(frozen=True)
+class Named:
+    """A machine and the name of its inventory host; warning says why the name is not the machine's own."""
+
+    host: str
+    hypervisor: str
+    uri: str
+    record: Mapping[str, t.Any]
+    warning: str | None = None
+
+
+def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = ()) -> list[Named]:
+    """An inventory name for every machine of every answer; no two share one.
+
+    taken: names that mean something else already. A machine whose name is taken, or is also that of a machine on
+    another hypervisor, is listed as ``<name>_<hypervisor>``.
+    """
+    machines = [
+        (answer["hypervisor"], answer["uri"], record) for answer in answers for record in answer.get("machines") or []
+    ]
+    homes: dict[str, list[str]] = {}
+    for hypervisor, _uri, record in machines:
+        homes.setdefault(record["name"], []).append(hypervisor)
+    # Names that nobody disputes come first: a qualified name gives way to them.
+    used = {name for name, where in homes.items() if len(where) == 1 and name not in taken} | set(taken)
+    named = []
+    for hypervisor, uri, record in machines:
+        name = record["name"]
+        if name not in taken and len(homes[name]) == 1:
+            named.append(Named(name, hypervisor, uri, record))
+            continue
+        host = f"{name}_{hypervisor}"
+        if host in used:
+            host = f"{host}_{record['uuid']}"
+        used.add(host)
+        reason = (
+            f"There is a machine {name} on each of {', '.join(homes[name])}"
+            if len(homes[name]) > 1
+            else f"The name of machine {name} on {hypervisor} is that of another host or group of the inventory"
+        )
+        named.append(Named(host, hypervisor, uri, record, f"{reason}; the one on {hypervisor} is listed as {host}."))
+    return named

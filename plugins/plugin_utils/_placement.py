@@ -1,0 +1,258 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which hypervisor for which machine, and why: from live facts alone, without any I/O.
+
+Same input, same answer. Machines that live somewhere stay; machines whose wish names a hypervisor come next, so that no
+free choice takes their room; all others follow in the user's order. Whatever one of them takes is gone for the next.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_room import Room, Terms, images_of
+
+# The parts of a hypervisor's facts that a decision cannot do without.
+_NEEDED_FACTS = ("memory", "vcpus", "pools")
+
+
+def place(
+    machines: Sequence[Machine],
+    wishes: Sequence[t.Any],
+    hosts: Mapping[str, t.Any],
+    *,
+    images: Mapping[str, t.Any] | None = None,
+    terms: Terms | None = None,
+    where: str = "machines",
+) -> dict[str, t.Any]:
+    """The hypervisor of each machine, in plain data.
+
+    machines: the wishes as read, wishes: the same as the user wrote them; hosts: facts by hypervisor, or the sentence
+    that says why one did not answer; images: the user's images by name. The result has ``assignments``, ``by_host``,
+    ``images_by_host``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
+
+    Raises InputError or ConflictError, for all machines at once, when any of them cannot be placed; only those that
+    may live on, or were asked for on, a hypervisor which did not answer are given back as refused instead.
+    """
+    terms = terms or Terms()
+    known_images = _known_images(images)
+    rooms, silent = _rooms(hosts, terms)
+    places = [f"{where}[{index}] ({machine.name})" for index, machine in enumerate(machines)]
+    problems: dict[int, VirtError] = {}
+    refused: dict[int, str] = {}
+    chosen: dict[int, dict[str, t.Any]] = {}
+    homeless: list[int] = []
+
+    for index, machine in enumerate(machines):
+        homes = [host for host, room in rooms.items() if machine.name in room.machines]
+        refusal = None if homes else _unseen(machine, silent, terms)
+        try:
+            _check_home(machine, homes, hosts, places[index])
+            if refusal is None:
+                _check_images(machine, known_images, rooms, places[index])
+        except VirtError as exc:
+            problems[index] = exc
+            continue
+        if refusal is not None:
+            refused[index] = refusal
+        elif homes:
+            rooms[homes[0]].take(machine)
+            others = {host: f"it lives on {homes[0]}" for host in rooms if host != homes[0]}
+            chosen[index] = _assignment(machine, homes[0], "it lives there", others, silent, existing=True)
+        else:
+            homeless.append(index)
+
+    # Sorting keeps the user's order among equals.
+    for index in sorted(homeless, key=lambda number: machines[number].hypervisor is None):
+        try:
+            chosen[index] = _pick(machines[index], rooms, silent, known_images, terms.policy, places[index])
+        except VirtError as exc:
+            problems[index] = exc
+        else:
+            rooms[chosen[index]["hypervisor"]].take(machines[index])
+
+    _raise_all(problems)
+    by_host: dict[str, list[t.Any]] = {host: [] for host in rooms}
+    images_by_host: dict[str, list[str]] = {host: [] for host in rooms}
+    for index in sorted(chosen):
+        host = chosen[index]["hypervisor"]
+        by_host[host].append(wishes[index])
+        wanted = images_by_host[host]
+        wanted += [image for image in images_of(machines[index]) if image in known_images and image not in wanted]
+    return {
+        "assignments": [chosen[index] for index in sorted(chosen)],
+        "by_host": by_host,
+        "images_by_host": images_by_host,
+        "silent": silent,
+        "refused_machines": [{"name": machines[index].name, "why": refused[index]} for index in sorted(refused)],
+    }
+
+
+def _pick(
+    machine: Machine,
+    rooms: Mapping[str, Room],
+    silent: Mapping[str, str],
+    brought: t.Container[str],
+    policy: str,
+    where: str,
+) -> dict[str, t.Any]:
+    """The decision for a machine that lives nowhere. Raises ConflictError with all reasons when it fits nowhere."""
+    candidates = [machine.hypervisor] if machine.hypervisor is not None else list(rooms)
+    refusals = {host: rooms[host].refusals(machine, brought) for host in candidates}
+    fitting = [host for host in candidates if not refusals[host]]
+    if not fitting:
+        raise _fits_nowhere(machine, refusals, silent, where)
+    sign = -1 if policy == "spread" else 1
+    fitting.sort(key=lambda host: (sign * rooms[host].memory_mib, host))
+    if machine.hypervisor is not None:
+        why, others = _why_asked(machine, fitting[0], rooms)
+    else:
+        why, others = _why_picked(machine, fitting, refusals, rooms, policy)
+    return _assignment(machine, fitting[0], why, others, silent)
+
+
+def _rooms(hosts: Mapping[str, t.Any], terms: Terms) -> tuple[dict[str, Room], dict[str, str]]:
+    """The hypervisors that answered, in the order of their names, and the others with the reason."""
+    if not isinstance(hosts, Mapping):
+        raise InputError(f"{hosts!r} is not a mapping of hypervisors", where="hosts", hint="Give NAME: FACTS for each")
+    if not hosts:
+        raise InputError("there is no hypervisor", where="hosts", hint="Put at least one into the inventory")
+    rooms, silent = {}, {}
+    for host in sorted(hosts):
+        facts = hosts[host]
+        if isinstance(facts, str):
+            silent[str(host)] = facts or "it did not answer"
+        elif isinstance(facts, Mapping) and all(key in facts for key in _NEEDED_FACTS):
+            rooms[str(host)] = Room(facts, terms)
+        else:
+            raise InputError(
+                "this is neither the facts of a hypervisor nor a sentence that says why it did not answer",
+                where=f"hosts[{str(host)!r}]",
+                hint="Give what virt_host_info returned as host",
+            )
+    return rooms, silent
+
+
+def _known_images(images: t.Any) -> Mapping[str, t.Any]:
+    if images is None:
+        return {}
+    if not isinstance(images, Mapping):
+        raise InputError(
+            f"{images!r} is not a mapping of images", where="images", hint="Give NAME: {src: FILE} for each"
+        )
+    return images
+
+
+def _check_images(machine: Machine, known: Mapping[str, t.Any], rooms: Mapping[str, Room], where: str) -> None:
+    for image in images_of(machine):
+        if image not in known and not any(room.stored(image) for room in rooms.values()):
+            names = {*map(str, known), *(name for room in rooms.values() for name in room.image_names)}
+            near = one_of_these(image, names)
+            listed = f"Known are: {', '.join(sorted(names))}" if names else "No image is known"
+            hint = f"{near} {listed}" if near.startswith("Did") else listed
+            raise InputError(f"unknown image {image!r}", where=where, hint=hint)
+
+
+def _check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.Any], where: str) -> None:
+    """Raises when the machine lives twice, or elsewhere than the wish says, or is wished where nothing is."""
+    if len(homes) > 1:
+        raise ConflictError(
+            f"it lives on {' and '.join(homes)} at once",
+            where=where,
+            hint="Find out which of them is the right one, and rename or purge the other",
+        )
+    if machine.hypervisor is not None and machine.hypervisor not in hosts:
+        raise InputError(
+            f"unknown hypervisor {machine.hypervisor!r}", where=where, hint=f"Known are: {', '.join(sorted(hosts))}"
+        )
+    if homes and machine.hypervisor not in (None, homes[0]):
+        raise ConflictError(
+            f"it lives on {homes[0]} already, and the wish says {machine.hypervisor}",
+            where=where,
+            hint=f"To move it, migrate it to {machine.hypervisor}; to leave it, say hypervisor: {homes[0]}",
+        )
+
+
+def _unseen(machine: Machine, silent: Mapping[str, str], terms: Terms) -> str | None:
+    """Why a machine that lives on no hypervisor which answered is not to be made now, or None."""
+    if machine.hypervisor is not None and machine.hypervisor in silent:
+        return f"it is to be on {machine.hypervisor}, which did not answer: {silent[machine.hypervisor]}"
+    if not silent or machine.hypervisor is not None or terms.unseen == "place":
+        return None
+    reasons = "; ".join(f"{host}: {why}" for host, why in silent.items())
+    return (
+        f"it may live on a hypervisor that did not answer ({reasons}), and made on another one it would exist twice, "
+        "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or say unseen: place"
+    )
+
+
+def _assignment(
+    machine: Machine,
+    host: str,
+    why: str,
+    others: Mapping[str, str],
+    silent: Mapping[str, str],
+    *,
+    existing: bool = False,
+) -> dict[str, t.Any]:
+    """One decision, with the reasons against every other hypervisor."""
+    refused = {**others, **{name: f"did not answer: {reason}" for name, reason in silent.items()}}
+    return {
+        "name": machine.name,
+        "hypervisor": host,
+        "existing": existing,
+        "why": why,
+        "refused": dict(sorted(refused.items())),
+    }
+
+
+def _why_asked(machine: Machine, host: str, rooms: Mapping[str, Room]) -> tuple[str, dict[str, str]]:
+    """The reasons for the hypervisor that the wish names, and against the others."""
+    left_mib = rooms[host].memory_mib - machine.memory_mib
+    why = [f"the wish names it: {left_mib} MiB of free memory after this machine", *rooms[host].doubts(machine)]
+    return "; ".join(why), {name: f"the wish names {host}" for name in rooms if name != host}
+
+
+def _why_picked(
+    machine: Machine,
+    fitting: Sequence[str],
+    refusals: Mapping[str, Sequence[str]],
+    rooms: Mapping[str, Room],
+    policy: str,
+) -> tuple[str, dict[str, str]]:
+    """The reasons for the first of those that fit, and against the others."""
+    left_mib = {name: rooms[name].memory_mib - machine.memory_mib for name in fitting}
+    best = fitting[0]
+    if len(fitting) == 1:
+        why = f"the only one that it fits on: {left_mib[best]} MiB of free memory after this machine"
+    else:
+        why = f"{'most' if policy == 'spread' else 'least'} free memory: {left_mib[best]} MiB after this machine"
+        why += f", next {fitting[1]} with {left_mib[fitting[1]]} MiB"
+    others = {name: "; ".join(reasons) for name, reasons in refusals.items() if reasons}
+    for name in fitting[1:]:
+        word = "less" if left_mib[name] < left_mib[best] else "more" if left_mib[name] > left_mib[best] else "as much"
+        others[name] = f"{word} free memory: {left_mib[name]} MiB after this machine"
+    return "; ".join([why, *rooms[best].doubts(machine)]), others
+
+
+def _fits_nowhere(
+    machine: Machine, refusals: Mapping[str, Sequence[str]], silent: Mapping[str, str], where: str
+) -> VirtError:
+    reasons = {host: ", ".join(items) for host, items in refusals.items()}
+    if machine.hypervisor is not None:
+        return ConflictError(f"does not fit on {machine.hypervisor}: {reasons[machine.hypervisor]}", where=where)
+    reasons.update({host: f"did not answer: {why}" for host, why in silent.items()})
+    listed = "; ".join(f"{host}: {reasons[host]}" for host in sorted(reasons))
+    return ConflictError(f"fits no hypervisor: {listed}", where=where)
+
+
+def _raise_all(problems: Mapping[int, VirtError]) -> None:
+    if len(problems) == 1:
+        raise next(iter(problems.values()))
+    if problems:
+        raise ConflictError("\n".join(str(problems[index]) for index in sorted(problems)))

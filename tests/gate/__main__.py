@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words `check` and `test` of the Makefile, after the set-up."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import types
+import typing as t
+from pathlib import Path
+
+from .catalogue import make_catalogue
+from .results import Counts, Result, table
+from .runner import Runner
+from .scenario import Scenario
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_checks(runner: Runner, *, quick: bool) -> list[Result]:
+    """Run the checks and print their table. `quick`: without what takes long and is unlikely to find more."""
+    checks = make_catalogue(ROOT, quick=quick)
+    print(f"== {len(checks)} checks, output in {runner.logs}", flush=True)
+    results = runner.run(checks)
+    print(f"\n{table(results)}\n", flush=True)
+    return results
+
+
+def close(results: list[Result], interrupted: bool) -> t.NoReturn:
+    """Print what failed and the counts as the last line, and exit: 1 when anything failed."""
+    counts = sum((result.counts for result in results), Counts())
+    if interrupted:
+        counts += Counts(failed=1)
+        print("FAILED: interrupted before the end")
+    for result in results:
+        if result.verdict == "FAILED":
+            print(f"FAILED: {result.name}" + (f" ({result.note})" if result.note else ""))
+        elif result.verdict == "skipped":
+            print(f"skipped: {result.name}: {result.note}")
+    print(counts, flush=True)
+    sys.exit(1 if counts.failed or not counts.passed else 0)
+
+
+def main() -> t.NoReturn:
+    """Run what the command line says."""
+    parser = argparse.ArgumentParser(prog="tests.gate", description=__doc__)
+    parser.add_argument("word", choices=["check", "test"], help="the quick part; or that and the scenario in the lab")
+    word = parser.parse_args().word
+
+    runner = Runner(ROOT / ".build/log")
+    scenario = Scenario(ROOT)
+    interrupted = False
+
+    def interrupt(_number: int, _frame: types.FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        runner.stop()
+        scenario.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+
+    results: list[Result] = []
+    try:
+        results += run_checks(runner, quick=word == "check")
+        if word == "test" and not interrupted:
+            results.append(scenario.run())
+    finally:
+        if word == "test":
+            results += scenario.tear_down()
+    close(results, interrupted)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which checks there are, and how each is called."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+from .cores import Core, clean_environment, find_core, prepare_home
+from .results import Counts
+from .runner import Check
+from .tree import copy_tree
+
+NO_NEXT = "no Python 3.12 or newer with its headers is on this machine"
+# What of the output of `ansible-test sanity` is a finding; the rest is how it installed its tools.
+SANITY_TELLS = re.compile(r"^(ERROR|FATAL): (?!Command )")
+
+
+def unit_counts(core: Core, python: str) -> Counts:
+    """Add up the unit tests that ansible-test reported for one Python in its JUnit files."""
+    counts = Counts()
+    for report in (core.copy / "tests/output/junit").glob(f"python{python}-*.xml"):
+        for suite in ElementTree.parse(report).getroot().iter("testsuite"):
+            total, skipped = (int(suite.get(name, "0")) for name in ("tests", "skipped"))
+            failed = sum(int(suite.get(name, "0")) for name in ("failures", "errors"))
+            counts += Counts(total - failed - skipped, failed, skipped)
+    return counts
+
+
+def shell_scripts(copy: Path) -> list[str]:
+    """Return the files of the copy that a shell runs, relative to it."""
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=copy, check=True, capture_output=True, text=True).stdout
+    scripts = []
+    for name in filter(None, listing.split("\0")):
+        path = copy / name
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                first = file.readline(80)
+            if name.endswith(".sh") or re.match(rb"#!.*\b(bash|sh)\b", first):
+                scripts.append(name)
+    return scripts
+
+
+def lint_checks(core: Core, build: Path) -> list[Check]:
+    """Return the checks that read the files: format, lint, types, licences, documentation."""
+    copy = core.copy
+    caches = build / "cache"
+    check = functools.partial(Check, directory=copy, environment=clean_environment(core, build))
+    # By module names: by paths, mypy would know each file under two names, as it also looks from the copy's own top.
+    types = [f"--package=ansible_collections.brine.virt.{folder}" for folder in ("plugins", "tests")]
+    # The lab is a program of its own, which knows its modules by shorter names.
+    lab = {**clean_environment(core, build), "MYPYPATH": "tests/lab"}
+    return [
+        check("format (ruff)", ["ruff", "format", "--check", "--diff", "--cache-dir", f"{caches}/ruff", "."]),
+        check("lint (ruff)", ["ruff", "check", "--cache-dir", f"{caches}/ruff", "."]),
+        check("types (mypy)", ["mypy", "--cache-dir", f"{caches}/mypy", *types, "--exclude", "(^|/)tests/lab/"]),
+        Check("types of the lab (mypy)", ["mypy", "--cache-dir", f"{caches}/mypy-lab", "-p", "brine_lab"], copy, lab),
+        check("rules of the house", ["python", "-m", "tests.gate.rules"]),
+        check("shellcheck", ["shellcheck", "--external-sources", *shell_scripts(copy)]),
+        check("yamllint", ["yamllint", "--strict", "."]),
+        check("licences (reuse)", ["reuse", "lint", "--lines"]),
+        check("ansible-lint", ["ansible-lint", "--offline", "--strict", "--nocolor"]),
+        check(
+            "docs (antsibull)",
+            ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."],
+        ),
+        check("changelog", ["antsibull-changelog", "lint"]),
+        check("build, install, run", ["tests/gate/installed", str(core.bin), str(build)]),
+    ]
+
+
+def ansible_test_checks(
+    core: Core, build: Path, *, all_pythons: bool, old_python: str | None, pylint: bool = True
+) -> list[Check]:
+    """Return sanity and unit tests of one ansible-core.
+
+    `all_pythons`: sanity also compiles and imports with every Python of the machine that a hypervisor may have.
+    `old_python`: one more Python, older than the controller's, for the unit tests of what runs on hypervisors.
+    `pylint`: False leaves that part of sanity out.
+    """
+    environment = {**clean_environment(core, build), "HOME": str(core.home)}
+    check = functools.partial(Check, directory=core.copy, environment=environment, lane=core.version)
+    tool = str(core.bin / "ansible-test")
+    pythons = [] if all_pythons else ["--python", core.python]
+    units = [
+        check(
+            f"unit tests {core.version}, Python {python}",
+            [tool, "units", "--venv", "--python", python, "--num-workers", "2"],
+            count=functools.partial(unit_counts, core, python),
+        )
+        for python in (core.python, old_python)
+        if python
+    ]
+    name, less = f"sanity {core.version}", []
+    if not pylint:
+        name, less = f"{name} without pylint", ["--skip-test", "pylint"]
+    return [*units, check(name, [tool, "sanity", "--venv", *pythons, *less], telling=SANITY_TELLS)]
+
+
+def make_catalogue(root: Path, *, quick: bool) -> list[Check]:
+    """Copy the checkout at `root` to where the checks want it, and return all checks.
+
+    `quick`: let only the newest ansible-core run pylint. It takes as long as all the rest of sanity, and the older
+    one's knows no more than the newer one's.
+    """
+    build = root / ".build"
+    current, following = find_core(build, "2.19", "venv"), find_core(build, "2.21", "venv-2.21")
+    if current is None:
+        raise SystemExit("The tools of the gate are not installed: run `make check`, which installs them.")
+    for core in filter(None, (current, following)):
+        copy_tree(root, core.copy)
+        prepare_home(core, build)
+        for report in (core.copy / "tests/output/junit").glob("*.xml"):
+            report.unlink()
+    newest = following or current
+    old_python = "3.9" if (build / "pythons/python3.9").exists() else None
+    oldest: list[Check] = []
+    if following is None:
+        oldest = [Check(f"{what} 2.21", [], root, skip=NO_NEXT) for what in ("unit tests", "sanity")]
+    if old_python is None:
+        oldest.append(Check("unit tests on Python 3.9", [], root, skip="no Python 3.9 is on this machine"))
+    lint = lint_checks(current, build)
+    tests: list[Check] = []
+    for core in filter(None, (current, following)):
+        newer = core is newest
+        tests += ansible_test_checks(
+            core,
+            build,
+            all_pythons=newer,
+            old_python=old_python if newer else None,
+            pylint=newer or not quick,
+        )
+    # The slowest first; the short ones fill the gaps.
+    return [*sorted(tests, key=lambda check: "sanity" not in check.name), *lint, *oldest]

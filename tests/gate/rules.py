@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules of this house that no ready-made tool knows.
+
+Run as `python -m tests.gate.rules` from the top of the collection.
+
+* A wing of `plugins/module_utils` imports only from itself and from wings on lower floors, and never in a circle.
+* `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
+* The action group `virt` names exactly the modules with the option `uri`: defaults for the group are mostly that, and a
+  module without it would refuse them. ansible-test does not look at the group.
+* A role has a README and an argument spec; a playbook's name is an identifier, or its full name cannot be run.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+PREFIX = "ansible_collections.brine.virt.plugins."
+LIBVIRT_HOME = Path("plugins/module_utils/_host/connection.py")
+LXML_HOME = Path("plugins/module_utils/_xml.py")
+HOMES = {"libvirt": LIBVIRT_HOME, "libvirt_qemu": LIBVIRT_HOME, "libvirtmod": LIBVIRT_HOME, "lxml": LXML_HOME}
+# The wings of plugins/module_utils and their floors. Wings on one floor do not know each other.
+FLOORS = {
+    "_errors": 1,
+    "_xml": 1,
+    "_model": 2,
+    "_bridge": 3,
+    "_host": 3,
+    "_seeding": 3,
+    "_tls": 3,
+    "_work": 4,
+    "_arguments": 5,
+}
+TOP_FLOOR = 99
+URI_FRAGMENT = "brine.virt._uri"
+
+
+def imported_modules(source: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line, dotted name) of each import in a Python file; for `from a import b` both a and a.b."""
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"), str(source))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, "." * node.level
+
+
+def wing_of(parts: tuple[str, ...]) -> str | None:
+    """Return the wing of a file or module below plugins/ (without .py), or None when it is not in module_utils."""
+    return parts[1] if parts[0] == "module_utils" and len(parts) > 1 else None
+
+
+def check_floors() -> Iterator[str]:
+    """Yield what imports upwards, sideways or in a circle."""
+    graph: dict[Path, set[Path]] = {}
+    for source in sorted(Path("plugins").rglob("*.py")):
+        wing = wing_of(source.relative_to("plugins").with_suffix("").parts)
+        if wing is not None and wing not in FLOORS and wing != "__init__":
+            yield f"{source}: the wing {wing} has no floor in {Path(__file__).name}"
+            continue
+        floor = TOP_FLOOR if wing is None else FLOORS.get(wing, 0)
+        for line, name in imported_modules(source):
+            if name.startswith("."):
+                yield f"{source}:{line}: imports of the collection are absolute"
+            if not name.startswith(PREFIX):
+                continue
+            parts = tuple(name.removeprefix(PREFIX).split("."))
+            target = Path("plugins", *parts).with_suffix(".py")
+            if target.exists():
+                graph.setdefault(source, set()).add(target)
+            other = wing_of(parts)
+            other_floor = TOP_FLOOR if parts[0] != "module_utils" else FLOORS.get(other or "", 0)
+            if wing is not None and wing != other and other_floor >= floor:
+                yield f"{source}:{line}: {wing} (floor {floor}) may not import {name}: only lower floors"
+    yield from check_circles(graph)
+
+
+def check_circles(graph: dict[Path, set[Path]]) -> Iterator[str]:
+    """Yield each file from which imports lead back to itself."""
+    for start in sorted(graph):
+        seen: set[Path] = set()
+        ahead = list(graph[start])
+        while ahead:
+            here = ahead.pop()
+            if here == start:
+                yield f"{start}: its imports lead back to itself"
+                break
+            if here not in seen:
+                seen.add(here)
+                ahead += graph.get(here, set())
+
+
+def check_homes() -> Iterator[str]:
+    """Yield each import of libvirt and lxml outside its one home, unless only a type checker sees it."""
+    for source in sorted(Path("plugins").rglob("*.py")):
+        for line, name in imported_modules(source):
+            library = name.split(".")[0]
+            if source != HOMES.get(library, source):
+                yield f"{source}:{line}: {library} is imported in {HOMES[library]} only"
+
+
+def documentation(module: Path) -> dict[str, t.Any]:
+    """Return the DOCUMENTATION of a module, or an empty one; ansible-test tells what is wrong with it."""
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DOCUMENTATION":
+            with contextlib.suppress(ValueError, yaml.YAMLError):
+                return dict(yaml.safe_load(ast.literal_eval(node.value)))
+    return {}
+
+
+def check_action_group() -> Iterator[str]:
+    """Yield what the action group `virt` wrongly names or lacks, and what documentation says wrong of it."""
+    runtime = yaml.safe_load(Path("meta/runtime.yml").read_text(encoding="utf-8"))
+    named = set(runtime["action_groups"]["virt"])
+    there = {path.stem: documentation(path) for path in sorted(Path("plugins/modules").glob("virt_*.py"))}
+    for name in sorted(named - set(there)):
+        yield f"meta/runtime.yml: {name} is in the action group, and is no module"
+    for name, text in there.items():
+        has_uri = URI_FRAGMENT in text.get("extends_documentation_fragment", [])
+        said = text.get("attributes", {}).get("action_group", {}).get("support", "full") != "none"
+        if has_uri != (name in named):
+            wanted = "has the option uri and is not" if has_uri else "does not have the option uri and is"
+            yield f"meta/runtime.yml: {name} {wanted} in the action group"
+        if has_uri != said:
+            yield f"plugins/modules/{name}.py: the attribute action_group does not fit: the option uri decides"
+
+
+def check_layout() -> Iterator[str]:
+    """Yield roles without README or argument spec, and playbooks whose name cannot be called."""
+    for role in sorted(path for path in Path("roles").glob("*") if path.is_dir()):
+        for name in ("README.md", "meta/argument_specs.yml"):
+            if not (role / name).exists():
+                yield f"{role}: {name} is not there"
+    for playbook in sorted(Path("playbooks").glob("*.yml")):
+        if not playbook.stem.isidentifier():
+            yield f"{playbook}: the name is no identifier, so `brine.virt.{playbook.stem}` cannot be run"
+
+
+def main() -> int:
+    """Print every broken rule; return 1 when there is one."""
+    broken = [*check_floors(), *check_homes(), *check_action_group(), *check_layout()]
+    print("\n".join(broken) or "all rules kept")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

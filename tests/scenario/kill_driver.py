@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs on a hypervisor of the lab: plans and makes one machine as virt_init does, and kills itself at a chosen moment.
+
+Arguments: the number of the step, from 0, or ``none``; and ``before`` it or ``during`` it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import sys
+import threading
+import time
+import typing as t
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._work.machines import carry_out, make_plans
+
+WISH = {"name": "kill1", "vcpus": 1, "memory": 64, "image": "tiny", "disks": [{"name": "system", "size": 256}]}
+# Long enough for the call to reach the daemon, short enough for it to be still at work.
+DURING_SECONDS = 0.004
+
+
+def die() -> None:
+    """No handler, no cleaning up: what a power cut is to a process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def deadly(apply: t.Callable[[], t.Any], moment: str) -> t.Callable[[], t.Any]:
+    """The step with death before it, or in it."""
+
+    def wrapped() -> None:
+        if moment == "before":
+            die()
+        threading.Thread(target=lambda: (time.sleep(DURING_SECONDS), die()), daemon=True).start()
+        apply()
+        time.sleep(1)
+
+    return wrapped
+
+
+def main(number: str, moment: str = "before") -> int:
+    """Make the machine, or die trying."""
+    with open_connection("qemu:///system") as conn, hypervisor_lock("init", patience_seconds=30):
+        plans = make_plans([read_machine(WISH)], Hypervisor(conn, image_pool="images"), "")
+        if number != "none":
+            steps = list(plans[0].steps)
+            index = int(number)
+            steps[index] = dataclasses.replace(steps[index], apply=deadly(steps[index].apply, moment))
+            plans = [dataclasses.replace(plans[0], steps=steps)]
+        outcome = carry_out(plans, concurrency=1)[0]
+    print(f"{len(outcome.plan.steps)} steps, error: {outcome.error}")
+    return 0 if outcome.error is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,40 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the unit tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# The directory that has ansible_collections in it: for PYTHONPATH and ANSIBLE_COLLECTIONS_PATH of other processes.
+ROOT = next(parent.parent for parent in Path(__file__).parents if parent.name == "ansible_collections")
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@pytest.fixture
+def fixtures() -> Path:
+    """The directory of the tests' own files."""
+    return FIXTURES
+
+
+@pytest.fixture
+def node_uri() -> str:
+    """A hypervisor of libvirt's test driver with machines, pools, networks and bridges (fixtures/node.xml)."""
+    return f"test://{FIXTURES / 'node.xml'}"
+
+
+@pytest.fixture
+def collections_root() -> Path:
+    """The directory that has ansible_collections in it."""
+    return ROOT
+
+
+@pytest.fixture
+def other_process() -> dict[str, str]:
+    """The environment of another Python that is to import the collection: ansible-test arranges it in this one only."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}

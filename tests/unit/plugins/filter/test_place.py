@@ -1,0 +1,62 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter brine.virt.place as a template calls it."""
+
+from __future__ import annotations
+
+import inspect
+import typing as t
+
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.filter.place import DOCUMENTATION, FilterModule, place_filter
+
+HOST = {
+    "memory": {"total_mib": 4096, "committed_mib": 0},
+    "vcpus": {"total": 4, "committed": 0},
+    "pools": [{"name": "default", "active": True, "available_mib": 100_000}],
+    "bridges": ["br0", "service_br"],
+}
+VMS = [{"name": "web1", "vcpus": 1, "memory": 1024, "nic_profile": "service"}]
+PROFILES = {"service": {"eth0": {"bridge": "service_br"}}}
+
+
+def test_plain_data_comes_back() -> None:
+    result = place_filter(VMS, {"hv1": HOST, "hv2": "no route"}, nic_profiles=PROFILES, unseen="place")
+    assert result["by_host"] == {"hv1": VMS}
+    assert result["silent"] == {"hv2": "no route"}
+
+
+def test_what_is_wrong_is_one_sentence_with_its_place_in_the_users_list() -> None:
+    with pytest.raises(AnsibleFilterError) as caught:
+        place_filter([{"name": "a", "vcpus": 1, "memroy": 1}], {"hv1": HOST})
+    assert str(caught.value) == "virt_vms[0]: unknown option 'memroy'. Did you mean memory?"
+
+
+@pytest.mark.parametrize(
+    ("terms", "text"),
+    [
+        ({"policy": "best"}, "policy: 'best' is not a choice. Choose spread or pack"),
+        ({"vcpu_ratio": "many"}, "vcpu_ratio: 'many' is not a number"),
+        ({"memory_reserve_mib": None}, "memory_reserve_mib: None is not a number"),
+    ],
+)
+def test_wrong_terms_are_one_sentence(terms: dict[str, t.Any], text: str) -> None:
+    with pytest.raises(AnsibleFilterError) as caught:
+        place_filter(VMS, {"hv1": HOST}, nic_profiles=PROFILES, **terms)
+    assert str(caught.value) == text
+
+
+def test_terms_may_be_texts_as_extra_variables_are() -> None:
+    assert place_filter(VMS, {"hv1": HOST}, nic_profiles=PROFILES, vcpu_ratio="0.25", memory_reserve_mib="3072")
+
+
+def test_the_documentation_names_every_argument_with_its_default() -> None:
+    options = yaml.safe_load(DOCUMENTATION)["options"]
+    arguments = list(inspect.signature(FilterModule().filters()["place"]).parameters.values())[1:]
+    assert {a.name: None if a.default is a.empty else a.default for a in arguments} == {
+        name: option.get("default") for name, option in options.items() if name != "_input"
+    }

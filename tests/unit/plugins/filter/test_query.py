@@ -1,0 +1,158 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The text of queries, lists and capacities."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.filter.query import FilterModule
+from ansible_collections.brine.virt.plugins.plugin_utils._text import tree_text
+
+FILTERS = FilterModule().filters()
+GIB = 1024**3
+
+CENTOS: dict[str, t.Any] = {
+    "name": "centos",
+    "vcpus": 2,
+    "memory_mib": 512,
+    "state": "running",
+    "graphics": [{"type": "vnc", "listen": "127.0.0.1", "port": 5900, "tls_port": None}],
+    "disks": [
+        {
+            "target": "vda",
+            "size_bytes": 2 * GIB,
+            "source": "/srv/salt-images/ubuntu2/system.qcow2",
+            "format": "qcow2",
+        }
+    ],
+    "nics": [{"mac": "ac:de:48:98:08:77", "source": "br0", "type": "bridge"}],
+    "errors": [],
+}
+STOPPED: dict[str, t.Any] = {
+    "name": "old",
+    "vcpus": 1,
+    "memory_mib": 1024,
+    "state": "shutoff",
+    "graphics": [{"type": "vnc", "listen": None, "port": None, "tls_port": None}],
+    "disks": [{"target": "sda", "size_bytes": None, "source": None, "format": None}],
+    "nics": [{"mac": "52:54:00:00:00:01", "source": None, "type": "user"}],
+    "errors": ["disk sda: nobody knows"],
+}
+SEED_LAYOUT = """\
+centos
+  CPU: 2
+  Memory: 524288
+  State: running
+  Graphics: vnc - hyper6:5900
+  Disk - vda:
+    Size: 2.0G
+    File: /srv/salt-images/ubuntu2/system.qcow2
+    File Format: qcow2
+  Nic - ac:de:48:98:08:77:
+    Source: br0
+    Type: bridge"""
+
+
+def test_the_layout_is_that_of_the_seed() -> None:
+    assert FILTERS["query"]({"hyper6": [CENTOS]}) == SEED_LAYOUT
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    assert FILTERS["query"]({"hyper6": [STOPPED]}) == (
+        "old\n  CPU: 1\n  Memory: 1048576\n  State: shutoff\n  Disk - sda:\n"
+        "  Nic - 52:54:00:00:00:01:\n    Type: user\n  Error: disk sda: nobody knows"
+    )
+
+
+def test_hypervisors_stand_in_their_order_and_the_silent_ones_are_named() -> None:
+    text = FILTERS["query"](
+        {
+            "hv2": {"machines": [STOPPED], "changed": False},
+            "hv3": {"unreachable": True, "msg": "Connection timed out\nreally"},
+            "hv1": {"machines": [CENTOS], "changed": False},
+            "hv4": {"failed": True, "msg": "cannot connect to qemu:///system: no"},
+        }
+    )
+    assert [line for line in text.splitlines() if not line.startswith(" ")] == [
+        "old",
+        "centos",
+        "hv3 did not answer: Connection timed out really",
+        "hv4 did not answer: cannot connect to qemu:///system: no",
+    ]
+
+
+def test_machines_of_one_name_are_told_apart() -> None:
+    text = FILTERS["query"]({"hv1": [CENTOS], "hv2": [CENTOS, STOPPED]})
+    assert [line for line in text.splitlines() if "Hypervisor" in line] == ["  Hypervisor: hv1", "  Hypervisor: hv2"]
+    assert text.splitlines()[1] == "  Hypervisor: hv1"
+
+
+def test_text_of_machines_cannot_draw_on_the_terminal() -> None:
+    text = FILTERS["query"]({"hv1": [{"name": "x\x1b[2J\ny", "state": "running", "vcpus": 1}]})
+    assert text == "x [2J y\n  CPU: 1\n  State: running"
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ({}, {}),
+        (
+            {"hv1": {"machines": [CENTOS, {"name": "b", "state": "running"}, STOPPED]}, "hv2": {"machines": []}},
+            {"hv1": {"running": ["b", "centos"], "shutoff": ["old"]}, "hv2": {}},
+        ),
+        ({"hv1": {"unreachable": True, "msg": "gone"}}, {"hv1": "did not answer: gone"}),
+    ],
+)
+def test_names_by_state(results: dict[str, t.Any], expected: dict[str, t.Any]) -> None:
+    assert FILTERS["states"](results) == expected
+
+
+def test_capacity_in_short() -> None:
+    host = {
+        "vcpus": {"total": 16, "committed": 6, "running": 4},
+        "memory": {"total_mib": 32093, "committed_mib": 6144, "running_mib": 4096, "free_mib": 25949},
+        "machines": [{}, {}, {}],
+        "pools": [
+            {"name": "default", "active": True, "available_mib": 81920, "capacity_mib": 102400},
+            {"name": "old", "active": False, "available_mib": None, "capacity_mib": None},
+        ],
+        "errors": [],
+    }
+    assert FILTERS["tree"](FILTERS["capacity"]({"hv1": {"host": host}, "hv2": {"failed": True, "msg": "no"}})) == (
+        "hv1:\n  CPUs: 16\n  CPUs committed: 6\n  CPUs of running machines: 4\n  Memory: 32093 MiB\n"
+        "  Memory free: 25949 MiB\n  Memory committed: 6144 MiB\n  Memory of running machines: 4096 MiB\n"
+        "  Machines: 3\n  Pool default: 81920 MiB free of 102400 MiB\n  Pool old: not active\n"
+        "hv2: did not answer: no"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({}, ""),
+        ({"hv1": {"running": ["a", "b"]}, "hv2": {}}, "hv1:\n  running:\n    a\n    b\nhv2: none"),
+        (["a", 1], "a\n1"),
+        ("a\nb", "a b"),
+    ],
+)
+def test_trees(value: t.Any, text: str) -> None:
+    assert tree_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("query", [CENTOS], "brine.virt.query: the input is not a mapping. Give the registered results"),
+        ("states", {"hv1": "x"}, "brine.virt.states: hv1: this is not a list of machines. Give what virt_info"),
+        ("query", {"hv1": [{"uuid": 1}]}, "brine.virt.query: hv1: this is not a list of machines"),
+    ],
+)
+def test_wrong_input_is_one_sentence(name: str, value: t.Any, message: str) -> None:
+    with pytest.raises(AnsibleFilterError) as caught:
+        FILTERS[name](value)
+    assert str(caught.value).startswith(message)

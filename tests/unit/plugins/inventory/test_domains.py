@@ -1,0 +1,359 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The inventory plugin: populating from plain data, and whole runs of ansible-inventory on libvirt's test driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.inventory.data import InventoryData
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import trust_as_template
+
+from ansible_collections.brine.virt.plugins.inventory.domains import InventoryModule
+from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import Entry
+
+UUID = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11"
+
+
+def _machine(name: str, **change: t.Any) -> dict[str, t.Any]:
+    return {
+        "name": name,
+        "uuid": UUID,
+        "state": "running",
+        "vcpus": 2,
+        "memory_mib": 2048,
+        "tags": [],
+        "variables": {},
+        "host_keys": [],
+        "address": "192.0.2.7",
+        "user": "ansible",
+        "building": False,
+        **change,
+    }
+
+
+def _answer(hypervisor: str, *machines: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {"hypervisor": hypervisor, "uri": f"test://{hypervisor}", "machines": list(machines), "error": None}
+
+
+@pytest.fixture
+def plugin() -> InventoryModule:
+    """The plugin with an empty inventory and the defaults of ``constructed``."""
+    plugin = InventoryModule()
+    plugin.inventory = InventoryData()
+    plugin.loader = DataLoader()
+    plugin._options = {
+        "compose": {},
+        "groups": {},
+        "keyed_groups": [],
+        "strict": True,
+        "use_extra_vars": False,
+        "leading_separator": True,
+    }
+    return plugin
+
+
+def _groups(plugin: InventoryModule, host: str) -> set[str]:
+    assert plugin.inventory is not None
+    return {group.name for group in plugin.inventory.hosts[host].get_groups()} - {"all"}
+
+
+def test_a_machine_becomes_a_host_with_groups(plugin: InventoryModule) -> None:
+    plugin.populate([_answer("hv-1.example", _machine("web1", tags=["front end"]))], None)
+    assert plugin.inventory is not None
+    variables = plugin.inventory.hosts["web1"].get_vars()
+    assert (variables["ansible_host"], variables["ansible_user"]) == ("192.0.2.7", "ansible")
+    assert _groups(plugin, "web1") == {"virt_machines", "virt_running", "virt_on_hv_1_example", "virt_tag_front_end"}
+
+
+def test_one_that_is_being_made_is_listed_without_an_address(plugin: InventoryModule) -> None:
+    plugin.populate([_answer("hv1", _machine("half", building=True))], None)
+    assert plugin.inventory is not None
+    assert "ansible_host" not in plugin.inventory.hosts["half"].get_vars()
+    assert "virt_building" in _groups(plugin, "half")
+
+
+def test_what_is_constructed(plugin: InventoryModule) -> None:
+    plugin._options.update(
+        compose={"gib": trust_as_template("virt_memory_mib // 1024")},
+        groups={"big": trust_as_template("virt_vcpus > 1")},
+        keyed_groups=[{"key": trust_as_template("virt_state"), "prefix": "is"}],
+    )
+    plugin.populate([_answer("hv1", _machine("web1"))], None)
+    assert plugin.inventory is not None
+    assert plugin.inventory.hosts["web1"].get_vars()["gib"] == 2
+    assert {"big", "is_running"} <= _groups(plugin, "web1")
+
+
+@pytest.mark.parametrize("existing", ["host", "group"])
+def test_a_machine_named_like_something_else_does_not_become_it(plugin: InventoryModule, existing: str) -> None:
+    assert plugin.inventory is not None
+    if existing == "host":
+        plugin.inventory.add_host("hv1")
+    else:
+        plugin.inventory.add_group("hv1")
+    plugin.populate([_answer("hv1", _machine("hv1"))], None)
+    assert "hv1_hv1" in plugin.inventory.hosts
+    if existing == "host":
+        assert "ansible_host" not in plugin.inventory.hosts["hv1"].get_vars()
+
+
+def test_a_host_that_the_user_calls_a_machine_is_the_machine(plugin: InventoryModule) -> None:
+    assert plugin.inventory is not None
+    plugin.inventory.add_group("virt_machines")
+    plugin.inventory.add_host("web1", group="virt_machines")
+    plugin.populate([_answer("hv1", _machine("web1"))], None)
+    assert plugin.inventory.hosts["web1"].get_vars()["ansible_host"] == "192.0.2.7"
+    # But not that of another file, which may be another machine.
+    plugin.populate([_answer("hv9", _machine("web1", address="192.0.2.99"))], None)
+    assert plugin.inventory.hosts["web1"].get_vars()["ansible_host"] == "192.0.2.7"
+    assert plugin.inventory.hosts["web1_hv9"].get_vars()["ansible_host"] == "192.0.2.99"
+
+
+class Run(t.NamedTuple):
+    """What ansible-inventory said."""
+
+    data: dict[str, t.Any]
+    errors: str
+
+
+Inventory = t.Callable[..., Run]
+
+
+def _without_mark(value: dict[str, t.Any]) -> t.Any:
+    """ansible-inventory marks text that is no template; the mark itself is not what is looked for here."""
+    return value["__ansible_unsafe"] if set(value) == {"__ansible_unsafe"} else value
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, collections_root: Path) -> Inventory:
+    """Run ansible-inventory --list on files that are written for it, named by the arguments in their order."""
+
+    def run(_environment: dict[str, str] | None = None, **files: t.Any) -> Run:
+        sources = []
+        for name, content in files.items():
+            path = tmp_path / (f"{name}.virt.yml" if "plugin" in content else f"{name}.yml")
+            path.write_text(content if isinstance(content, str) else json.dumps(content))
+            sources += ["-i", str(path)]
+        environment = {
+            **os.environ,
+            "HOME": str(tmp_path),
+            "ANSIBLE_COLLECTIONS_PATH": str(collections_root),
+            "ANSIBLE_HOME": str(tmp_path / "ansible"),
+            "ANSIBLE_LOCALHOST_WARNING": "false",
+            "ANSIBLE_NOCOLOR": "1",
+            "COLUMNS": "2000",
+            **(_environment or {}),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "ansible.cli.inventory", "--list", *sources],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Run(json.loads(done.stdout or "{}", object_hook=_without_mark), done.stderr)
+
+    return run
+
+
+def _cloud(**options: t.Any) -> dict[str, t.Any]:
+    return {"plugin": "brine.virt.domains", **options}
+
+
+def test_a_whole_run(inventory: Inventory, node_uri: str, tmp_path: Path) -> None:
+    hosts = {
+        "hypervisors": {
+            "hosts": {
+                "hv1": {"virt_uri": "test://{{ node }}", "node": node_uri.removeprefix("test://")},
+                "hv2": {"virt_uri": "test:///default"},
+                "hv3": {"virt_uri": "qemu+unix:///system?socket=/nonexistent/socket"},
+            }
+        }
+    }
+    run = inventory(hosts=hosts, cloud=_cloud(hypervisor_group="hypervisors", known_hosts="kh/cloud"))
+    assert set(run.data["virt_machines"]["hosts"]) == {"db1", "half", "test", "web1"}
+    assert run.data["virt_building"]["hosts"] == ["half"]
+    assert run.data["virt_tag_front_end"]["hosts"] == ["web1"]
+    assert set(run.data["virt_on_hv1"]["hosts"]) == {"db1", "half", "web1"}
+    assert run.data["virt_on_hv2"]["hosts"] == ["test"]
+
+    web1 = run.data["_meta"]["hostvars"]["web1"]
+    assert (web1["ansible_host"], web1["ansible_user"]) == ("192.168.122.129", "ansible")
+    assert f"UserKnownHostsFile={tmp_path}/kh/cloud" in web1["ansible_ssh_common_args"]
+    assert (tmp_path / "kh" / "cloud").read_text() == (
+        f"virt-{UUID},web1,192.168.122.129 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2p brine.virt:hv1\n"
+    )
+    assert web1["http_port"] == 8080
+    assert "ansible_connection" not in web1
+    assert "ansible_host" not in run.data["_meta"]["hostvars"]["half"]
+
+    warnings = [line for line in run.errors.splitlines() if "WARNING" in line]
+    assert len(warnings) == 1
+    assert "Hypervisor hv3 did not answer, its machines are missing: cannot connect to qemu+unix" in warnings[0]
+
+
+def test_text_of_machines_is_never_a_template(inventory: Inventory, node_uri: str) -> None:
+    cloud = _cloud(
+        hypervisors=[{"name": "hv1", "uri": node_uri}],
+        compose={"copied": "virt_title", "said": "motto | default()"},
+        known_hosts="",
+        strict=True,
+    )
+    run = inventory(cloud=cloud)
+    web1 = run.data["_meta"]["hostvars"].get("web1") or pytest.fail(run.errors)
+    assert web1["virt_title"] == web1["copied"] == "{{ lookup('pipe', 'touch /tmp/never') }}"
+    assert web1["motto"] == web1["said"] == "{{ 6 * 7 }}"
+
+
+def test_ssh_is_what_ansible_has_for_the_hypervisor(inventory: Inventory, tmp_path: Path) -> None:
+    """A program in ssh's place says what it was called with; group_vars, templates and ansible.cfg all count."""
+    program = tmp_path / "ssh"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/told\nexit 255\n')
+    program.chmod(0o700)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "hypervisors.yml").write_text(
+        f"ansible_user: '{{{{ admin }}}}'\nadmin: me\nansible_ssh_executable: {program}\nansible_ssh_extra_args: -v\n"
+    )
+    hosts = {
+        "hypervisors": {
+            "hosts": {
+                "hv1": {
+                    "ansible_host": "192.0.2.1",
+                    "ansible_port": 2222,
+                    "ansible_ssh_private_key_file": "~/keys/id",
+                    "ansible_ssh_common_args": "-o UserKnownHostsFile='/my hosts' -o StrictHostKeyChecking=yes",
+                }
+            }
+        }
+    }
+    run = inventory(
+        {"ANSIBLE_SSH_ARGS": "-o ForwardAgent=yes"}, hosts=hosts, cloud=_cloud(hypervisor_group="hypervisors")
+    )
+    told = (tmp_path / "told").read_text().splitlines()
+    expected = [
+        "BatchMode=yes",
+        f"IdentityFile={tmp_path}/keys/id",
+        "ForwardAgent=yes",
+        "UserKnownHostsFile=/my hosts",
+        "StrictHostKeyChecking=yes",
+        "-v",
+    ]
+    # libvirt says BatchMode once more by itself.
+    assert list(dict.fromkeys(word for word in told if word in expected)) == expected
+    assert told[told.index("-p") + 1] == "2222"
+    assert told[told.index("-l") + 1] == "me"
+    assert told[told.index("--") + 1] == "192.0.2.1"
+    assert "Hypervisor hv1 did not answer" in run.errors
+    assert "qemu+ssh://me@192.0.2.1:2222/system" in run.errors
+
+
+@pytest.mark.parametrize(
+    ("variables", "transport", "uri"),
+    [
+        ({}, "ssh", "qemu+ssh://hv1/system"),
+        (
+            {"ansible_host": "192.0.2.1", "ansible_port": 23, "ansible_user": "me"},
+            "ssh",
+            "qemu+ssh://me@192.0.2.1:23/system",
+        ),
+        ({"ansible_host": "192.0.2.1", "ansible_port": 23, "ansible_user": "me"}, "tls", "qemu+tls://192.0.2.1/system"),
+        ({}, "local", "qemu:///system"),
+        ({"ansible_connection": "local"}, "ssh", "qemu:///system"),
+        ({"ansible_connection": "local", "virt_uri": "qemu+tls://x/system"}, "ssh", "qemu+tls://x/system"),
+        (
+            {"virt_uri": trust_as_template("qemu+tls://{{ inventory_hostname }}.lan/system")},
+            "ssh",
+            "qemu+tls://hv1.lan/system",
+        ),
+        ({"virt_uri": "qemu+tls://{{ not_ours }}/system"}, "ssh", "qemu+tls://{{ not_ours }}/system"),
+    ],
+)
+def test_which_uri_a_hypervisor_has(
+    plugin: InventoryModule, variables: dict[str, t.Any], transport: str, uri: str
+) -> None:
+    assert plugin.inventory is not None
+    plugin.inventory.add_host("hv1")
+    for name, value in variables.items():
+        plugin.inventory.set_variable("hv1", name, value)
+    plugin._options["transport"] = transport
+    hypervisor = plugin._hypervisor(Entry("hv1"))
+    assert hypervisor.uri == uri
+    assert (hypervisor.ssh is not None) == uri.startswith("qemu+ssh")
+
+
+def test_a_name_that_the_inventory_does_not_know_is_its_own_address(plugin: InventoryModule) -> None:
+    plugin._options["transport"] = "tls"
+    assert plugin._hypervisor(Entry("hv7.example.org")).uri == "qemu+tls://hv7.example.org/system"
+    assert plugin._hypervisor(Entry("hv7", None, "local")).uri == "qemu:///system"
+    assert plugin._hypervisor(Entry("hv7", "test:///x")).uri == "test:///x"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "no hypervisors are named. Set hypervisors to a list of them, or hypervisor_group to a group"),
+        ({"hypervisors": ["hv1"], "timout": 3}, "unknown option 'timout'. Did you mean timeout?"),
+        ({"hypervisors": ["hv1"], "timeout": 0}, "timeout is 0.0. Give a number above 0"),
+        ({"hypervisors": ["hv1"], "transport": "tcp"}, "tcp"),
+        ({"hypervisors": [{"nam": "hv1"}]}, "hypervisors[0]: unknown option 'nam'. Did you mean name?"),
+        ({"hypervisor_group": "cloud"}, "hypervisor_group: there is no group 'cloud' in the inventory parsed before"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_sentence(
+    inventory: Inventory, options: dict[str, t.Any], sentence: str
+) -> None:
+    run = inventory(cloud=_cloud(**options))
+    assert sentence in run.errors
+    assert "virt_machines" not in run.data
+
+
+def test_answers_are_cached_as_plain_data(inventory: Inventory, node_uri: str, tmp_path: Path) -> None:
+    cloud = _cloud(
+        hypervisors=[{"name": "hv1", "uri": node_uri}],
+        known_hosts="kh",
+        cache=True,
+        cache_plugin="ansible.builtin.jsonfile",
+        cache_connection=str(tmp_path / "cache"),
+        compose={"copied": "virt_title"},
+    )
+    first = inventory(cloud=cloud)
+    (cached,) = (tmp_path / "cache").iterdir()
+    content = cached.read_text()
+    # Proof that the second run is answered from there: a machine that exists nowhere else.
+    cached.write_text(content.replace("db1", "db-from-cache"))
+    (tmp_path / "kh").unlink()
+    second = inventory(cloud=cloud)
+    assert "db-from-cache" in second.data["virt_machines"]["hosts"]
+    assert second.data["_meta"]["hostvars"]["web1"] == first.data["_meta"]["hostvars"]["web1"]
+    assert UUID in (tmp_path / "kh").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("cloud.virt.yml", True),
+        ("cloud.virt.yaml", True),
+        ("virt.yml", False),
+        ("cloud.yml", False),
+        ("cloud.virt.json", False),
+    ],
+)
+def test_which_files_are_ours(tmp_path: Path, name: str, ours: bool) -> None:
+    path = tmp_path / name
+    path.write_text("plugin: brine.virt.domains\n")
+    assert InventoryModule().verify_file(str(path)) is ours
+
+
+def test_a_file_that_is_not_there_is_not_ours(tmp_path: Path) -> None:
+    assert InventoryModule().verify_file(str(tmp_path / "cloud.virt.yml")) is False

@@ -1,0 +1,84 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The image store as far as libvirt's test driver goes: it has pools and volumes, but does not look into directories.
+
+Bringing images in is proven on real hypervisors by tests/integration/lab/virt_image.yml.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, NotFoundError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.image_store import ImageStore, Source, require_own_host
+from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum
+
+CONTENTS = {"debian": b"\x01" * 512, "fedora": b"\x02" * 512}
+
+
+def checksum(content: bytes, algorithm: str = "sha256") -> Checksum:
+    return Checksum(algorithm, hashlib.new(algorithm, content).hexdigest())
+
+
+@pytest.fixture
+def store(tmp_path: t.Any) -> t.Iterator[ImageStore]:
+    """A store with two images whose files are there too."""
+    (tmp_path / "node.xml").write_text("<node/>")
+    directory = tmp_path / "store"
+    directory.mkdir()
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        xml = f"<pool type='dir'><name>images</name><target><path>{directory}</path></target></pool>"
+        pool = conn.storagePoolCreateXML(xml, 0)
+        lost = xml.replace("images", "lost").replace(str(directory), str(tmp_path / "lost"))
+        conn.storagePoolCreateXML(lost, 0)
+        for name, content in CONTENTS.items():
+            volume = f"{name}-{hashlib.sha256(content).hexdigest()[:16]}.raw"
+            (directory / volume).write_bytes(content)
+            pool.createXML(f"<volume><name>{volume}</name><capacity>512</capacity></volume>", 0)
+        with pytest.raises(HostError, match="pool: there is no directory .*lost of pool lost on this host"):
+            ImageStore(conn, "lost")
+        with pytest.raises(NotFoundError, match="pool: there is no storage pool 'imags'. Did you mean images"):
+            ImageStore(conn, "imags")
+        yield ImageStore(conn, "images")
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
+def test_an_image_is_found_by_name_and_checksum(store: ImageStore, algorithm: str) -> None:
+    content = CONTENTS["debian"]
+    kept = store.find("debian", checksum(content, algorithm))
+    assert kept is not None
+    assert kept.sha256 == hashlib.sha256(content).hexdigest()
+    assert kept.size_bytes == 512
+    assert kept.image.volume == f"debian-{kept.sha256[:16]}.raw"
+    assert store.volumes("debian") == [kept.image.volume]
+    assert store.find("debian", checksum(CONTENTS["fedora"], algorithm)) is None
+    assert store.find("fedora", checksum(content, algorithm)) is None
+
+
+def test_a_source_with_other_bytes_leaves_nothing(store: ImageStore, tmp_path: t.Any) -> None:
+    source = tmp_path / "source.raw"
+    source.write_bytes(bytes(1024))
+    before = sorted(os.listdir(tmp_path / "store"))
+    with pytest.raises(Exception, match="has the sha256 .* not "):
+        store.bring("new", Source(path=str(source), checksum=checksum(b"other")), Deadline(5))
+    with pytest.raises(HostError, match="cannot copy .*nothing to .*: No such file"):
+        store.bring("new", Source(path=str(tmp_path / "nothing")), Deadline(5))
+    assert sorted(os.listdir(tmp_path / "store")) == before
+
+
+@pytest.mark.parametrize("uri", ["qemu+ssh://hv2/system", "qemu+tls://hv2.example.org/system"])
+def test_a_connection_to_another_host_is_refused(uri: str) -> None:
+    with pytest.raises(UnsupportedError, match="uri: images are stored on the host that the task runs on"):
+        require_own_host(uri)
+
+
+@pytest.mark.parametrize("uri", ["qemu:///system", "qemu:///system?socket=/run/x", "qemu+unix:///system"])
+def test_a_connection_to_this_host_is_taken(uri: str) -> None:
+    require_own_host(uri)

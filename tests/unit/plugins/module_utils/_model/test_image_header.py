@@ -1,0 +1,98 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a file is by its first bytes. The files are made by the tools that people make them with."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import shutil
+import subprocess
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.image_header import HEADER_BYTES, judge_image
+
+needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+
+
+def judge(content: bytes) -> str:
+    return judge_image(content[:HEADER_BYTES], len(content), "FILE", "path")
+
+
+def made(tmp_path: t.Any, *options: str) -> bytes:
+    """What qemu-img create makes, with a secret and a base to refer to at hand."""
+    (tmp_path / "secret").write_text("secret")
+    subprocess.run(["qemu-img", "create", "-q", "-f", "raw", "base.raw", "1M"], cwd=tmp_path, check=True)
+    command = ["qemu-img", "create", "-q", "--object", "secret,id=s,file=secret", *options]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    return bytes((tmp_path / "image").read_bytes())
+
+
+@needs_qemu_img
+@pytest.mark.parametrize(
+    ("options", "image_format"),
+    [
+        (("-f", "qcow2", "image", "1M"), "qcow2"),
+        (("-f", "qcow2", "-o", "compat=0.10", "image", "1M"), "qcow2"),
+        (("-f", "qcow2", "-o", "extended_l2=on", "image", "1M"), "qcow2"),
+        (("-f", "raw", "image", "1M"), "raw"),
+    ],
+)
+def test_what_can_be_stored(tmp_path: t.Any, options: tuple[str, ...], image_format: str) -> None:
+    assert judge(made(tmp_path, *options)) == image_format
+
+
+@needs_qemu_img
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("-f", "qcow2", "-b", "base.raw", "-F", "raw", "image"), "has a backing file"),
+        (("-f", "qcow2", "-o", "data_file=data", "image", "1M"), "has its data in another file"),
+        (
+            ("-f", "qcow2", "-o", "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10", "image", "1M"),
+            "is encrypted",
+        ),
+        (("-f", "luks", "-o", "key-secret=s,iter-time=10", "image", "1M"), "is encrypted"),
+        (("-f", "vmdk", "image", "1M"), "is a vmdk image"),
+        (("-f", "vmdk", "-o", "subformat=monolithicFlat", "image", "1M"), "is a vmdk image"),
+        (("-f", "vdi", "image", "1M"), "is a vdi image"),
+        (("-f", "vhdx", "image", "1M"), "is a vhdx image"),
+        (("-f", "vpc", "image", "1M"), "is a vhd image"),
+        (("-f", "qed", "image", "1M"), "is a qed image"),
+        (("-f", "parallels", "image", "1M"), "is a parallels image"),
+        (("-f", "qcow", "image", "1M"), r"is a qcow \(version 1\) image"),
+    ],
+)
+def test_what_must_not_be_stored(tmp_path: t.Any, options: tuple[str, ...], says: str) -> None:
+    with pytest.raises(InputError, match=f"path: FILE {says}.*qemu-img convert"):
+        judge(made(tmp_path, *options))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty"),
+        (gzip.compress(b"x"), "is compressed with gzip. Give the image itself: gunzip --keep FILE"),
+        (lzma.compress(b"x"), "is compressed with xz. Give the image itself: xz --decompress"),
+        (bz2.compress(b"x"), "is compressed with bzip2"),
+        (b"\x28\xb5\x2f\xfd" + b"x" * 508, "is compressed with zstd"),
+        (b"PK\x03\x04" + b"x" * 508, "is a zip archive"),
+        (b"x" * 257 + b"ustar" + b"x" * 250, "is a tar archive"),
+        (b"<html>404</html>", "is no disk image"),
+        (b"QFI\xfb\x00\x00\x00\x03", "is a broken qcow2 image"),
+        (b"QFI\xfb\x00\x00\x00\x09" + b"\x00" * 504, "is a qcow2 image of the unknown version 9"),
+    ],
+)
+def test_what_is_no_disk_image(content: bytes, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        judge(content)
+    assert str(caught.value).startswith(f"path: FILE {says}")
+
+
+def test_any_whole_sectors_are_a_raw_disk() -> None:
+    assert judge(bytes(512)) == "raw"

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The modules that only read, called as Ansible calls them, on libvirt's test driver."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+import yaml
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.brine.virt.plugins.modules import virt_host_info, virt_info
+
+Call = t.Callable[..., dict[str, t.Any]]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], node_uri: str) -> Call:
+    """Run a module's main() with arguments and give back its result."""
+
+    def run(module: t.Any, **arguments: t.Any) -> dict[str, t.Any]:
+        with patch_module_args({"uri": node_uri, **arguments}), pytest.raises(SystemExit):
+            module.main()
+        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
+        return result
+
+    return run
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_all_machines(call: Call, check_mode: bool) -> None:
+    result = call(virt_info, _ansible_check_mode=check_mode)
+    assert [machine["name"] for machine in result["machines"]] == ["db1", "half", "web1"]
+    assert result["changed"] is False
+    assert "machine" not in result
+
+
+def test_one_machine(call: Call) -> None:
+    result = call(virt_info, name="web1")
+    assert result["machine"] == result["machines"][0]
+    assert (result["machine"]["name"], result["machine"]["address"]) == ("web1", "192.168.122.129")
+
+
+def test_no_such_machine_is_no_error(call: Call) -> None:
+    result = call(virt_info, name="nobody")
+    assert (result["machine"], result["machines"], result["changed"]) == (None, [], False)
+
+
+def test_no_addresses_when_nobody_wants_them(call: Call) -> None:
+    assert call(virt_info, name="web1", addresses=False)["machine"]["addresses"] == []
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_the_hypervisor(call: Call, check_mode: bool) -> None:
+    result = call(virt_host_info, _ansible_check_mode=check_mode)
+    assert result["changed"] is False
+    assert result["host"]["memory"]["free_mib"] == 10752
+    assert [image["name"] for image in result["host"]["images"]] == ["debian"]
+
+
+def test_images_are_looked_for_where_told(call: Call) -> None:
+    assert call(virt_host_info, image_pool="default")["host"]["images"] == []
+
+
+@pytest.mark.parametrize("module", [virt_info, virt_host_info])
+def test_a_hypervisor_that_does_not_answer_is_one_sentence(call: Call, module: t.Any) -> None:
+    result = call(module, uri="qemu+unix:///system?socket=/nonexistent/socket")
+    assert result["failed"] is True
+    assert result["msg"].startswith("cannot connect to qemu+unix:///system?socket=/nonexistent/socket: ")
+    assert "\n" not in result["msg"]
+
+
+@pytest.mark.parametrize("module", [virt_info, virt_host_info])
+def test_an_unknown_option_is_refused(call: Call, module: t.Any) -> None:
+    result = call(module, nmae="web1")
+    assert result["failed"] is True
+    assert "nmae" in result["msg"]
+
+
+@pytest.mark.parametrize("module", [virt_info, virt_host_info])
+def test_the_documented_keys_are_those_returned(call: Call, module: t.Any) -> None:
+    documented = yaml.safe_load(module.RETURN)
+    if module is virt_info:
+        assert set(call(module)["machines"][0]) == set(documented["machines"]["contains"])
+    else:
+        assert set(call(module)["host"]) == set(documented["host"]["contains"])

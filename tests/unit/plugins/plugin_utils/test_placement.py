@@ -1,0 +1,443 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Placement: who goes where, why, and when nothing goes anywhere."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
+from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_room import Terms
+
+Facts = dict[str, t.Any]
+
+
+def facts(
+    *,
+    total_mib: int = 8448,
+    committed_mib: int = 0,
+    cpus: int = 4,
+    vcpus_committed: int = 0,
+    pools: dict[str, dict[str, t.Any]] | None = None,
+    bridges: t.Sequence[str] | None = ("br0",),
+    networks: list[dict[str, t.Any]] | None = None,
+    machines: dict[str, tuple[int, int]] | None = None,
+    images: list[dict[str, t.Any]] | None = None,
+) -> Facts:
+    """A hypervisor with 8192 MiB for machines beside the reserve. pools: what differs; machines: memory and vCPUs."""
+    known = {"default": {}, "images": {}, **(pools or {})}
+    return {
+        "memory": {"total_mib": total_mib, "committed_mib": committed_mib, "running_mib": 0, "free_mib": 0},
+        "vcpus": {"total": cpus, "committed": vcpus_committed, "running": 0},
+        "pools": [{"name": name, "active": True, "available_mib": 100_000, **pool} for name, pool in known.items()],
+        "bridges": None if bridges is None else list(bridges),
+        "networks": networks or [],
+        "machines": [{"name": n, "memory_mib": m, "vcpus": v} for n, (m, v) in (machines or {}).items()],
+        "images": images or [],
+    }
+
+
+def stored(name: str, digest: str = "0123456789abcdef", virtual_size_mib: int | None = 2048) -> dict[str, t.Any]:
+    return {"name": name, "volume": f"{name}-{digest}.qcow2", "virtual_size_mib": virtual_size_mib}
+
+
+def wish(name: str, memory: int | str = 1024, vcpus: int = 1, **more: t.Any) -> dict[str, t.Any]:
+    return {"name": name, "memory": memory, "vcpus": vcpus, **more}
+
+
+def run(wishes: list[t.Any], hosts: dict[str, t.Any], *, images: t.Any = None, **terms: t.Any) -> dict[str, t.Any]:
+    return place(read_machines(wishes, where="vms"), wishes, hosts, images=images, terms=Terms(**terms), where="vms")
+
+
+def where(result: dict[str, t.Any]) -> dict[str, str]:
+    return {item["name"]: item["hypervisor"] for item in result["assignments"]}
+
+
+def complaint(wishes: list[t.Any], hosts: dict[str, t.Any], **more: t.Any) -> str:
+    with pytest.raises(VirtError) as caught:
+        run(wishes, hosts, **more)
+    return str(caught.value)
+
+
+# The choice
+
+
+def test_spread_takes_the_most_free_memory_and_counts_earlier_picks() -> None:
+    hosts = {"hv1": facts(total_mib=8448), "hv2": facts(total_mib=6448)}
+    result = run([wish("a", 3000), wish("b", 1000), wish("c", 1000)], hosts)
+    # After a, hv1 has 5192 MiB and hv2 6192: b goes to hv2, which then ties with hv1; hv1 is the first by name.
+    assert where(result) == {"a": "hv1", "b": "hv2", "c": "hv1"}
+    assert result["assignments"][0] == {
+        "name": "a",
+        "hypervisor": "hv1",
+        "existing": False,
+        "why": "most free memory: 5192 MiB after this machine, next hv2 with 3192 MiB",
+        "refused": {"hv2": "less free memory: 3192 MiB after this machine"},
+    }
+    assert result["assignments"][2]["refused"] == {"hv2": "as much free memory: 4192 MiB after this machine"}
+
+
+def test_pack_takes_the_least_that_still_fits() -> None:
+    hosts = {"hv1": facts(total_mib=8448), "hv2": facts(total_mib=2448), "hv3": facts(total_mib=1000)}
+    result = run([wish("a", 1500), wish("b", 1500)], hosts, policy="pack")
+    assert where(result) == {"a": "hv2", "b": "hv1"}
+    assert result["assignments"][0]["why"] == "least free memory: 692 MiB after this machine, next hv1 with 6692 MiB"
+    assert result["assignments"][0]["refused"] == {
+        "hv1": "more free memory: 6692 MiB after this machine",
+        "hv3": "needs 1500 MiB of memory, 744 MiB are free",
+    }
+    assert result["assignments"][1]["why"] == "the only one that it fits on: 6692 MiB of free memory after this machine"
+
+
+def test_a_machine_that_lives_somewhere_stays_even_where_nothing_is_left() -> None:
+    hosts = {"hv1": facts(committed_mib=8448, machines={"a": (4096, 2)}), "hv2": facts()}
+    result = run([wish("a", 4096)], hosts)
+    assert result["assignments"] == [
+        {
+            "name": "a",
+            "hypervisor": "hv1",
+            "existing": True,
+            "why": "it lives there",
+            "refused": {"hv2": "it lives on hv1"},
+        }
+    ]
+
+
+def test_what_a_living_machine_grows_by_is_taken() -> None:
+    hosts = {"hv1": facts(committed_mib=1024, machines={"a": (1024, 1)}), "hv2": facts(committed_mib=2000)}
+    assert where(run([wish("a", 1024), wish("b")], hosts))["b"] == "hv1"
+    assert where(run([wish("a", 3072), wish("b")], hosts))["b"] == "hv2"
+
+
+def test_the_wish_names_the_hypervisor() -> None:
+    result = run([wish("a", hypervisor="hv2")], {"hv1": facts(), "hv2": facts(total_mib=2000)})
+    assert where(result) == {"a": "hv2"}
+    assert result["assignments"][0]["why"] == "the wish names it: 720 MiB of free memory after this machine"
+    assert result["assignments"][0]["refused"] == {"hv1": "the wish names hv2"}
+
+
+def test_machines_with_a_named_hypervisor_are_counted_before_the_free_ones() -> None:
+    hosts = {"hv1": facts(total_mib=4352), "hv2": facts(total_mib=4000)}
+    result = run([wish("free", 3000), wish("named", 4000, hypervisor="hv1")], hosts)
+    assert where(result) == {"free": "hv2", "named": "hv1"}
+    assert [item["name"] for item in result["assignments"]] == ["free", "named"]
+
+
+def test_the_wishes_come_back_unchanged_in_the_users_order() -> None:
+    wishes = [wish("a", hypervisor="hv1"), wish("b", memory="1GiB"), wish("c", hypervisor="hv1")]
+    result = run(wishes, {"hv1": facts(), "hv2": facts(), "hv3": facts(total_mib=300)})
+    assert result["by_host"] == {"hv1": [wishes[0], wishes[2]], "hv2": [wishes[1]], "hv3": []}
+
+
+def test_images_are_named_for_the_hypervisors_that_need_them() -> None:
+    hosts = {"hv1": facts(images=[stored("local")]), "hv2": facts(machines={"c": (1024, 1)})}
+    wishes = [
+        wish("a", image="debian", hypervisor="hv1"),
+        wish("b", image="local", hypervisor="hv1", disks=[{"name": "data", "image": "debian"}]),
+        wish("c", image="fedora"),
+    ]
+    result = run(wishes, hosts, images={"debian": {}, "fedora": {}, "unused": {}})
+    assert result["images_by_host"] == {"hv1": ["debian"], "hv2": ["fedora"]}
+
+
+# What speaks against a hypervisor
+
+NET = {"name": "lan", "active": True}
+CONSTRAINTS: list[tuple[str, Facts, dict[str, t.Any], str]] = [
+    ("memory", facts(), wish("a", 8193), "needs 8193 MiB of memory, 8192 MiB are free"),
+    ("memory over-committed", facts(committed_mib=9999), wish("a", 1), "needs 1 MiB of memory, 0 MiB are free"),
+    ("cpus", facts(cpus=2), wish("a", vcpus=3), "needs 3 CPUs, it has 2"),
+    (
+        "vcpus",
+        facts(cpus=2, vcpus_committed=15),
+        wish("a", vcpus=2),
+        "needs 2 vCPUs, 1 are free (8 for each of its 2 CPUs)",
+    ),
+    ("pool", facts(), wish("a", disks=[{"name": "d", "size": 1, "pool": "ssd"}]), "has no pool ssd (has default"),
+    ("pool asleep", facts(pools={"default": {"active": False}}), wish("a"), "pool default is not active"),
+    (
+        "pool full",
+        facts(pools={"default": {"available_mib": 8191}}),
+        wish("a"),
+        "needs 8192 MiB in pool default, 8191 MiB are free",
+    ),
+    (
+        "pool full by two disks",
+        facts(pools={"default": {"available_mib": 9000}}),
+        wish("a", disks=[{"name": "data", "size": 1000}]),
+        "needs 9192 MiB in pool default, 9000 MiB are free",
+    ),
+    (
+        "pool full by an image's size",
+        facts(pools={"default": {"available_mib": 2047}}, images=[stored("debian")]),
+        wish("a", image="debian", disk_profile="none", disks=[{"name": "system"}]),
+        "needs 2048 MiB in pool default, 2047 MiB are free",
+    ),
+    ("seed pool", facts(), wish("a", seed={"pool": "seeds"}), "has no pool seeds"),
+    (
+        "image pool",
+        facts(pools={"images": {"active": False}}, images=[stored("debian")]),
+        wish("a", image="debian"),
+        "pool images is not active",
+    ),
+    ("bridge", facts(), wish("a", nics=[{"name": "eth1", "bridge": "dmz"}]), "has no bridge dmz (has br0)"),
+    ("no bridge", facts(bridges=[]), wish("a"), "has no bridge br0 (has none)"),
+    (
+        "network",
+        facts(networks=[NET]),
+        wish("a", nics=[{"name": "eth1", "network": "wan"}]),
+        "has no network wan (has lan)",
+    ),
+    (
+        "network asleep",
+        facts(networks=[{**NET, "active": False}]),
+        wish("a", nics=[{"name": "eth1", "network": "lan"}]),
+        "network lan is not active",
+    ),
+    (
+        "image of two contents",
+        facts(images=[stored("debian"), stored("debian", "f" * 16)]),
+        wish("a", image="debian"),
+        "has 2 images called debian in its store (debian-0123456789abcdef.qcow2, debian-ffffffffffffffff.qcow2)",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("host", "machine", "reason"), [case[1:] for case in CONSTRAINTS], ids=[case[0] for case in CONSTRAINTS]
+)
+def test_a_hypervisor_that_lacks_something_is_refused_with_the_reason(
+    host: Facts, machine: dict[str, t.Any], reason: str
+) -> None:
+    assert complaint([machine], {"hv1": host}).startswith(f"vms[0] (a): fits no hypervisor: hv1: {reason}")
+    assert complaint([{**machine, "hypervisor": "hv1"}], {"hv1": host}).startswith(
+        f"vms[0] (a): does not fit on hv1: {reason}"
+    )
+
+
+def test_the_image_may_be_in_the_store_of_one_hypervisor_only() -> None:
+    hosts = {"hv1": facts(), "hv2": facts(total_mib=2000, images=[stored("debian")])}
+    result = run([wish("a", image="debian"), wish("b", 256, image="debian-0123456789abcdef.qcow2")], hosts)
+    assert where(result) == {"a": "hv2", "b": "hv2"}
+    assert result["assignments"][0]["refused"] == {"hv1": "has no image debian in its store"}
+    assert result["images_by_host"] == {"hv1": [], "hv2": []}
+
+
+def test_the_room_of_a_pool_is_counted_over_the_run() -> None:
+    hosts = {"hv1": facts(pools={"default": {"available_mib": 10_000}}), "hv2": facts(total_mib=4000)}
+    assert where(run([wish("a"), wish("b")], hosts)) == {"a": "hv1", "b": "hv2"}
+
+
+def test_bridges_that_cannot_be_known_do_not_count_against_a_hypervisor_and_are_said() -> None:
+    result = run([wish("a")], {"hv1": facts(bridges=None)})
+    assert result["assignments"][0]["why"].endswith("; whether it has bridge br0 cannot be known")
+
+
+def test_a_ratio_and_a_reserve_of_ones_own() -> None:
+    hosts = {"hv1": facts(total_mib=2048, cpus=2, vcpus_committed=2)}
+    assert "vCPUs, 0 are free (1 for each of its 2 CPUs)" in complaint([wish("a")], hosts, vcpu_ratio=1)
+    assert "needs 1024 MiB of memory, 1023 MiB are free" in complaint([wish("a")], hosts, memory_reserve_mib=1025)
+    assert run([wish("a")], hosts, memory_reserve_mib=1024, vcpu_ratio=1.5)
+
+
+# Errors
+
+
+def test_all_that_do_not_fit_are_named_and_nothing_is_placed() -> None:
+    hosts = {"hv1": facts(bridges=["br0", "dmz"]), "hv2": facts()}
+    text = complaint([wish("ok"), wish("big", 9999), wish("wide", 8000, nics={"eth0": {"bridge": "dmz"}})], hosts)
+    assert text.split("\n") == [
+        "vms[1] (big): fits no hypervisor: hv1: needs 9999 MiB of memory, 7168 MiB are free; "
+        "hv2: needs 9999 MiB of memory, 8192 MiB are free",
+        "vms[2] (wide): fits no hypervisor: hv1: needs 8000 MiB of memory, 7168 MiB are free; "
+        "hv2: has no bridge dmz (has br0)",
+    ]
+
+
+def test_a_name_that_lives_twice_names_both() -> None:
+    both = facts(machines={"a": (1, 1)})
+    with pytest.raises(ConflictError, match=r"vms\[0\] \(a\): it lives on hv1 and hv2 at once"):
+        run([wish("a")], {"hv1": both, "hv2": both})
+
+
+def test_a_machine_is_not_made_again_on_the_hypervisor_that_the_wish_names() -> None:
+    hosts = {"hv1": facts(machines={"web1": (1024, 1)}), "hv2": facts(), "hv3": "no route"}
+    for asked in ("hv2", "hv3"):
+        text = complaint([wish("web1", hypervisor=asked)], hosts)
+        assert text.startswith(
+            f"vms[0] (web1): it lives on hv1 already, and the wish says {asked}. To move it, migrate"
+        )
+
+
+def test_an_unknown_hypervisor_names_the_known_ones() -> None:
+    text = complaint([wish("a", hypervisor="hv9")], {"hv1": facts(), "hv2": "no route"})
+    assert text == "vms[0] (a): unknown hypervisor 'hv9'. Known are: hv1, hv2"
+
+
+@pytest.mark.parametrize("machines", [{}, {"a": (1024, 1)}])
+def test_an_unknown_image_names_the_known_ones(machines: dict[str, tuple[int, int]]) -> None:
+    hosts = {"hv1": facts(images=[stored("local")], machines=machines)}
+    text = complaint([wish("a", image="debain")], hosts, images={"debian": {}})
+    assert text == "vms[0] (a): unknown image 'debain'. Did you mean debian? Known are: debian, local"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "place_named"), [({}, "hosts: there is no hyper"), ({"hv1": {}}, "hosts['hv1']: "), ([], "hosts: []")]
+)
+def test_what_is_no_list_of_hypervisors_is_an_error(hosts: t.Any, place_named: str) -> None:
+    assert complaint([wish("a")], hosts).startswith(place_named)
+
+
+@pytest.mark.parametrize(
+    "terms", [{"policy": "random"}, {"unseen": "ignore"}, {"memory_reserve_mib": -1}, {"vcpu_ratio": 0}]
+)
+def test_impossible_terms_are_an_error_that_names_them(terms: dict[str, t.Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(terms))):
+        Terms(**terms)
+
+
+# Hypervisors that do not answer
+
+SILENT = "ssh: no route to host"
+
+
+def test_a_machine_that_may_live_on_a_silent_hypervisor_is_refused_and_the_others_go_on() -> None:
+    hosts = {"hv1": facts(machines={"old": (1024, 1)}), "hv2": SILENT}
+    result = run([wish("new", image="unheard-of"), wish("old"), wish("named", hypervisor="hv1")], hosts)
+    assert where(result) == {"old": "hv1", "named": "hv1"}
+    assert result["silent"] == {"hv2": SILENT}
+    assert result["assignments"][0]["refused"] == {"hv2": f"did not answer: {SILENT}"}
+    assert [item["name"] for item in result["refused_machines"]] == ["new"]
+    assert f"(hv2: {SILENT})" in result["refused_machines"][0]["why"]
+    assert "exist twice" in result["refused_machines"][0]["why"]
+
+
+def test_the_user_may_accept_that_risk() -> None:
+    result = run([wish("new")], {"hv1": facts(), "hv2": SILENT}, unseen="place")
+    assert where(result) == {"new": "hv1"}
+    assert result["refused_machines"] == []
+    assert complaint([wish("big", 9999)], {"hv1": facts(), "hv2": SILENT}, unseen="place").endswith(
+        f"hv2: did not answer: {SILENT}"
+    )
+
+
+def test_a_machine_for_a_silent_hypervisor_is_refused_and_the_others_go_on() -> None:
+    result = run([wish("a", hypervisor="hv2"), wish("b")], {"hv1": facts(), "hv2": SILENT}, unseen="place")
+    assert where(result) == {"b": "hv1"}
+    assert result["refused_machines"] == [
+        {"name": "a", "why": f"it is to be on hv2, which did not answer: {SILENT}"},
+    ]
+
+
+# What always holds
+
+NAMES = ["hv1", "hv2", "hv3"]
+host_facts = st.builds(
+    facts,
+    total_mib=st.integers(256, 9000),
+    committed_mib=st.integers(0, 4000),
+    cpus=st.integers(1, 8),
+    vcpus_committed=st.integers(0, 20),
+    pools=st.fixed_dictionaries({"default": st.fixed_dictionaries({"available_mib": st.integers(0, 40_000)})}),
+    bridges=st.sampled_from([["br0"], ["br0", "dmz"], [], None]),
+    machines=st.dictionaries(st.sampled_from(["m0", "m1"]), st.tuples(st.integers(1, 500), st.integers(1, 2))),
+)
+hypervisors = st.dictionaries(st.sampled_from(NAMES), st.one_of(host_facts, st.just(SILENT)), min_size=1)
+
+
+@st.composite
+def wish_lists(draw: st.DrawFn) -> list[dict[str, t.Any]]:
+    wishes = []
+    for number in range(draw(st.integers(0, 6))):
+        item = wish(f"m{number}", draw(st.integers(1, 3000)), draw(st.integers(1, 4)))
+        item["disks"] = [{"name": "system", "size": draw(st.integers(1, 20_000))}]
+        item["nics"] = [{"name": "eth0", "bridge": draw(st.sampled_from(["br0", "br0", "dmz"]))}]
+        item["hypervisor"] = draw(st.sampled_from([None, None, *NAMES]))
+        wishes.append(item)
+    return wishes
+
+
+settings = st.fixed_dictionaries(
+    {"policy": st.sampled_from(["spread", "pack"]), "unseen": st.sampled_from(["refuse", "place"])}
+)
+
+
+@given(wish_lists(), hypervisors, settings)
+def test_never_over_capacity_always_with_reasons_and_the_input_unchanged(
+    wishes: list[dict[str, t.Any]], hosts: dict[str, t.Any], terms: dict[str, t.Any]
+) -> None:
+    before = copy.deepcopy((wishes, hosts))
+    try:
+        result = run(wishes, hosts, **terms)
+    except VirtError as exc:
+        assert all(line.startswith("vms[") for line in str(exc).split("\n"))
+        assert (wishes, hosts) == before
+        return
+    assert (wishes, hosts) == before
+    assert json.loads(json.dumps(result)) == result
+    assert sorted([*where(result), *(item["name"] for item in result["refused_machines"])]) == [
+        item["name"] for item in wishes
+    ]
+    by_name = {item["name"]: item for item in wishes}
+    for item in result["assignments"]:
+        assert item["why"]
+        assert set(item["refused"]) == set(hosts) - {item["hypervisor"]}
+        assert all(item["refused"].values())
+        asked = by_name[item["name"]]["hypervisor"]
+        assert asked in (None, item["hypervisor"])
+    for host, new in new_machines(result, by_name).items():
+        assert_fits(hosts[host], new)
+
+
+def new_machines(result: dict[str, t.Any], by_name: dict[str, t.Any]) -> dict[str, list[dict[str, t.Any]]]:
+    new: dict[str, list[dict[str, t.Any]]] = {}
+    for item in result["assignments"]:
+        if not item["existing"]:
+            new.setdefault(item["hypervisor"], []).append(by_name[item["name"]])
+    return new
+
+
+def assert_fits(host: Facts, new: list[dict[str, t.Any]]) -> None:
+    memory, vcpus = host["memory"], host["vcpus"]
+    assert memory["committed_mib"] + sum(item["memory"] for item in new) + 256 <= memory["total_mib"]
+    assert vcpus["committed"] + sum(item["vcpus"] for item in new) <= vcpus["total"] * 8
+    assert max(item["vcpus"] for item in new) <= vcpus["total"]
+    assert sum(item["disks"][0]["size"] for item in new) <= host["pools"][0]["available_mib"]
+    assert host["bridges"] is None or {item["nics"][0]["bridge"] for item in new} <= set(host["bridges"])
+
+
+@given(wish_lists(), hypervisors, settings, st.randoms())
+def test_the_order_of_the_hypervisors_does_not_matter(
+    wishes: list[dict[str, t.Any]], hosts: dict[str, t.Any], terms: dict[str, t.Any], random: t.Any
+) -> None:
+    names = list(hosts)
+    random.shuffle(names)
+
+    def outcome(given_hosts: dict[str, t.Any]) -> str:
+        try:
+            return json.dumps(run(wishes, given_hosts, **terms))
+        except VirtError as exc:
+            return str(exc)
+
+    assert outcome(hosts) == outcome({name: hosts[name] for name in names})
+
+
+@given(wish_lists(), hypervisors)
+def test_a_free_machine_at_the_end_of_the_list_moves_none_before_it(
+    wishes: list[dict[str, t.Any]], hosts: dict[str, t.Any]
+) -> None:
+    try:
+        longer = run([*wishes, wish("last", 64)], hosts, unseen="place")
+    except VirtError:
+        return
+    shorter = run(wishes, hosts, unseen="place")
+    assert shorter["assignments"] == [item for item in longer["assignments"] if item["name"] != "last"]
