@@ -156,7 +156,7 @@ class Cloud:
 
     def init(self, host: str, *, check: bool = False, **options: t.Any) -> tuple[Answer, dict[str, t.Any]]:
         """The module virt_init on one hypervisor: what was said, and its result as data."""
-        words = ["--one-line", *(["--check"] if check else [])]
+        words = ["--check"] if check else []
         answer = self.ansible(host, "brine.virt.virt_init", json.dumps(options), *words)
         start = answer.text.find("=> {")
         must(start >= 0, answer.text)
