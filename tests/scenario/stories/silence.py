@@ -17,7 +17,7 @@ SECONDS_TO_FALL_SILENT = 60
 def tell(teller: Teller, cloud: Cloud) -> None:
     home = cloud.listed()["_meta"]["hostvars"]["web1"]["virt_hypervisor"]
     silent = next(host for host in cloud.hosts if host != home)
-    teller.step(f"{silent} is powered off", lambda: _power_off(cloud, silent), vital=True)
+    teller.step(f"{silent} loses its power", lambda: _power_off(cloud, silent), vital=True)
     teller.step("the inventory names it and lists the others", lambda: _listed(cloud, silent))
     teller.step("query names it and shows the others", lambda: _query(cloud, silent))
     teller.step("a machine elsewhere is provisioned as ever", lambda: _goes_on(cloud, silent))
@@ -30,7 +30,7 @@ def _power_off(cloud: Cloud, host: str) -> None:
     wish = {**TINY, "name": "tiny3"} if host == "hv2" else {**TINY, "name": "tiny1", "memory": 96}
     answer, _result = cloud.init(host, **{**wish, "autostart": True})
     must(answer.status == 0, answer.text)
-    cloud.lab("ssh", host, "systemctl poweroff")
+    cloud.lab("ssh", host, "systemctl poweroff --force --force")
     end = time.monotonic() + SECONDS_TO_FALL_SILENT
     while cloud.lab("ssh", host, "true").status == 0:
         must(time.monotonic() < end, "it does not go")
