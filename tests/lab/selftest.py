@@ -2,7 +2,8 @@
 # Copyright (c) 2026 brine.virt contributors
 """Prove the lab's promises: up twice, repair, two ups at once, down twice, and nothing left, also after a killed up.
 
-Takes this checkout's lab down first. Exit code 0 when every promise is kept; about two minutes when the golden tree is cached.
+Takes this checkout's lab down first. Exit code 0 when every promise is kept. It takes about two minutes when the golden
+tree is cached.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ failures: list[str] = []
 
 def lab(*words: str, code: int = 0) -> str:
     """Run a command of the lab, expect its exit code, return all that it printed."""
-    done = subprocess.run([HERE / "lab", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        [HERE / "lab", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     print(f"--- lab {' '.join(words)} -> {done.returncode}\n{done.stdout}", flush=True)
     expect(done.returncode == code, f"`lab {' '.join(words)}` exits with {done.returncode}, not {code}")
     return done.stdout
@@ -45,7 +48,9 @@ def leftovers() -> list[str]:
         "nftables": ["nft", "list", "ruleset"],
         "mount": ["cat", "/proc/mounts"],
         "loop device": ["losetup", "--list", "--noheadings"],
-        "unit": ["systemctl", "list-units", "--all", "--no-legend"] if Path("/run/systemd/system").is_dir() else ["true"],
+        "unit": ["systemctl", "list-units", "--all", "--no-legend"]
+        if Path("/run/systemd/system").is_dir()
+        else ["true"],
     }
     found = []
     for kind, argv in listings.items():
