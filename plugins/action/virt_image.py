@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import dataclass
 
 from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
@@ -13,7 +14,8 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host import image_files
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import parse_checksum, verify_digests
-from ansible_collections.brine.virt.plugins.module_utils._model.image_header import judge_image
+from ansible_collections.brine.virt.plugins.module_utils._model.image_header import judge_image, virtual_size
+from ansible_collections.brine.virt.plugins.module_utils._model.image_name import image_name
 
 _MODULE = "brine.virt.virt_image"
 
@@ -36,9 +38,14 @@ class ActionModule(ActionBase):
             return self._run_module(args, task_vars)
 
         local_path = self._local_path(str(args["src"]))
-        args["checksum"] = f"sha256:{sha256_of_image(local_path, args.get('checksum'))}"
+        local = look_at_image(local_path, args.get("checksum"))
+        args["checksum"] = f"sha256:{local.sha256}"
         answer = self._run_module(args, task_vars)
-        if answer.get("failed") or not answer.get("changed") or self._task.check_mode:
+        if answer.get("failed") or not answer.get("changed"):
+            return answer
+        if self._task.check_mode:
+            # What the module cannot know of a file that is here.
+            answer["image"] = {**answer["image"], **local.as_result(answer["image"]["name"])}
             return answer
 
         remote_path = self._connection._shell.join_path(self._connection._shell.tmpdir, "image")
@@ -60,15 +67,35 @@ class ActionModule(ActionBase):
         return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
 
 
-def sha256_of_image(path: str, wanted: t.Any) -> str:
-    """The sha256 of a file that is an image and, if that was asked, has the wanted checksum."""
+@dataclass(frozen=True)
+class LocalImage:
+    """An image on the controller."""
+
+    sha256: str
+    format: str
+    size_bytes: int
+    virtual_size_bytes: int
+
+    def as_result(self, name: str) -> dict[str, t.Any]:
+        """What it will be in the store, in the words of the module's result."""
+        return {
+            "volume": image_name(name, self.sha256, self.format).volume,
+            "format": self.format,
+            "size_bytes": self.size_bytes,
+            "virtual_size_bytes": self.virtual_size_bytes,
+        }
+
+
+def look_at_image(path: str, wanted: t.Any) -> LocalImage:
+    """A file that is an image and, if that was asked, has the wanted checksum."""
     try:
         image_files.require_file(path, "src")
         checksum = parse_checksum(wanted, "checksum") if wanted else None
-        judge_image(*image_files.read_header(path), path, "src")
+        header, size_bytes = image_files.read_header(path)
+        image_format = judge_image(header, size_bytes, path, "src")
         content = image_files.hash_file(path, (checksum.algorithm,) if checksum else ())
         if checksum:
             verify_digests(content.digests, checksum, path)
     except VirtError as exc:
         raise AnsibleActionFail(str(exc)) from exc
-    return content.sha256
+    return LocalImage(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))

@@ -135,7 +135,9 @@ options:
     type: str
   cpu_mode:
     description:
-      - CPU mode. The default is V(host-model) with KVM, and V(maximum) without.
+      - CPU mode. The default is V(host-model) with KVM.
+      - Without KVM the default is a model of the level x86-64-v2, which is quick to emulate. An image that needs more,
+        such as those of RHEL 10, needs V(maximum) there.
     type: str
     choices: [host-model, host-passthrough, maximum]
   firmware:

@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # Where virtlogd may write on every distribution, whatever AppArmor and SELinux say.
 _QEMU_LOG_DIR = "/var/log/libvirt/qemu"
+_EMULATED_CPU = "Nehalem"
 
 
 class Guests:
@@ -36,8 +37,7 @@ class Guests:
         self.domain_type = next((kind for kind in ("kvm", "qemu", "test") if kind in types), "qemu")
         # Some capabilities name the machine types beside the domain types, some inside them.
         self.machine_types = {m.text or "" for m in arch.iter("machine")}
-        self._cpu_mode: str | None = None
-        self._cpu_asked = False
+        self._cpu: tuple[str | None, str | None] | None = None
 
     @property
     def emulated(self) -> bool:
@@ -53,26 +53,37 @@ class Guests:
                 where=f"{where}.machine_type" if where else None,
                 hint=one_of_these(wanted, self.machine_types),
             )
+        mode, model = (machine.cpu_mode, None) if machine.cpu_mode else self._best_cpu(wanted)
         return HostChoices(
             domain_type=self.domain_type,
             arch=self.arch,
             machine_type=wanted,
-            cpu_mode=machine.cpu_mode or self._best_cpu_mode(wanted),
+            cpu_mode=mode,
+            cpu_model=model,
             serial_log_dir=self._log_dir,
         )
 
-    def _best_cpu_mode(self, machine_type: str | None) -> str | None:
-        """The host's CPU model with KVM; all that the emulator has without it, since its own default is very old."""
-        if not self._cpu_asked:
-            self._cpu_asked = True
-            try:
-                capabilities = etree.fromstring(
-                    self._conn.getDomainCapabilities(None, self.arch, machine_type, self.domain_type, 0)
-                )
-            except libvirt.libvirtError:
-                # A driver without domain capabilities (test:///) has nothing to choose from.
-                return None
-            modes = {mode.get("name") for mode in capabilities.iterfind("cpu/mode[@supported='yes']")}
-            wishes = ("maximum",) if self.emulated else ("host-model", "host-passthrough")
-            self._cpu_mode = next((mode for mode in wishes if mode in modes), None)
-        return self._cpu_mode
+    def _best_cpu(self, machine_type: str | None) -> tuple[str | None, str | None]:
+        """The mode and, for ``custom``, the model: the host's own CPU with KVM.
+
+        Without KVM, a model that today's distributions still run on (x86-64-v2) and that costs little to emulate: all
+        that the emulator could do (``maximum``) made a Debian boot a third slower. Its own default is older than that.
+        """
+        if self._cpu is None:
+            self._cpu = self._ask_for_cpu(machine_type)
+        return self._cpu
+
+    def _ask_for_cpu(self, machine_type: str | None) -> tuple[str | None, str | None]:
+        try:
+            capabilities = etree.fromstring(
+                self._conn.getDomainCapabilities(None, self.arch, machine_type, self.domain_type, 0)
+            )
+        except libvirt.libvirtError:
+            # A driver without domain capabilities (test:///) has nothing to choose from.
+            return None, None
+        modes = {mode.get("name") for mode in capabilities.iterfind("cpu/mode[@supported='yes']")}
+        usable = {m.text for m in capabilities.iterfind("cpu/mode[@name='custom']/model[@usable='yes']")}
+        if self.emulated and _EMULATED_CPU in usable:
+            return "custom", _EMULATED_CPU
+        wishes = ("maximum",) if self.emulated else ("host-model", "host-passthrough")
+        return next((mode for mode in wishes if mode in modes), None), None

@@ -33,13 +33,17 @@ class Placed:
 
 @dataclass(frozen=True)
 class HostChoices:
-    """What the hypervisor decides: how guests run there, and on which machine and CPU."""
+    """What the hypervisor decides: how guests run there, and on which machine and CPU.
+
+    cpu_mode None: libvirt's default; cpu_model: name of the model, for the mode ``custom`` only.
+    """
 
     domain_type: str
     arch: str
     machine_type: str | None
     cpu_mode: str | None
     serial_log_dir: str | None
+    cpu_model: str | None = None
 
 
 def disk_targets(disks: Sequence[Disk]) -> dict[str, str]:
@@ -83,7 +87,9 @@ def domain_xml(
     _add(features, "acpi")
     _add(features, "apic")
     if host.cpu_mode:
-        _add(domain, "cpu", mode=host.cpu_mode)
+        cpu = _add(domain, "cpu", mode=host.cpu_mode, match="exact" if host.cpu_model else None)
+        if host.cpu_model:
+            _add(cpu, "model", host.cpu_model, fallback="forbid")
     _add(domain, "clock", offset="utc")
     for event, reaction in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
         _add(domain, f"on_{event}", reaction)

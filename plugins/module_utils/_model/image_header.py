@@ -40,6 +40,7 @@ _OTHER_FORMATS = (
 )
 _LUKS = b"LUKS\xba\xbe"
 _QCOW2 = b"QFI\xfb"
+_QCOW2_SIZE_OFFSET = 24
 # Bit 2 of the incompatible features: the data lie in another file.
 # https://www.qemu.org/docs/master/interop/qcow2.html
 _EXTERNAL_DATA_FILE = 1 << 2
@@ -73,6 +74,13 @@ def judge_image(header: bytes, size_bytes: int, what: str, where: str | None = N
             where=where,
         )
     return "raw"
+
+
+def virtual_size(header: bytes, size_bytes: int) -> int:
+    """The size in bytes of the disk that a judged image stands for: what its header says, or all of a raw one."""
+    if header.startswith(_QCOW2):
+        return int(struct.unpack_from(">Q", header, _QCOW2_SIZE_OFFSET)[0])
+    return size_bytes
 
 
 def _judge_qcow2(header: bytes, what: str, where: str | None) -> str:

@@ -60,8 +60,26 @@ def resolve_devices(
     merged = {device["name"]: (device, place) for device, place in devices}
     for device, place in normalise(overrides, inside(where, f"{kind}s")):
         base = merged.get(device["name"], ({}, place))[0]
-        merged[device["name"]] = ({**base, **device}, place)
+        merged[device["name"]] = (_lay_over(base, device), place)
     return list(merged.values())
+
+
+def _lay_over(base: Device, device: Device) -> Device:
+    """The override over the base, key by key; where a nic is plugged in counts as one thing, however it is spelt."""
+    base, device = _without_short_words(base), _without_short_words(device)
+    if device.get("type") not in (None, base.get("type")):
+        # A name on a bridge is no name on a network.
+        base.pop("source", None)
+    return {**base, **device}
+
+
+def _without_short_words(device: Device) -> Device:
+    """``bridge: br0`` as ``type: bridge, source: br0``, ``network`` likewise; contradictions stay, to be refused."""
+    short = [word for word in ("bridge", "network") if word in device]
+    if len(short) != 1 or "type" in device or "source" in device:
+        return dict(device)
+    rest = {key: value for key, value in device.items() if key != short[0]}
+    return {**rest, "type": short[0], "source": device[short[0]]}
 
 
 def normalise(devices: t.Any, where: str) -> list[tuple[Device, str]]:

@@ -9,8 +9,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 from brine_lab import (
     cgroups,
@@ -63,20 +62,22 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
                 )
         state.save(lab, plan)
         with ThreadPoolExecutor(2) as pool:
-            work: list[Future[Any]] = [pool.submit(golden.tree, lab, name) for name in sorted(set(plan.hosts.values()))]
+            trees = [pool.submit(golden.tree, lab, release) for release in sorted(set(plan.hosts.values()))]
             kvm = pool.submit(probe.kvm_works, lab)
-            work += [pool.submit(images.image, lab, recipe) for recipe in images.RECIPES if words.images]
-            for future in (*work, kvm):
-                future.result()
-        network.up(lab, plan)
-        services.up(lab, plan)
-        for host in plan.hosts:
-            hosts.unpack(lab, plan, host)
-        ssh.write_files(lab, plan)
-        inventory.write_files(lab, plan)
-        for host in plan.hosts:
-            hosts.boot(lab, host, kvm=kvm.result())
-        hosts.wait_ready(lab, list(plan.hosts))
+            built = [pool.submit(images.image, lab, recipe) for recipe in images.RECIPES if words.images]
+            network.up(lab, plan)
+            services.up(lab, plan)
+            for tree in trees:
+                tree.result()
+            for host in plan.hosts:
+                hosts.unpack(lab, plan, host)
+            ssh.write_files(lab, plan)
+            inventory.write_files(lab, plan)
+            for host in plan.hosts:
+                hosts.boot(lab, host, kvm=kvm.result())
+            hosts.wait_ready(lab, list(plan.hosts))
+            for image in built:
+                image.result()
     say(f"the lab is up; inventory, in this order: {' '.join(inventory.options(lab))}")
 
 

@@ -71,4 +71,5 @@ def _our_rules(lab: Lab) -> list[dict[str, Any]]:
 
 
 def _interface_word(rule: dict[str, Any]) -> str:
-    return next(part["match"]["left"]["meta"]["key"] for part in rule["expr"] if "match" in part)
+    words = (part["match"]["left"]["meta"]["key"] for part in rule["expr"] if "match" in part)
+    return str(next(words))

@@ -50,6 +50,10 @@ def write_files(lab: Lab, state: State) -> None:
     )  # fmt: skip
     write(lab.inventory / "hosts.yml", hosts)
     write(lab.inventory / "cloud.virt.yml", cloud)
+    # Ansible reads a directory by name: with this one first, `-i .build/lab/inventory` works too.
+    first = lab.inventory / "00-hosts.yml"
+    if not first.is_symlink():
+        first.symlink_to("hosts.yml")
 
 
 def options(lab: Lab) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from brine_lab.lab import Lab
@@ -39,9 +39,6 @@ class State:
     def address(self, host: str) -> str:
         """A host's static address: hv1 has .11."""
         return str(self.network[FIRST_HOST - 1 + int(host.removeprefix("hv"))])
-
-    def with_host(self, host: str, release: str) -> State:
-        return replace(self, hosts={**self.hosts, host: release})
 
 
 def load(lab: Lab) -> State | None:

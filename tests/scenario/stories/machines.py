@@ -65,7 +65,7 @@ def _one_fails(cloud: Cloud) -> None:
     bad = {**TINY, "name": "tiny4", "graphics": {"type": "vnc", "listen": "203.0.113.1"}}
     machines = [{**TINY, "name": "tiny3"}, bad, {**TINY, "name": "tiny5", "start": False}]
     answer, result = cloud.init("hv2", machines=machines)
-    must(answer.status != 0 and result["failed"], answer.text)
+    must(answer.status != 0, answer.text)
     must("tiny4" in result["msg"] and "tiny3, tiny5" in result["msg"], result["msg"])
     must([m["failed"] for m in result["machines"]] == [False, True, False], answer.text)
     must(sorted(cloud.on("hv2", "virsh list --all --name").split()) == _plus_web(cloud, "hv2", "tiny3", "tiny5"), "")

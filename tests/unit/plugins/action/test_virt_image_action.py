@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import shutil
+import subprocess
 import typing as t
 
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.brine.virt.plugins.action.virt_image import sha256_of_image
+from ansible_collections.brine.virt.plugins.action.virt_image import LocalImage, look_at_image
 
 CONTENT = b"\x01" * 1024
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -23,7 +25,18 @@ SHA512 = hashlib.sha512(CONTENT).hexdigest()
 def test_an_image_is_hashed(tmp_path: t.Any, checksum: str | None) -> None:
     path = tmp_path / "image"
     path.write_bytes(CONTENT)
-    assert sha256_of_image(str(path), checksum) == SHA256
+    found = look_at_image(str(path), checksum)
+    assert found == LocalImage(SHA256, "raw", len(CONTENT), len(CONTENT))
+    assert found.as_result("debian")["volume"] == f"debian-{SHA256[:16]}.raw"
+
+
+def test_a_qcow2_image_is_as_large_as_its_disk(tmp_path: t.Any) -> None:
+    if shutil.which("qemu-img") is None:
+        pytest.skip("qemu-img is not installed (package qemu-utils)")
+    path = tmp_path / "image"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "3G"], check=True)
+    found = look_at_image(str(path), None)
+    assert (found.format, found.virtual_size_bytes, found.size_bytes) == ("qcow2", 3 << 30, path.stat().st_size)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +62,7 @@ def test_what_must_not_be_sent_is_refused_in_one_sentence(
     else:
         path.write_bytes(content)
     with pytest.raises(AnsibleActionFail) as caught:
-        sha256_of_image(str(path), checksum)
+        look_at_image(str(path), checksum)
     message = str(caught.value)
     assert message.startswith(text.replace("PATH", str(path)))
     assert message.count(text[:20].replace("PATH", str(path))) == 1

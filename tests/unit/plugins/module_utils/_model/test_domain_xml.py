@@ -61,6 +61,13 @@ def test_text_stays_in_its_place(text: str) -> None:
     assert len(domain.findall("devices")) == 1
 
 
+def test_an_emulated_machine_has_a_named_cpu() -> None:
+    host = HostChoices("qemu", "x86_64", "q35", "custom", None, "Nehalem")
+    cpu = etree.fromstring(build({}, host)).find("cpu")
+    assert cpu is not None
+    assert (cpu.get("mode"), cpu.findtext("model")) == ("custom", "Nehalem")
+
+
 def test_consoles_are_closed_unless_asked_for() -> None:
     assert etree.fromstring(build({})).find("devices/graphics") is None
     graphics = etree.fromstring(build({"graphics": "vnc"})).find("devices/graphics")

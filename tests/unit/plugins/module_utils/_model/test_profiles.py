@@ -101,9 +101,9 @@ def test_an_override_changes_what_it_names_and_keeps_the_rest() -> None:
     overrides = [{"name": "eth0", "mac": "52:54:00:00:00:01"}, {"eth2": {"network": "lan"}}]
     before = copy.deepcopy((profiles, overrides))
     assert resolve("nic", profiles, "dual", overrides) == [
-        {"name": "eth0", "bridge": "service_br", "model": "e1000", "mac": "52:54:00:00:00:01"},
+        {"name": "eth0", "type": "bridge", "source": "service_br", "model": "e1000", "mac": "52:54:00:00:00:01"},
         {"name": "eth1", "bridge": "storage_br"},
-        {"name": "eth2", "network": "lan"},
+        {"name": "eth2", "type": "network", "source": "lan"},
     ]
     assert (profiles, overrides) == before
     assert resolve("nic", profiles, "dual") == [
@@ -148,3 +148,21 @@ def test_what_is_wrong_is_refused_with_its_place(profiles: t.Any, profile: t.Any
     with pytest.raises(InputError) as caught:
         resolve("disk", profiles, profile, overrides)
     assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ({"network": "lan"}, {"type": "network", "source": "lan"}),
+        ({"bridge": "br1"}, {"type": "bridge", "source": "br1"}),
+        ({"source": "br1"}, {"type": "bridge", "source": "br1"}),
+        ({"type": "network"}, {"type": "network"}),
+        ({"type": "network", "source": "lan"}, {"type": "network", "source": "lan"}),
+    ],
+    ids=str,
+)
+def test_a_nic_is_plugged_in_at_one_place(override: dict[str, str], expected: dict[str, str]) -> None:
+    base = {"one": {"eth0": {"bridge": "br0", "model": "e1000"}}}
+    assert resolve("nic", base, "one", [{"name": "eth0", **override}]) == [
+        {"name": "eth0", "model": "e1000", **expected}
+    ]

@@ -1,0 +1,243 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Machines made, changed, refused and taken back, on libvirt's test driver."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import (
+    ConflictError,
+    HostError,
+    InputError,
+    NotFoundError,
+    UnsupportedError,
+    VirtError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine, read_machines
+from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._work.machines import (
+    MachinePlan,
+    Outcome,
+    carry_out,
+    look_ahead,
+    make_plans,
+)
+
+# The test driver cannot be written to, so there is no seed.
+WISH: dict[str, t.Any] = {
+    "name": "new1",
+    "vcpus": 2,
+    "memory": 512,
+    "image": "debian",
+    "disks": [{"name": "system", "size": "20GiB"}, {"name": "data", "size": 64}],
+    "seed": {"method": "none"},
+    "tags": ["one"],
+}
+
+
+@pytest.fixture
+def conn(node_uri: str) -> Iterator[t.Any]:
+    with open_connection(node_uri) as connection:
+        yield connection
+
+
+def plan(conn: t.Any, **changes: t.Any) -> MachinePlan:
+    """A plan from what is true now."""
+    return make_plans([read_machine({**WISH, **changes})], Hypervisor(conn, image_pool="images"), "")[0]
+
+
+def make(conn: t.Any, **changes: t.Any) -> Outcome:
+    return carry_out([plan(conn, **changes)], concurrency=1)[0]
+
+
+def volumes(conn: t.Any) -> set[str]:
+    return {f"{pool.name()}/{name}" for pool in conn.listAllStoragePools() for name in pool.listVolumes()}
+
+
+def notes_of(conn: t.Any, name: str) -> MachineNotes:
+    notes = list_domains(conn)[name].notes
+    assert notes is not None
+    return notes
+
+
+def test_a_new_machine(conn: t.Any) -> None:
+    before = volumes(conn)
+    outcome = make(conn, autostart=True)
+    assert outcome.error is None
+    assert volumes(conn) - before == {"default/new1-system.qcow2", "default/new1-data.qcow2"}
+    domain = conn.lookupByName("new1")
+    assert (bool(domain.isActive()), bool(domain.autostart())) == (True, True)
+    notes = notes_of(conn, "new1")
+    assert (notes.status, notes.tags, [disk.target for disk in notes.disks]) == ("ready", ("one",), ["vda", "vdb"])
+    assert notes.image is not None
+    assert notes.image.volume == "debian-0123456789abcdef.qcow2"
+
+
+def test_looking_ahead_changes_nothing_and_says_the_same(conn: t.Any) -> None:
+    before = (volumes(conn), sorted(list_domains(conn)))
+    ahead = look_ahead([plan(conn)])[0].as_result()
+    assert (volumes(conn), sorted(list_domains(conn))) == before
+    assert ahead == make(conn).as_result()
+
+
+def test_a_second_time_there_is_nothing_to_do(conn: t.Any) -> None:
+    make(conn)
+    again = plan(conn)
+    assert (again.created, list(again.steps), list(again.outdated)) == (False, [], [])
+
+
+STEPS = ["define", "system", "data", "ready", "autostart", "start"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("index", range(len(STEPS)), ids=STEPS)
+def test_whatever_step_fails_nothing_is_left(conn: t.Any, index: int, after: bool) -> None:
+    before = (volumes(conn), sorted(list_domains(conn)))
+    todo = plan(conn, autostart=True)
+    assert len(todo.steps) == len(STEPS)
+
+    def fail() -> None:
+        if after:
+            todo.steps[index].apply()
+        raise HostError("the disk has caught fire")
+
+    steps = list(todo.steps)
+    steps[index] = dataclasses.replace(steps[index], apply=fail)
+    outcome = carry_out([dataclasses.replace(todo, steps=steps)], concurrency=1)[0]
+    assert str(outcome.error) == "the disk has caught fire"
+    assert (volumes(conn), sorted(list_domains(conn))) == before
+
+
+@pytest.mark.parametrize("reached", range(1, len(STEPS)), ids=STEPS[1:])
+def test_what_a_killed_run_left_is_finished_by_the_next(conn: t.Any, reached: int) -> None:
+    """Steps up to one are done and nobody takes them back, as after SIGKILL."""
+    for step in plan(conn, autostart=True).steps[:reached]:
+        step.apply()
+    assert make(conn, autostart=True).error is None
+    assert notes_of(conn, "new1").status == "ready"
+    assert {name for name in volumes(conn) if "new1" in name} == {
+        "default/new1-system.qcow2",
+        "default/new1-data.qcow2",
+    }
+    assert list(plan(conn, autostart=True).steps) == []
+
+
+def test_one_of_many_fails_and_the_others_are_kept(conn: t.Any) -> None:
+    wishes = read_machines([{**WISH, "name": name} for name in ("a1", "a2", "a3")])
+    plans = make_plans(wishes, Hypervisor(conn, image_pool="images"), "machines")
+
+    def fail() -> None:
+        raise HostError("no")
+
+    bad = [dataclasses.replace(step, apply=fail) if step.description == "start a2" else step for step in plans[1].steps]
+    outcomes = carry_out([plans[0], dataclasses.replace(plans[1], steps=bad), plans[2]], concurrency=2)
+    assert [outcome.error is None for outcome in outcomes] == [True, False, True]
+    assert {"a1", "a3"} <= set(list_domains(conn))
+    assert "a2" not in list_domains(conn)
+    assert not [name for name in volumes(conn) if "a2" in name]
+
+
+REFUSED: list[tuple[dict[str, t.Any], type[VirtError], str]] = [
+    ({"memory": "9TiB"}, ConflictError, "memory: new1 wants"),
+    ({"image": "debain"}, NotFoundError, r"image: there is no image 'debain'.*debian"),
+    ({"nics": [{"name": "eth0", "bridge": "br7"}]}, NotFoundError, r"nics\[eth0\]: there is no bridge 'br7'"),
+    ({"nics": [{"name": "eth0", "network": "defualt"}]}, NotFoundError, "'defualt'.*Did you mean default"),
+    ({"nics": [{"name": "eth0", "mac": "52:54:00:00:00:01"}]}, ConflictError, "belongs to machine web1"),
+    ({"disks": [{"name": "system", "pool": "fast"}]}, NotFoundError, r"disks\[system\].pool: .*'fast'"),
+    ({"disks": [{"name": "system", "size": 1}]}, InputError, r"disks\[system\].size: 1 MiB is less than"),
+    ({"machine_type": "q36"}, UnsupportedError, "'q36'"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "words"), REFUSED, ids=[words for _change, _error, words in REFUSED])
+def test_what_the_hypervisor_cannot_have_is_refused_with_its_place(
+    conn: t.Any, change: dict[str, t.Any], error: type[VirtError], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        plan(conn, **change)
+
+
+def test_a_volume_of_somebody_else_is_in_the_way(conn: t.Any) -> None:
+    xml = "<volume><name>new1-system.qcow2</name><capacity>1</capacity></volume>"
+    conn.storagePoolLookupByName("default").createXML(xml)
+    with pytest.raises(ConflictError, match=r"new1-system\.qcow2.*vol-delete"):
+        plan(conn)
+
+
+def test_a_machine_of_somebody_else_is_in_the_way(conn: t.Any) -> None:
+    with pytest.raises(ConflictError, match="did not make"):
+        plan(conn, name="db1")
+
+
+def test_a_volume_that_somebody_has_come_to_use_is_not_cleared(conn: t.Any) -> None:
+    todo = plan(conn)
+    todo.steps[0].apply()
+    todo.steps[1].apply()
+    path = conn.storagePoolLookupByName("default").storageVolLookupByName("new1-system.qcow2").path()
+    conn.defineXML(
+        "<domain type='test'><name>guest</name><memory>1</memory><os><type>hvm</type></os><devices>"
+        f"<disk type='file'><source file='{path}'/><target dev='vda'/></disk></devices></domain>"
+    )
+    with pytest.raises(ConflictError, match="in use by guest"):
+        plan(conn)
+
+
+CANNOT: list[tuple[dict[str, t.Any], str]] = [
+    ({"disks": [*WISH["disks"], {"name": "more", "size": 1}]}, "has no disk 'more'"),
+    ({"disks": [{"name": "system", "size": "20GiB"}, {"name": "data", "size": 65}]}, "has 64 MiB, the wish says 65"),
+    ({"nics": [{"name": "eth1"}]}, "has no nic 'eth1'"),
+    ({"nics": [{"name": "eth0", "mac": "52:54:00:aa:aa:aa"}]}, "52:54:00:aa:aa:aa"),
+    ({"nics": [{"name": "eth0", "bridge": "br1"}]}, "the wish says bridge br1"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), CANNOT, ids=[words for _change, words in CANNOT])
+def test_what_cannot_be_changed_is_said(conn: t.Any, change: dict[str, t.Any], words: str) -> None:
+    make(conn)
+    with pytest.raises(UnsupportedError, match=words):
+        plan(conn, **change)
+
+
+CHANGES: list[tuple[dict[str, t.Any], list[str]]] = [
+    ({"memory": 1024}, ["memory"]),
+    ({"vcpus": 1}, ["vcpus"]),
+    ({"tags": ["two", "three"]}, []),
+    ({"variables": {"a": [1]}}, []),
+    ({"title": "T", "description": "D"}, []),
+    ({"autostart": True}, []),
+]
+
+
+@pytest.mark.parametrize(("change", "pending"), CHANGES, ids=[",".join(change) for change, _pending in CHANGES])
+def test_what_can_be_changed_is_changed_once(conn: t.Any, change: dict[str, t.Any], pending: list[str]) -> None:
+    make(conn)
+    todo = plan(conn, **change)
+    assert todo.steps
+    assert list(todo.pending) == pending
+    assert carry_out([todo], concurrency=1)[0].error is None
+    assert list(plan(conn, **change).steps) == []
+    # What the wish does not name stays.
+    rest = {key: value for key, value in change.items() if key in ("memory", "vcpus", "tags")}
+    assert list(plan(conn, **rest).steps) == []
+
+
+def test_a_stopped_machine_is_started_and_nothing_waits(conn: t.Any) -> None:
+    make(conn, start=False)
+    todo = plan(conn, memory=1024)
+    assert (todo.before["running"], todo.after["running"], list(todo.pending)) == (False, True, [])
+    assert list(plan(conn, start=False).steps) == []
+
+
+def test_another_image_is_only_said(conn: t.Any) -> None:
+    make(conn)
+    assert list(plan(conn, image="ubuntu").outdated) == ["image"]
+    assert list(plan(conn, image="debian-0123456789abcdef.qcow2").outdated) == []
