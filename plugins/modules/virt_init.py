@@ -377,8 +377,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     params = module.params
     machines = read_wishes(params)
     where = "" if params["machines"] is None else "machines"
-    lock = hypervisor_lock("init", patience_seconds=params["lock_timeout"])
-    with open_connection(params["uri"]) as conn, lock:
+    with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
         hypervisor = Hypervisor(
             conn, image_pool=params["image_pool"], offered=params["images"], check_mode=module.check_mode
         )

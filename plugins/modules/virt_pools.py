@@ -27,8 +27,6 @@ attributes:
     support: full
   idempotent:
     support: full
-  action_group:
-    support: none
 options:
   pools:
     description: The pools.

@@ -57,7 +57,12 @@ def lint_checks(core: Core, build: Path) -> list[Check]:
         check("format (ruff)", ["ruff", "format", "--check", "--diff", "--cache-dir", f"{caches}/ruff", "."]),
         check("lint (ruff)", ["ruff", "check", "--cache-dir", f"{caches}/ruff", "."]),
         check("types (mypy)", ["mypy", "--cache-dir", f"{caches}/mypy", *types, "--exclude", "(^|/)tests/lab/"]),
-        Check("types of the lab (mypy)", ["mypy", "--cache-dir", f"{caches}/mypy-lab", "-p", "brine_lab"], copy, lab),
+        Check(
+            "types of the lab (mypy)",
+            ["mypy", "--cache-dir", f"{caches}/mypy-lab", "-p", "brine_lab", "-m", "selftest"],
+            copy,
+            lab,
+        ),
         check("rules of the house", ["python", "-m", "tests.gate.rules"]),
         check("shellcheck", ["shellcheck", "--external-sources", *shell_scripts(copy)]),
         check("yamllint", ["yamllint", "--strict", "."]),

@@ -80,3 +80,11 @@ controller_python() {
         first_python 11 12 13
     fi
 }
+
+# become_python ARGUMENT...: hand over to a Python for the tests' own programs, which need 3.11 and its standard library only.
+# It writes no bytecode: root runs this in a checkout that may belong to somebody else.
+become_python() {
+    local python
+    python=$(controller_python || first_python 14) || stop "Python 3.11 or newer is needed, and none is on this machine."
+    exec "$python" -B "$@"
+}

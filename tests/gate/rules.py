@@ -27,6 +27,7 @@ LXML_HOME = Path("plugins/module_utils/_xml.py")
 HOMES = {"libvirt": LIBVIRT_HOME, "libvirt_qemu": LIBVIRT_HOME, "libvirtmod": LIBVIRT_HOME, "lxml": LXML_HOME}
 # The wings of plugins/module_utils and their floors. Wings on one floor do not know each other.
 FLOORS = {
+    "_commands": 1,
     "_errors": 1,
     "_xml": 1,
     "_model": 2,

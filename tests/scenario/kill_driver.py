@@ -35,10 +35,14 @@ def die() -> None:
 def deadly(apply: t.Callable[[], t.Any], moment: str) -> t.Callable[[], t.Any]:
     """The step with death before it, or in it."""
 
+    def die_soon() -> None:
+        time.sleep(DURING_SECONDS)
+        die()
+
     def wrapped() -> None:
         if moment == "before":
             die()
-        threading.Thread(target=lambda: (time.sleep(DURING_SECONDS), die()), daemon=True).start()
+        threading.Thread(target=die_soon, daemon=True).start()
         apply()
         time.sleep(1)
 

@@ -9,6 +9,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is, and nothing of the code. A counterexample is printed with what
+# makes it again.
+settings.register_profile("brine.virt", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("brine.virt")
 
 # The directory that has ansible_collections in it: for PYTHONPATH and ANSIBLE_COLLECTIONS_PATH of other processes.
 ROOT = next(parent.parent for parent in Path(__file__).parents if parent.name == "ansible_collections")

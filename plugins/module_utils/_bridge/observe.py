@@ -10,11 +10,11 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._bridge.network_files import Source
+from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
 
 # systemd.network(5): of two files with one name, the one in the earlier folder counts.
@@ -71,24 +71,20 @@ class Networkd:
 def run(*command: str) -> str:
     """The output of a command in plain English. Raises HostError with what it said when it fails."""
     try:
-        done = subprocess.run(
+        answer = run_program(
             command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_COMMAND_TIMEOUT_SECONDS,
-            env={**os.environ, "LC_ALL": "C", "SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": ""},
+            timeout_seconds=_COMMAND_TIMEOUT_SECONDS,
+            environment={"SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": ""},
         )
     except FileNotFoundError as exc:
         raise HostError(
             f"the command {command[0]} is not there", hint=f"Install the package that has {command[0]}"
         ) from exc
-    except subprocess.TimeoutExpired as exc:
+    except TimeoutError as exc:
         raise HostError(f"{' '.join(command)} gave no answer in {_COMMAND_TIMEOUT_SECONDS} s") from exc
-    if done.returncode != 0:
-        raise HostError(f"{' '.join(command)} failed: {(done.stderr or done.stdout).strip()}")
-    return done.stdout
+    if answer.status != 0:
+        raise HostError(f"{' '.join(command)} failed: {answer.complaint}")
+    return answer.text
 
 
 def observe_network() -> Network:

@@ -11,12 +11,12 @@ import fcntl
 import hashlib
 import json
 import os
-import subprocess
 import tempfile
 import time
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
     HEADER_BYTES,
@@ -177,25 +177,17 @@ def inspect_file(path: str, what: str, where: str | None = None) -> Inspection:
 def _qemu_img_info(path: str, what: str) -> dict[str, t.Any]:
     command = ["qemu-img", "info", "--output", "json", os.path.abspath(path)]
     try:
-        answer = subprocess.run(
-            command,
-            env={**os.environ, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_INSPECTION_SECONDS,
-            check=False,
-        )
+        answer = run_program(command, timeout_seconds=_INSPECTION_SECONDS)
     except FileNotFoundError as exc:
         raise UnsupportedError(
             "qemu-img is not installed on this host",
             hint="It is in the package qemu-utils on Debian and Ubuntu, qemu-img on Fedora, RHEL and SUSE",
         ) from exc
-    except subprocess.TimeoutExpired as exc:
+    except TimeoutError as exc:
         raise HostError(f"qemu-img info did not finish within {_INSPECTION_SECONDS} s on {what}") from exc
-    if answer.returncode != 0:
-        raise HostError(f"qemu-img cannot read {what}: {' '.join(answer.stderr.split())}")
-    return dict(json.loads(answer.stdout))
+    if answer.status != 0:
+        raise HostError(f"qemu-img cannot read {what}: {answer.complaint}")
+    return dict(json.loads(answer.text))
 
 
 @contextlib.contextmanager

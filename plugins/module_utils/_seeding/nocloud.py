@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import subprocess
 import tarfile
 import typing as t
 from collections.abc import Mapping, Sequence
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
+from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, Nic
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
@@ -187,12 +187,12 @@ def seed_image(documents: Mapping[str, str]) -> bytes:
             tar.addfile(member, io.BytesIO(content))
     command = ["bsdtar", "-cf", "-", "--format=iso9660", f"--options=iso9660:volume-id={VOLUME_LABEL}", "@-"]
     try:
-        result = subprocess.run(command, input=archive.getvalue(), capture_output=True, check=False)
+        answer = run_program(command, data=archive.getvalue())
     except FileNotFoundError as exc:
         raise UnsupportedError(
             "the hypervisor has no bsdtar to build the seed with",
             hint="Install its package (libarchive-tools on Debian and Ubuntu, bsdtar elsewhere)",
         ) from exc
-    if result.returncode != 0:
-        raise HostError(f"bsdtar could not build the seed: {result.stderr.decode(errors='replace').strip()}")
-    return result.stdout
+    if answer.status != 0:
+        raise HostError(f"bsdtar could not build the seed: {answer.complaint}")
+    return answer.output

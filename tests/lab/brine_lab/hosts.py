@@ -55,7 +55,7 @@ def boot(lab: Lab, host: str, *, kvm: bool) -> None:
 def wait_ready(lab: Lab, hosts: list[str]) -> None:
     """Wait until every host answers over SSH and has come to the end of its boot."""
     with alive(f"waiting for SSH: {', '.join(hosts)}"), ThreadPoolExecutor(len(hosts)) as pool:
-        for _ in pool.map(lambda host: _wait_for(lab, host), hosts):
+        for _answer in pool.map(lambda host: _wait_for(lab, host), hosts):
             pass
 
 

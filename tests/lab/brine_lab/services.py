@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -48,13 +47,13 @@ def _dnsmasq(lab: Lab, state: State) -> list[str]:
 
 
 def _package_cache(lab: Lab, state: State) -> list[str]:
-    return [sys.executable, str(lab.checkout / "tests/lab/lab"), "serve-packages", state.gateway]
+    return [str(lab.checkout / "tests/lab/lab"), "serve-packages", state.gateway]
 
 
 def _wait_for_package_cache(state: State) -> None:
     url = f"http://{state.gateway}:{package_cache.PORT}/"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for _ in range(50):
+    for _attempt in range(50):
         try:
             opener.open(url, timeout=2)
         except urllib.error.HTTPError:  # it answers, if only that it is a proxy

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 
@@ -22,7 +23,7 @@ def tell(teller: Teller, cloud: Cloud) -> None:
         for moment in ("before", "during"):
             teller.step(
                 f"killed {moment} step {step + 1} of {STEPS}, run again",
-                lambda step=step, moment=moment: _kill(cloud, step, moment, clean),
+                functools.partial(_kill, cloud, step, moment, clean),
             )
     cloud.on(HOST, f"rm -rf {PLACE}")
 

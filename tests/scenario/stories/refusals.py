@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import typing as t
 
@@ -37,7 +38,7 @@ WISHES: list[tuple[str, dict[str, t.Any], list[str]]] = [
 def tell(teller: Teller, cloud: Cloud) -> None:
     before = cloud.state_of_all()
     for title, wrong, words in WISHES:
-        teller.step(f"{title} is refused", lambda wrong=wrong, words=words: _refused(cloud, {**GOOD, **wrong}, words))
+        teller.step(f"{title} is refused", functools.partial(_refused, cloud, {**GOOD, **wrong}, words))
     teller.step(
         "the same name twice is refused", lambda: _refused_list(cloud, [GOOD, GOOD], ["virt_vms[1].name", "bad1"])
     )

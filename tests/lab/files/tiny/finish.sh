@@ -12,6 +12,8 @@ release=$(basename "$tree"/lib/modules/*)
 mkdir -p "$root/bin" "$root/lib/modules/$release" "$disk"
 cp -rT --no-preserve=ownership "$here/initramfs" "$root"
 cp "$busybox" "$root/bin/busybox"
+# The kernel starts init by its first line, before init has made the other links.
+ln -s busybox "$root/bin/sh"
 # With what each of them needs; busybox reads the dependencies that depmod writes.
 for module in virtio virtio_ring virtio_pci virtio_pci_legacy_dev virtio_pci_modern_dev virtio_blk virtio_net failover net_failover \
   virtio_balloon virtio-rng rng-core button evdev; do

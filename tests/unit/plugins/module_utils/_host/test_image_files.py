@@ -30,7 +30,9 @@ needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-i
 MIXED = os.urandom(CHUNK_BYTES) + bytes(3 * CHUNK_BYTES) + os.urandom(1000) + bytes(2 * CHUNK_BYTES + 5)
 
 
-@pytest.mark.parametrize("content", [b"", b"x", bytes(5 * CHUNK_BYTES), MIXED])
+@pytest.mark.parametrize(
+    "content", [b"", b"x", bytes(5 * CHUNK_BYTES), MIXED], ids=["empty", "one byte", "zeros", "data and zeros"]
+)
 def test_a_copy_has_all_bytes_and_keeps_holes(tmp_path: t.Any, content: bytes) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(content)

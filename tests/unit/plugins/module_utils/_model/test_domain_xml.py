@@ -78,9 +78,10 @@ def test_consoles_are_closed_unless_asked_for() -> None:
 
 def test_the_seed_is_a_read_only_virtio_disk_and_boots_last() -> None:
     domain = etree.fromstring(build({}))
-    seed = domain.xpath("devices/disk[serial='cidata']")[0]
+    seed, *others = [disk for disk in domain.iterfind("devices/disk") if disk.findtext("serial") == "cidata"]
+    assert not others
     assert seed.find("readonly") is not None
-    assert seed.find("target").get("bus") == "virtio"
+    assert [target.get("bus") for target in seed.iterfind("target")] == ["virtio"]
     assert seed.find("boot") is None
     assert domain.xpath("devices/disk[serial='system']/boot/@order") == ["1"]
 

@@ -1,0 +1,58 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Other programs: what goes in, what comes out, and how they fail."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._commands import Answer, run_program
+
+EVERYTHING = b"\x00\xff" * 200_000
+
+
+def test_bytes_go_in_and_come_out_unchanged() -> None:
+    assert run_program(["cat"], data=EVERYTHING) == Answer(0, EVERYTHING, b"")
+
+
+def test_without_data_nothing_can_be_read_of_what_we_are_given_ourselves() -> None:
+    assert run_program(["cat"], timeout_seconds=10).output == b""
+
+
+def test_a_program_that_does_not_read_is_no_error() -> None:
+    assert run_program(["true"], data=EVERYTHING).status == 0
+
+
+def test_no_shell_reads_the_words() -> None:
+    assert run_program(["echo", "$(id)", "*;"]).text == "$(id) *;\n"
+
+
+@pytest.mark.parametrize(("streams", "complaint"), [("12", "on 2"), ("1", "on 1"), ("", "")])
+def test_a_failure_is_told_by_status_and_complaint(streams: str, complaint: str) -> None:
+    program = "; ".join([*(f"echo 'on\n{stream}' >&{stream}" for stream in streams), "exit 3"])
+    answer = run_program(["sh", "-c", program])
+    assert (answer.status, answer.complaint) == (3, complaint)
+
+
+def test_programs_speak_plain_english_and_get_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("OURS", "kept")
+    shown = run_program(["sh", "-c", 'echo "$LC_ALL $OURS $MORE"'], environment={"MORE": "given"})
+    assert shown.text == "C kept given\n"
+
+
+def test_a_program_that_is_not_there() -> None:
+    with pytest.raises(FileNotFoundError):
+        run_program(["brine-virt-no-such-program"])
+
+
+def test_a_program_that_takes_too_long_is_ended() -> None:
+    program = "import time; time.sleep(60)"
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s"):
+        run_program([sys.executable, "-c", program], timeout_seconds=0.2)
+    assert time.monotonic() - began < 20
