@@ -187,7 +187,8 @@ def _unseen(machine: Machine, silent: Mapping[str, str], terms: Terms) -> str | 
     reasons = "; ".join(f"{host}: {why}" for host, why in silent.items())
     return (
         f"it may live on a hypervisor that did not answer ({reasons}), and made on another one it would exist twice, "
-        "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with virt_unseen: place"
+        "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with "
+        "virt_unseen: place"
     )
 
 
