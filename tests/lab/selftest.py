@@ -96,7 +96,7 @@ def main() -> int:
     expect_nothing_left("down")
     lab("down")
 
-    both = [subprocess.Popen([HERE / "lab", "up", "--hosts", "1"]) for _ in range(2)]
+    both = [subprocess.Popen([HERE / "lab", "up", "--hosts", "1"]) for _number in range(2)]
     expect([up.wait() for up in both] == [0, 0], "two ups at once do not both succeed")
     lab("status")
     lab("down")
