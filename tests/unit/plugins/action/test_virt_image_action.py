@@ -48,7 +48,7 @@ def test_a_qcow2_image_is_as_large_as_its_disk(tmp_path: t.Any) -> None:
             f"checksum: PATH has the sha512 {SHA512}, not {'0' * 128}. Nothing was stored",
         ),
         (CONTENT, "sha1:0", "checksum: 'sha1:0' is not a checksum. Write it like sha256:"),
-        (gzip.compress(CONTENT), None, "src: PATH is compressed with gzip. Give the image itself: gunzip"),
+        (gzip.compress(CONTENT, mtime=0), None, "src: PATH is compressed with gzip. Give the image itself: gunzip"),
         (b"", None, "src: PATH is empty"),
         (None, None, "src: PATH is not a file"),
     ],
