@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import read
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.machines import carry_out, make_plans
 
-WISH = {"name": "kill1", "vcpus": 1, "memory": 64, "image": "tiny", "disks": [{"name": "system", "size": 256}]}
+WISH = {"name": "kill1", "vcpus": 1, "memory": 128, "image": "tiny", "disks": [{"name": "system", "size": 256}]}
 # Long enough for the call to reach the daemon, short enough for it to be still at work.
 DURING_SECONDS = 0.004
 

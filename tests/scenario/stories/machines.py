@@ -10,7 +10,7 @@ from ..cloud import Cloud, must
 from ..teller import Teller
 from .provisioning import validate_all
 
-TINY: dict[str, t.Any] = {"vcpus": 1, "memory": 64, "image": "tiny", "disks": [{"name": "system", "size": 256}]}
+TINY: dict[str, t.Any] = {"vcpus": 1, "memory": 128, "image": "tiny", "disks": [{"name": "system", "size": 256}]}
 
 
 def tell(teller: Teller, cloud: Cloud) -> None:
@@ -78,18 +78,18 @@ def _plus_web(cloud: Cloud, host: str, *names: str) -> list[str]:
 
 
 def _changes(cloud: Cloud) -> None:
-    wish = {**TINY, "name": "tiny1", "memory": 96, "autostart": True, "tags": ["a", "b"], "title": "New title"}
+    wish = {**TINY, "name": "tiny1", "memory": 160, "autostart": True, "tags": ["a", "b"], "title": "New title"}
     for check, changed in ((True, True), (False, True), (True, False), (False, False)):
         answer, result = cloud.init("hv1", check=check, **wish)
         must(answer.status == 0 and result["changed"] is changed, f"check {check}: {answer.text}")
         machine = result["machines"][0]
         must(machine["restart_required"] is changed, f"check {check}: {answer.text}")
     must("tiny1" in cloud.on("hv1", "virsh list --all --name --autostart").split(), "no autostart")
-    must("98304" in cloud.on("hv1", "virsh dumpxml --inactive tiny1 | grep '<memory'"), "no more memory")
-    must("65536" in cloud.on("hv1", "virsh dumpxml tiny1 | grep '<memory'"), "a living machine has changed its memory")
+    must("163840" in cloud.on("hv1", "virsh dumpxml --inactive tiny1 | grep '<memory'"), "no more memory")
+    must("131072" in cloud.on("hv1", "virsh dumpxml tiny1 | grep '<memory'"), "a living machine has changed its memory")
     must("New title" in cloud.on("hv1", "virsh desc tiny1 --title"), "no title")
     # What nobody names stays as it is.
-    answer, result = cloud.init("hv1", name="tiny1", **{**TINY, "memory": 96})
+    answer, result = cloud.init("hv1", name="tiny1", **{**TINY, "memory": 160})
     must(result["changed"] is False, answer.text)
     must("tiny1" in cloud.on("hv1", "virsh list --all --name --autostart").split(), "autostart is gone")
 
@@ -102,7 +102,7 @@ def _refused(cloud: Cloud) -> None:
         ({"nics": [{"name": "eth0", "mac": "52:54:00:00:00:01"}]}, "52:54:00:00:00:01"),
         ({"nics": [{"name": "eth0", "bridge": "br7"}]}, "br7"),
     ):
-        answer, result = cloud.init("hv1", **{**TINY, "memory": 96, "name": "tiny1", **change})
+        answer, result = cloud.init("hv1", **{**TINY, "memory": 160, "name": "tiny1", **change})
         must(answer.status != 0 and words in result["msg"], answer.text)
     must(cloud.state("hv1") == before, "something has changed")
 

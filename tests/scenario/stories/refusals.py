@@ -10,7 +10,7 @@ import typing as t
 from ..cloud import Cloud, must
 from ..teller import Teller
 
-GOOD: dict[str, t.Any] = {"name": "bad1", "vcpus": 1, "memory": 64, "image": "tiny"}
+GOOD: dict[str, t.Any] = {"name": "bad1", "vcpus": 1, "memory": 128, "image": "tiny"}
 
 # What is wrong, the wish, and words that the sentence has to have.
 WISHES: list[tuple[str, dict[str, t.Any], list[str]]] = [

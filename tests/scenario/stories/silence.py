@@ -27,7 +27,7 @@ def tell(teller: Teller, cloud: Cloud) -> None:
 
 def _power_off(cloud: Cloud, host: str) -> None:
     # As the stories before this one have left it: only the autostart is new.
-    wish = {**TINY, "name": "tiny3"} if host == "hv2" else {**TINY, "name": "tiny1", "memory": 96}
+    wish = {**TINY, "name": "tiny3"} if host == "hv2" else {**TINY, "name": "tiny1", "memory": 160}
     answer, _result = cloud.init(host, **{**wish, "autostart": True})
     must(answer.status == 0, answer.text)
     cloud.lab("ssh", host, "systemctl poweroff --force --force")
@@ -57,7 +57,7 @@ def _goes_on(cloud: Cloud, silent: str) -> None:
 
 
 def _not_twice(cloud: Cloud, silent: str, home: str) -> None:
-    wish: dict[str, t.Any] = {"name": "twin", "vcpus": 1, "memory": 64, "image": "tiny", "start": False}
+    wish: dict[str, t.Any] = {"name": "twin", "vcpus": 1, "memory": 128, "image": "tiny", "start": False}
     images = {"tiny": {"src": cloud.images["tiny"]}}
     answer = cloud.play("provision", "-e", json.dumps({"virt_vms": [wish], "virt_images": images}))
     must(answer.status != 0 and silent in answer.text and "twin" in answer.text, answer.text)
