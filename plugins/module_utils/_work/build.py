@@ -91,7 +91,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
         host=hypervisor.guests.choices(machine, where),
         disks=[
             Placed(new.disk, note.target, "file", new.path)
-            for new, note in zip(disks, notes.disks)  # noqa: B905
+            for new, note in zip(disks, notes.disks)  # noqa: B905 - Python 3.9 has no strict
         ],
         seed=seed.path if seed else None,
     )
