@@ -41,6 +41,10 @@ class Pool:
         return f"{self.path}/{volume}"
 
 
+class AlreadyThereError(ConflictError):
+    """Somebody has made a volume of this name meanwhile; it is theirs."""
+
+
 class Pools:
     """The pools of one hypervisor, looked up and refreshed once."""
 
@@ -96,7 +100,7 @@ def volume_names(pool: Pool) -> set[str]:
 
 def create_empty(pool: Pool, name: str, *, size_bytes: int, image_format: str) -> None:
     """A new, sparse volume with nothing in it."""
-    _create(pool, _volume_xml(name, size_bytes, image_format))
+    _create(pool, name, _volume_xml(name, size_bytes, image_format))
 
 
 def create_overlay(pool: Pool, name: str, *, size_bytes: int, image_path: str, image_format: str) -> None:
@@ -105,7 +109,7 @@ def create_overlay(pool: Pool, name: str, *, size_bytes: int, image_path: str, i
     backing = etree.SubElement(root, "backingStore")
     etree.SubElement(backing, "path").text = image_path
     etree.SubElement(backing, "format", type=image_format)
-    _create(pool, etree.tostring(root, encoding="unicode"))
+    _create(pool, name, etree.tostring(root, encoding="unicode"))
 
 
 def create_copy(pool: Pool, name: str, *, size_bytes: int, image_format: str, source: t.Any) -> None:
@@ -115,7 +119,8 @@ def create_copy(pool: Pool, name: str, *, size_bytes: int, image_format: str, so
     """
     xml = _volume_xml(name, size_bytes, image_format)
     with errors_as_ours(f"cannot copy an image to volume {name} of pool {pool.name}"):
-        volume = pool.handle.createXMLFrom(xml, source, 0)
+        with _never_somebody_elses(pool, name):
+            volume = pool.handle.createXMLFrom(xml, source, 0)
         if volume.info()[1] < size_bytes:
             volume.resize(size_bytes, 0)
 
@@ -140,14 +145,36 @@ def _volume_element(name: str, size_bytes: int, image_format: str) -> etree._Ele
     return root
 
 
-def _create(pool: Pool, xml: str) -> t.Any:
-    with errors_as_ours(f"cannot make a volume in pool {pool.name}"):
+def _create(pool: Pool, name: str, xml: str) -> t.Any:
+    with errors_as_ours(f"cannot make volume {name} in pool {pool.name}"), _never_somebody_elses(pool, name):
         return pool.handle.createXML(xml, 0)
+
+
+@contextlib.contextmanager
+def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
+    """Tell a volume that is there already from one that could not be made: only the latter may be taken back.
+
+    Asked beforehand as well, because not every way of making a volume has an error code of its own for this.
+    """
+    taken = AlreadyThereError(f"pool {pool.name} has got a volume {name} while this run was planned")
+    try:
+        pool.handle.storageVolLookupByName(name)
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
+            raise
+    else:
+        raise taken
+    try:
+        yield
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_STORAGE_VOL_EXIST:
+            raise taken from exc
+        raise
 
 
 def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
     """A new raw volume with this content."""
-    volume = _create(pool, _volume_xml(name, len(content), "raw"))
+    volume = _create(pool, name, _volume_xml(name, len(content), "raw"))
     with errors_as_ours(f"cannot write volume {name} of pool {pool.name}"):
         stream = conn.newStream(0)
         volume.upload(stream, 0, len(content), 0)

@@ -96,7 +96,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
         seed=seed.path if seed else None,
     )
     steps = steps_to_clear(unfinished, hypervisor) if unfinished else []
-    steps.append(_define_step(machine.name, xml, hypervisor))
+    steps.append(_define_step(machine.name, xml, notes, hypervisor))
     steps.extend(_disk_step(new, hypervisor) for new in disks)
     if seed:
         steps.append(_seed_step(machine, seed, keys, hypervisor))
@@ -222,12 +222,32 @@ def _notes(machine: Machine, disks: Sequence[_NewDisk], seed: _NewSeed | None, k
     )
 
 
-def _define_step(name: str, xml: str, hypervisor: Hypervisor) -> Step:
-    return Step(
-        f"define machine {name}",
-        lambda: host_domains.define(hypervisor.conn, xml, name),
-        lambda: host_domains.undefine(hypervisor.conn, name),
-    )
+def _define_step(name: str, xml: str, notes: MachineNotes, hypervisor: Hypervisor) -> Step:
+    def undo() -> None:
+        """Somebody may have defined a machine of this name since the plan was made; that one has not our notes."""
+        domain = host_domains.list_domains(hypervisor.conn).get(name)
+        if domain and domain.notes and domain.notes.volumes == notes.volumes:
+            host_domains.undefine(hypervisor.conn, name)
+
+    return Step(f"define machine {name}", lambda: host_domains.define(hypervisor.conn, xml, name), undo)
+
+
+def _volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str) -> Step:
+    """The step that makes a volume; taking it back deletes it, unless it turned out to be somebody else's."""
+    theirs: list[VirtError] = []
+
+    def apply() -> None:
+        try:
+            make()
+        except volumes.AlreadyThereError as exc:
+            theirs.append(exc)
+            raise
+
+    def undo() -> None:
+        if not theirs:
+            volumes.delete_volume(pool, volume)
+
+    return Step(what, apply, undo)
 
 
 def _disk_step(new: _NewDisk, hypervisor: Hypervisor) -> Step:
@@ -256,18 +276,15 @@ def _disk_step(new: _NewDisk, hypervisor: Hypervisor) -> Step:
                 image_format=new.image.format,
             )
 
-    return Step(what, apply, lambda: volumes.delete_volume(new.pool, new.volume))
+    return _volume_step(what, apply, new.pool, new.volume)
 
 
 def _seed_step(machine: Machine, seed: _NewSeed, keys: Sequence[HostKey], hypervisor: Hypervisor) -> Step:
     def apply() -> None:
         volumes.create_filled(seed.pool, seed.volume, seed_image(seed_documents(machine, keys)), hypervisor.conn)
 
-    return Step(
-        f"seed {machine.name} ({machine.seed.method}, {seed.volume} in pool {seed.pool.name})",
-        apply,
-        lambda: volumes.delete_volume(seed.pool, seed.volume),
-    )
+    what = f"seed {machine.name} ({machine.seed.method}, {seed.volume} in pool {seed.pool.name})"
+    return _volume_step(what, apply, seed.pool, seed.volume)
 
 
 def _ready_step(name: str, notes: MachineNotes, hypervisor: Hypervisor) -> Step:

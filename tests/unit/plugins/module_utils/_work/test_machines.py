@@ -241,3 +241,21 @@ def test_another_image_is_only_said(conn: t.Any) -> None:
     make(conn)
     assert list(plan(conn, image="ubuntu").outdated) == ["image"]
     assert list(plan(conn, image="debian-0123456789abcdef.qcow2").outdated) == []
+
+
+def test_what_somebody_makes_between_plan_and_act_is_never_taken_back(conn: t.Any) -> None:
+    todo = plan(conn)
+    conn.storagePoolLookupByName("default").createXML(
+        "<volume><name>new1-data.qcow2</name><capacity>1</capacity></volume>"
+    )
+    outcome = carry_out([todo], concurrency=1)[0]
+    assert "new1-data.qcow2" in str(outcome.error)
+    assert {name for name in volumes(conn) if "new1" in name} == {"default/new1-data.qcow2"}
+    assert "new1" not in list_domains(conn)
+
+    todo = plan(conn, name="new2")
+    conn.defineXML("<domain type='test'><name>new2</name><memory>1</memory><os><type>hvm</type></os></domain>")
+    outcome = carry_out([todo], concurrency=1)[0]
+    assert outcome.error is not None
+    assert "new2" in list_domains(conn)
+    assert not [name for name in volumes(conn) if "new2" in name]
