@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.profiles import resolve_devices
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import DEFAULT_POOL, Seed, read_seed
 
 DISK_MODELS = ("virtio", "scsi", "sata", "usb")
 NIC_MODELS = ("virtio", "e1000e", "e1000", "rtl8139")
-DEFAULT_POOL = "default"
-DEFAULT_USER = "ansible"
 
 
 @dataclass(frozen=True)
@@ -53,20 +52,6 @@ class Graphics:
 
     type: str = "none"
     listen: str = "127.0.0.1"
-
-
-@dataclass(frozen=True)
-class Seed:
-    """What a machine finds at its first boot."""
-
-    method: str = "nocloud"
-    hostname: str = ""
-    user: str = DEFAULT_USER
-    authorized_keys: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-    run_commands: tuple[t.Any, ...] = ()
-    user_data: str | dict[str, t.Any] | None = None
-    pool: str = DEFAULT_POOL
 
 
 @dataclass(frozen=True)
@@ -115,33 +100,10 @@ _NIC_RULES: dict[str, rules.Rule] = {
     "gateway": rules.address,
     "nameservers": rules.list_of(rules.address),
 }
-_SEED_RULES: dict[str, rules.Rule] = {
-    "method": rules.choice("nocloud", "none"),
-    "hostname": rules.name,
-    "user": rules.name,
-    "authorized_keys": rules.list_of(rules.text),
-    "packages": rules.list_of(rules.text),
-    "run_commands": lambda value, where: tuple(_command(v, f"{where}[{i}]") for i, v in enumerate(_list(value, where))),
-    "user_data": rules.text_or_mapping,
-    "pool": rules.name,
-}
 _GRAPHICS_RULES: dict[str, rules.Rule] = {
     "type": rules.choice("none", "vnc", "spice"),
     "listen": rules.address,
 }
-
-
-def _list(value: t.Any, where: str) -> Sequence[t.Any]:
-    if not isinstance(value, (list, tuple)):
-        raise InputError(f"{value!r} is not a list", where=where)
-    return value
-
-
-def _command(value: t.Any, where: str) -> t.Any:
-    """A command as cloud-init's runcmd takes it: a line for the shell, or a list of words."""
-    if isinstance(value, (list, tuple)):
-        return [rules.text(word, f"{where}[{index}]") for index, word in enumerate(value)]
-    return rules.text(value, where)
 
 
 def _graphics(value: t.Any, where: str) -> Graphics:
@@ -159,7 +121,7 @@ MACHINE_RULES: dict[str, rules.Rule] = {
     "nic_profile": rules.name,
     "disks": lambda value, where: value,
     "nics": lambda value, where: value,
-    "seed": lambda value, where: rules.read_mapping(value, where, _SEED_RULES),
+    "seed": lambda value, where: read_seed(value, where),
     "graphics": _graphics,
     "hypervisor": rules.text,
     "start": rules.yes_or_no,
@@ -238,7 +200,7 @@ def read_machine(
         where=where,
         profiles_where="nic_profiles",
     )
-    seed = {**rules.read_mapping(seed_defaults or {}, "seed", _SEED_RULES), **given.pop("seed", {})}
+    seed = {**read_seed(seed_defaults or {}, "seed"), **given.pop("seed", {})}
     name, image = given["name"], given.pop("image", None)
     return Machine(
         memory_mib=given.pop("memory"),
