@@ -19,7 +19,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
 from ansible_collections.brine.virt.plugins.module_utils._host.guests import Guests
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, find_image_in
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import observe_bridges, observe_networks
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Pools, volume_names
+from ansible_collections.brine.virt.plugins.module_utils._host.volumes import (
+    Pool,
+    Pools,
+    Volume,
+    find_volume_at,
+    volume_names,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Nic
 
@@ -109,6 +115,10 @@ class Hypervisor:
             self._volumes[pool.name] = volume_names(pool)
         return self._volumes[pool.name]
 
+    def volume_at(self, path: str) -> Volume | None:
+        """The volume at a path, in whichever pool it lies."""
+        return find_volume_at(self.conn, path)
+
     def check_nic(self, nic: Nic, where: str) -> None:
         """Raise NotFoundError or ConflictError when what the nic is to be plugged into is not there or not up."""
         if nic.type == "bridge":
@@ -118,6 +128,9 @@ class Hypervisor:
                     where=where,
                     hint=one_of_these(nic.source, self._bridges),
                 )
+            return
+        if nic.type == "direct":
+            # libvirt says it when the machine starts; which devices can carry a macvtap is not to be known from afar.
             return
         networks = {network["name"]: network for network in self._networks}
         if nic.source not in networks:
