@@ -20,6 +20,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.fragment import 
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, notes_to_element
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic
 from ansible_collections.brine.virt.plugins.module_utils._model.table import Values, write_table
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
@@ -137,7 +139,8 @@ def _boot_orders(machine: Machine) -> dict[str, int]:
     """The place of each device in the boot order: as the wish has it, or else the disks in their order."""
     if "devices" in machine.hardware.get("boot", {}):
         return {}
-    named = {d.name: d.options["boot_order"] for d in (*machine.disks, *machine.nics) if "boot_order" in d.options}
+    devices: list[Disk | Nic] = [*machine.disks, *machine.nics]
+    named = {device.name: device.options["boot_order"] for device in devices if "boot_order" in device.options}
     bootable = (disk for disk in machine.disks if disk.device != "floppy")
     return named or {disk.name: order for order, disk in enumerate(bootable, start=1)}
 

@@ -40,7 +40,7 @@ def _parse(text: str, where: str | None = None) -> list[etree._Element]:
         root = etree.fromstring(wrapped, parser)
     except etree.XMLSyntaxError as exc:
         raise InputError(f"it is not well-formed XML: {exc.msg}", where=where) from exc
-    if root.getroottree().docinfo.doctype:
+    if "<!DOCTYPE" in text:
         raise InputError("it has a document type", where=where, hint="Give elements alone")
     children = [child for child in root if isinstance(child.tag, str)]
     if not children:
@@ -50,7 +50,7 @@ def _parse(text: str, where: str | None = None) -> list[etree._Element]:
 
 def merge_fragment(domain: etree._Element, text: str) -> etree._Element:
     """A copy of the domain with the fragment in it. A device that is there just so is not added a second time."""
-    merged = etree.Element(domain.tag, dict(domain.attrib), nsmap={**domain.nsmap, "qemu": _QEMU})
+    merged = etree.Element(domain.tag, dict(domain.attrib), nsmap={"qemu": _QEMU})
     merged.extend(copy.deepcopy(child) for child in domain)
     for element in _parse(text):
         if element.tag == "devices":

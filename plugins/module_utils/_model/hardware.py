@@ -32,6 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 CPU_MODES = ("host-model", "host-passthrough", "maximum", "custom")
 _COUNT = rules.whole_number(1, 4096)
 _INDEX = rules.whole_number(0, 65535)
+_PERIOD = rules.whole_number(1000, 1000000)
 _MICROSECONDS = rules.whole_number(1000, 17592186044415)
 _NUMA_MODE = rules.choice("interleave", "strict", "preferred", "restrictive")
 _POLICY = rules.choice("force", "require", "optional", "disable", "forbid")
@@ -45,13 +46,12 @@ class _Hugepages:
     rows: Rows
 
     def check(self, value: t.Any, where: str) -> tuple[Values, ...] | bool:
-        return value if isinstance(value, bool) else self.rows.check(value, where)
+        # No size at all is the host's default size.
+        return value if isinstance(value, bool) else self.rows.check(value, where) or True
 
     def write(self, parent: etree._Element, value: tuple[Values, ...] | bool) -> None:
-        home = self.rows.path.rpartition("/")[0]
-        Mark("", home).write(parent, value is not False)
-        if value is not False:
-            self.rows.write(parent, value if isinstance(value, tuple) else ())
+        self.rows.write(parent, value if isinstance(value, tuple) else ())
+        Mark("", self.rows.path.rpartition("/")[0]).write(parent, value is not False)
 
     def read(self, parent: etree._Element) -> tuple[Values, ...] | bool:
         if parent.find(self.rows.path.rpartition("/")[0]) is None:
@@ -68,9 +68,15 @@ class _Memory(Group):
             size = rules.size(value, where)
             return {"maximum": size, "current": size}
         values = super().check({_SALT_MEMORY.get(str(k), k): v for k, v in value.items()}, where)
+        if "slots" in values and "max" not in values:
+            raise InputError("slots needs max", where=rules.inside(where, "slots"))
+        if "max" in values:
+            values.setdefault("slots", _DEFAULT_SLOTS)
         return _with_both(values, where)
 
 
+# How many pieces of memory can be plugged in where the wish only says how much.
+_DEFAULT_SLOTS = 16
 # Salt's word for the memory that a machine boots with.
 _SALT_MEMORY = {"boot": "maximum"}
 
@@ -85,9 +91,9 @@ class _Vcpus(Group):
             return {"maximum": count, "current": count}
         return _with_both(super().check(value, where), where)
 
-    def read(self, parent: etree._Element) -> Values | None:
+    def read(self, parent: etree._Element) -> Values:
         values = super().read(parent)
-        return values if values is None else {"current": values.get("maximum"), **values}
+        return {"current": values.get("maximum"), **values}
 
 
 def _with_both(values: Values, where: str) -> Values:
@@ -128,6 +134,14 @@ class _Cpu(Group):
             for name in ("match", "check"):
                 cpu.attrib.pop(name, "")
         super().write(parent, value)
+
+
+@dataclass(frozen=True)
+class _Topology(Group):
+    """What is not named is one."""
+
+    def check(self, value: t.Any, where: str) -> Values:
+        return {"sockets": 1, "cores": 1, "threads": 1, **super().check(value, where)}
 
 
 @dataclass(frozen=True)
@@ -183,6 +197,7 @@ MEMORY = _Memory(
                 "memoryBacking/hugepages/page",
                 (Size("size", "@size"), Attribute("nodeset", rules.cpu_set, "@nodeset")),
                 short="size",
+                required=("size",),
             ),
         ),
         Mark("nosharepages", "memoryBacking/nosharepages"),
@@ -198,15 +213,23 @@ _TUNING = Group(
     "cputune",
     (
         Content("shares", rules.whole_number(2, 262144), "shares"),
-        Content("period", _MICROSECONDS, "period"),
+        Content("period", _PERIOD, "period"),
         Content("quota", _MICROSECONDS, "quota"),
-        Content("global_period", _MICROSECONDS, "global_period"),
+        Content("global_period", _PERIOD, "global_period"),
         Content("global_quota", _MICROSECONDS, "global_quota"),
-        Content("emulator_period", _MICROSECONDS, "emulator_period"),
+        Content("emulator_period", _PERIOD, "emulator_period"),
         Content("emulator_quota", _MICROSECONDS, "emulator_quota"),
-        Content("iothread_period", _MICROSECONDS, "iothread_period"),
+        Content("iothread_period", _PERIOD, "iothread_period"),
         Content("iothread_quota", _MICROSECONDS, "iothread_quota"),
-        Named("vcpupin", "vcpupin", "vcpu", _INDEX, (Attribute("cpuset", rules.cpu_set, "@cpuset"),), short="cpuset"),
+        Named(
+            "vcpupin",
+            "vcpupin",
+            "vcpu",
+            _INDEX,
+            (Attribute("cpuset", rules.cpu_set, "@cpuset"),),
+            short="cpuset",
+            required=("cpuset",),
+        ),
         Attribute("emulatorpin", rules.cpu_set, "emulatorpin@cpuset"),
         Named(
             "iothreadpin",
@@ -215,6 +238,7 @@ _TUNING = Group(
             _INDEX,
             (Attribute("cpuset", rules.cpu_set, "@cpuset"),),
             short="cpuset",
+            required=("cpuset",),
         ),
         Rows(
             "vcpusched",
@@ -224,6 +248,7 @@ _TUNING = Group(
                 Attribute("scheduler", rules.choice("batch", "idle", "fifo", "rr"), "@scheduler"),
                 Attribute("priority", rules.whole_number(1, 99), "@priority"),
             ),
+            required=("vcpus", "scheduler"),
         ),
     ),
 )
@@ -238,7 +263,7 @@ CPU = _Cpu(
         Attribute("check", rules.choice("none", "partial", "full"), "cpu@check"),
         Attribute("match", rules.choice("minimum", "exact", "strict"), "cpu@match"),
         Attribute("migratable", rules.yes_or_no, "cpu@migratable", ON_OFF),
-        Group(
+        _Topology(
             "topology",
             "cpu/topology",
             tuple(Attribute(word, _COUNT, f"@{word}") for word in ("sockets", "dies", "cores", "threads")),
@@ -250,6 +275,7 @@ CPU = _Cpu(
             rules.word,
             (Attribute("policy", _POLICY, "@policy"),),
             short="policy",
+            required=("policy",),
             default="require",
         ),
         Group(
@@ -259,6 +285,7 @@ CPU = _Cpu(
                 Attribute("level", rules.whole_number(1, 3), "@level"),
                 Attribute("mode", rules.choice("emulate", "passthrough", "disable"), "@mode"),
             ),
+            required=("mode",),
         ),
         Rows(
             "numa",
@@ -276,8 +303,10 @@ CPU = _Cpu(
                     _INDEX,
                     (Attribute("value", rules.whole_number(10, 255), "@value"),),
                     short="value",
+                    required=("value",),
                 ),
             ),
+            required=("memory",),
         ),
         _TUNING,
         Content("iothreads", _COUNT, "iothreads"),
@@ -291,6 +320,7 @@ NUMATUNE = Group(
             "memory",
             "memory",
             (Attribute("mode", _NUMA_MODE, "@mode"), Attribute("nodeset", rules.cpu_set, "@nodeset")),
+            required=("mode", "nodeset"),
         ),
         Named(
             "memnodes",
@@ -298,6 +328,7 @@ NUMATUNE = Group(
             "cellid",
             _INDEX,
             (Attribute("mode", _NUMA_MODE, "@mode"), Attribute("nodeset", rules.cpu_set, "@nodeset")),
+            required=("mode", "nodeset"),
         ),
     ),
 )
@@ -389,6 +420,7 @@ BOOT = Group(
             "boot",
             (Attribute("device", rules.choice("hd", "cdrom", "network", "fd"), "@dev"),),
             short="device",
+            required=("device",),
         ),
         Attribute("menu", rules.yes_or_no, "bootmenu@enable"),
         Content("kernel", rules.path, "kernel"),

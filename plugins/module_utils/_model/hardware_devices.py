@@ -175,6 +175,7 @@ SHARED_FOLDERS = Rows(
         Mark("readonly", "readonly"),
     ),
     fixed=(("@type", "mount"), ("@accessmode", "passthrough"), ("driver@type", "virtiofs")),
+    required=("source", "tag"),
 )
 HOST_DEVICES = HostDevices("host_devices", "devices/hostdev")
 

@@ -210,7 +210,8 @@ def _check_whole(machine: Machine, where: str) -> None:
     for key in ("initrd", "cmdline"):
         if key in boot and "kernel" not in boot:
             raise InputError(f"{key} needs kernel", where=rules.inside(where, f"boot.{key}"))
-    ordered = next((device.name for device in (*machine.disks, *machine.nics) if "boot_order" in device.options), None)
+    devices: list[Disk | Nic] = [*machine.disks, *machine.nics]
+    ordered = next((device.name for device in devices if "boot_order" in device.options), None)
     if "devices" in boot and ordered:
         raise InputError(
             f"device {ordered!r} has a boot_order as well",

@@ -44,9 +44,13 @@ class Line(t.Protocol):
 Table = t.Sequence[Line]
 
 
-def check_table(value: t.Any, where: str, table: Table) -> Values:
+def check_table(value: t.Any, where: str, table: Table, required: Sequence[str] = ()) -> Values:
     """The mapping that a user wrote, by the lines of a table. Raises InputError with the place."""
-    return rules.read_mapping(value, where, {line.key: line.check for line in table})
+    clean = rules.read_mapping(value, where, {line.key: line.check for line in table})
+    for key in required:
+        if key not in clean:
+            raise InputError(f"{key} is missing", where=where or None)
+    return clean
 
 
 def write_table(parent: etree._Element, table: Table, values: Mapping[str, t.Any]) -> None:
@@ -220,16 +224,18 @@ class Group:
     key: str
     path: str
     table: tuple[Line, ...]
+    required: tuple[str, ...] = ()
 
     def check(self, value: t.Any, where: str) -> Values:
-        return check_table(value, where, self.table)
+        return check_table(value, where, self.table, self.required)
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
-        write_table(_have(parent, self.path), self.table, value)
+        if value:
+            write_table(_have(parent, self.path), self.table, value)
 
-    def read(self, parent: etree._Element) -> Values | None:
+    def read(self, parent: etree._Element) -> Values:
         element = _seek(parent, self.path)
-        return None if element is None else read_table(element, self.table) or None
+        return {} if element is None else read_table(element, self.table)
 
 
 @dataclass(frozen=True)
@@ -305,6 +311,7 @@ class Rows:
     table: tuple[Line, ...]
     short: str | None = None
     fixed: tuple[tuple[str, str], ...] = ()
+    required: tuple[str, ...] = ()
 
     def check(self, value: t.Any, where: str) -> tuple[Values, ...]:
         if not isinstance(value, (list, tuple)):
@@ -314,16 +321,22 @@ class Rows:
     def _check_row(self, row: t.Any, where: str) -> Values:
         if self.short is not None and not isinstance(row, Mapping):
             row = {self.short: row}
-        return check_table(row, where, self.table)
+        return check_table(row, where, self.table, self.required)
 
     def _elements(self, parent: etree._Element) -> list[etree._Element]:
         return [element for element in parent.findall(self.path) if _has_fixed(element, self.fixed)]
 
     def write(self, parent: etree._Element, value: Sequence[Mapping[str, t.Any]]) -> None:
         home_path, _slash, tag = self.path.rpartition("/")
-        home = _have(parent, home_path)
         for old in self._elements(parent):
-            home.remove(old)
+            _drop(old)
+        home = _seek(parent, home_path)
+        if not value:
+            # An element that stood there for its rows alone has no meaning without them.
+            if home is not None and home is not parent and not len(home) and not home.attrib:
+                _drop(home)
+            return
+        home = _have(parent, home_path)
         for row in value:
             element = etree.SubElement(home, tag)
             write_fixed(element, self.fixed)
@@ -348,6 +361,7 @@ class Named:
     table: tuple[Line, ...]
     short: str | None = None
     default: t.Any = None
+    required: tuple[str, ...] = ()
 
     def check(self, value: t.Any, where: str) -> dict[t.Any, Values]:
         if isinstance(value, (list, tuple)) and self.default is not None:
@@ -358,7 +372,9 @@ class Named:
         for name, row in value.items():
             if self.short is not None and not isinstance(row, Mapping):
                 row = {self.short: row}
-            clean[self.name_rule(name, where)] = check_table(row or {}, rules.inside(where, str(name)), self.table)
+            clean[self.name_rule(name, where)] = check_table(
+                row or {}, rules.inside(where, str(name)), self.table, self.required
+            )
         return clean
 
     def write(self, parent: etree._Element, value: Mapping[t.Any, Mapping[str, t.Any]]) -> None:
@@ -371,10 +387,10 @@ class Named:
                 element = etree.SubElement(home, tag, {self.name: str(name)})
             write_table(element, self.table, row)
 
-    def read(self, parent: etree._Element) -> dict[t.Any, Values] | None:
+    def read(self, parent: etree._Element) -> dict[t.Any, Values]:
         kind = kind_of(self.name_rule)
         return {
             kind.decode(element.get(self.name, "")): read_table(element, self.table)
             for element in parent.findall(self.path)
             if element.get(self.name)
-        } or None
+        }

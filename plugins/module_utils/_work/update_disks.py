@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, plain
 from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_disk, disk_targets
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import DiskNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
@@ -48,7 +49,8 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
         elif element is not None:
             _compare(disk, machine, element, draft, place)
         elif disk.present:
-            new.append(plan_disk(disk, machine, draft.hypervisor, where, _half_made(draft)))
+            left = _left_over(disk, machine, draft)
+            new.append(plan_disk(left or disk, machine, draft.hypervisor, where, _half_made(draft)))
     check_room(new)
     taken = {target.get("dev", "") for target in draft.domain.xml.iterfind("devices/disk/target")}
     targets = disk_targets([planned.disk for planned in new], taken)
@@ -62,6 +64,22 @@ def _find(xml: t.Any, target: str | None) -> etree._Element | None:
 
 def _half_made(draft: Draft) -> list[VolumeNote]:
     return [volume for volume in draft.known_notes.volumes if volume.building]
+
+
+def _left_over(disk: Disk, machine: Machine, draft: Draft) -> Disk | None:
+    """The disk on its own volume, where the machine has only lost the way to it (``virsh detach-disk``)."""
+    stem = f"{machine.name}-{disk.name}"
+    for volume in draft.known_notes.volumes:
+        if volume.role == "disk" and not volume.building and volume.name in (stem, f"{stem}.qcow2", f"{stem}.raw"):
+            return Disk(
+                disk.name,
+                model=disk.model,
+                pool=volume.pool,
+                device=disk.device,
+                source=volume.name,
+                options=disk.options,
+            )
+    return None
 
 
 def _look_at_unfinished(draft: Draft) -> None:
@@ -94,7 +112,7 @@ def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
     if step:
         draft.volume_steps.append(step)
     draft.notes = replace(draft.notes, disks=(*draft.notes.disks, DiskNote(disk.name, target)))
-    devices = draft.record(f"disk {disk.name}").find("devices")
+    devices = need(draft.record(f"disk {disk.name}"), "devices")
     controller = _scsi_controller(devices, disk)
     element = add_disk(devices, planned.placed(target), disk.options.get("boot_order"))
     if draft.live is None:
@@ -139,14 +157,14 @@ def _detach_now(draft: Draft, element: etree._Element) -> None:
 
 def _take_out(disk: Disk, element: etree._Element, draft: Draft) -> None:
     """The machine loses the disk, the disk stays where it lies."""
-    target = element.find("target").get("dev", "")
+    target = need(element, "target").get("dev", "")
     source = DiskSource.read(element)
-    where = f", which stays as {source.path or source.name}" if source else ""
-    draft.differ(("disks", disk.name), {"source": (source.path or source.name) if source else None}, None)
+    where = f", which stays as {source.place}" if source else ""
+    draft.differ(("disks", disk.name), {"source": (source.place) if source else None}, None)
     record = draft.record(f"without disk {disk.name}{where}")
     found = _find(record, target)
     if found is not None:
-        record.find("devices").remove(found)
+        need(record, "devices").remove(found)
     kept = tuple(v for v in draft.notes.volumes if source is None or not _is_volume(v, source, draft))
     draft.notes = replace(
         draft.notes,
@@ -156,7 +174,7 @@ def _take_out(disk: Disk, element: etree._Element, draft: Draft) -> None:
     live = _find(draft.live, target)
     if live is None:
         return
-    if live.find("target").get("bus") not in _HOT_MODELS:
+    if need(live, "target").get("bus") not in _HOT_MODELS:
         draft.pending.append(f"disks.{disk.name}")
         return
     xml, handle = etree.tostring(live, encoding="unicode"), draft.domain.handle
@@ -173,7 +191,7 @@ def _is_volume(volume: VolumeNote, source: DiskSource, draft: Draft) -> bool:
 
 
 def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft, place: str) -> None:
-    target = element.find("target")
+    target = need(element, "target")
     have = {"device": element.get("device", "disk"), "model": target.get("bus")}
     for word, is_now in have.items():
         if getattr(disk, word) != is_now:
@@ -199,16 +217,16 @@ def _compare_source(
         return
     if disk.device not in REMOVABLE:
         raise UnsupportedError(
-            f"the disk lies in {have.path or have.name if have else 'nothing'}, the wish names another source",
+            f"the disk lies in {have.place if have else 'nothing'}, the wish names another source",
             where=f"{place}.source",
             hint="Take the disk out (state: absent) and add the other one under a name of its own",
         )
     draft.differ(
         ("disks", disk.name, "source"),
-        (have.path or have.name) if have else None,
+        (have.place) if have else None,
         disk.source,
     )
-    dev = element.find("target").get("dev", "")
+    dev = need(element, "target").get("dev", "")
     _set_medium(_find(draft.record(f"medium of {disk.name}"), dev), planned)
     live = _find(draft.live, dev)
     if live is None:
@@ -232,7 +250,7 @@ def _set_medium(element: etree._Element | None, planned: PlannedDisk) -> None:
         for child in element.findall(tag):
             element.remove(child)
     element.set("type", planned.source.type if planned.source else "file")
-    element.find("driver").set("type", planned.format)
+    need(element, "driver").set("type", planned.format)
     if planned.source:
         planned.source.write(element)
 

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import plain
+from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.fragment import merge_fragment
-from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE, VCPUS
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_devices import VIDEO
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
@@ -86,8 +87,8 @@ def _only(have: t.Any, want: t.Any, key: str) -> bool:
 
 def _live_vcpus(have: t.Any, want: t.Any, draft: Draft) -> bool:
     """More vCPUs, up to the maximum that the machine was started with, are plugged in; guests rarely give one back."""
-    live = int((draft.live.find("vcpu").get("current") or draft.live.findtext("vcpu")) if draft.live is not None else 0)
-    if not _only(have, want, "current") or want["current"] < live:
+    live = None if draft.live is None else VCPUS.read(draft.live)
+    if live is None or not _only(have, want, "current") or want["current"] < live["current"]:
         return False
     handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
     draft.live_step(f"give {draft.name} {want['current']} vCPUs", lambda: handle.setVcpusFlags(want["current"], flag))
@@ -133,7 +134,7 @@ _LIVE: dict[str, t.Callable[[t.Any, t.Any, Draft], bool]] = {
 def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
     """Machine type and firmware: the installed system would not find itself again on another one."""
     xml = draft.domain.xml
-    have = xml.find("os/type").get("machine", "")
+    have = need(xml, "os/type").get("machine", "")
     if machine.machine_type and not draft.hypervisor.guests.same_machine_type(have, machine.machine_type):
         raise UnsupportedError(
             f"machine {machine.name} is of type {have}, the wish says {machine.machine_type}",
@@ -141,7 +142,7 @@ def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
             hint="It cannot change under an installed system; make a new machine",
         )
     loader = xml.find("os/loader")
-    efi = xml.find("os").get("firmware") == "efi" or (loader is not None and loader.get("type") == "pflash")
+    efi = need(xml, "os").get("firmware") == "efi" or (loader is not None and loader.get("type") == "pflash")
     if machine.firmware and (machine.firmware == "efi") != efi:
         raise UnsupportedError(
             f"machine {machine.name} has firmware {'efi' if efi else 'bios'}, the wish says {machine.firmware}",

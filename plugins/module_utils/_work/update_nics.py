@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host import domains as
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_nic, plain
 from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_nic
+from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import NicNote
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
@@ -59,7 +60,7 @@ def _add(nic: Nic, draft: Draft, place: str) -> None:
             f"the MAC address {nic.mac} belongs to machine {owner}", where=place, hint="Name another one with mac"
         )
     draft.differ(("nics", nic.name), None, declared_nic(nic))
-    devices = draft.record(f"nic {nic.name}").find("devices")
+    devices = need(draft.record(f"nic {nic.name}"), "devices")
     element = add_nic(devices, nic, nic.options.get("boot_order"))
     draft.notes = replace(
         draft.notes,
@@ -85,12 +86,12 @@ def _detach_if_there(draft: Draft, mac: str) -> None:
 
 
 def _take_out(nic: Nic, element: etree._Element, draft: Draft) -> None:
-    mac = element.find("mac").get("address", "")
+    mac = need(element, "mac").get("address", "")
     draft.differ(("nics", nic.name), {"mac": mac}, None)
     record = draft.record(f"without nic {nic.name}")
     found = _find(record, mac)
     if found is not None:
-        record.find("devices").remove(found)
+        need(record, "devices").remove(found)
     draft.notes = replace(draft.notes, nics=tuple(note for note in draft.notes.nics if note.name != nic.name))
     live = _find(draft.live, mac)
     if live is None:
@@ -130,7 +131,7 @@ def _write(element: etree._Element, nic: Nic, keys: t.Iterable[str]) -> None:
         # These belong to the source.
         keys = {*keys, *({"mode", "portgroup"} & set(nic.options))}
     if "model" in keys:
-        element.find("model").set("type", nic.model)
+        need(element, "model").set("type", nic.model)
     write_table(element, NIC_OPTIONS, {key: nic.options[key] for key in keys if key in nic.options})
 
 
