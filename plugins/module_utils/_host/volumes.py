@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage pools and volumes: make, fill, delete. One lookup of all pools serves all machines of a task."""
+"""Volumes of storage pools: make, fill, delete."""
 
 from __future__ import annotations
 
@@ -9,87 +9,23 @@ import contextlib
 import time
 import typing as t
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
     libvirt,
     translate_error,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
-# Pool types whose volumes lie at <target path>/<volume name>, so that the path is known before the volume is made.
-_FILE_POOLS = ("dir", "fs", "netfs")
 # A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
 _DELETE_PATIENCE_SECONDS = 60
 
 
-@dataclass(frozen=True)
-class Pool:
-    """An active storage pool of files."""
-
-    name: str
-    path: str
-    available_bytes: int
-    handle: t.Any
-
-    def volume_path(self, volume: str) -> str:
-        """Where a volume of this name lies, whether it is there or not."""
-        return f"{self.path}/{volume}"
-
-
 class AlreadyThereError(ConflictError):
     """Somebody has made a volume of this name meanwhile; it is theirs."""
-
-
-class Pools:
-    """The pools of one hypervisor, looked up and refreshed once."""
-
-    def __init__(self, conn: VirConnect) -> None:
-        self._conn = conn
-        self._known: dict[str, Pool] = {}
-
-    def get(self, name: str, where: str | None = None) -> Pool:
-        """An active pool of files by its name.
-
-        Raises NotFoundError with the names that exist, ConflictError for an inactive one, UnsupportedError for a
-        type of pool that this version cannot work with.
-        """
-        if name not in self._known:
-            self._known[name] = self._load(name, where)
-        return self._known[name]
-
-    def _load(self, name: str, where: str | None) -> Pool:
-        with errors_as_ours("cannot list the storage pools"):
-            handles = {handle.name(): handle for handle in self._conn.listAllStoragePools(0)}
-        if name not in handles:
-            raise NotFoundError(f"there is no storage pool {name!r}", where=where, hint=one_of_these(name, handles))
-        handle = handles[name]
-        with errors_as_ours(f"cannot look into storage pool {name}", where):
-            if not handle.isActive():
-                raise ConflictError(
-                    f"storage pool {name!r} is not active", where=where, hint=f"Start it: virsh pool-start {name}"
-                )
-            root = etree.fromstring(handle.XMLDesc(0))
-            if root.get("type") not in _FILE_POOLS:
-                raise UnsupportedError(
-                    f"storage pool {name!r} is of type {root.get('type')}",
-                    where=where,
-                    hint=f"This version works with pools of type {', '.join(_FILE_POOLS)}",
-                )
-            # Files may have come and gone behind libvirt's back. Another task's running job forbids a refresh; what it
-            # makes is known to libvirt anyway.
-            with contextlib.suppress(libvirt.libvirtError):
-                handle.refresh(0)
-            return Pool(
-                name=name,
-                path=root.findtext("target/path", "").rstrip("/"),
-                available_bytes=handle.info()[3],
-                handle=handle,
-            )
 
 
 def volume_names(pool: Pool) -> set[str]:

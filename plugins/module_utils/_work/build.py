@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import Placed, disk_targets, domain_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
     BUILDING,

@@ -19,7 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
 from ansible_collections.brine.virt.plugins.module_utils._host.guests import Guests
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, find_image_in
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import observe_bridges, observe_networks
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Pools, volume_names
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Nic
 
