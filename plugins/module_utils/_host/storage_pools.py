@@ -9,6 +9,7 @@ One look-up of all pools serves all machines of a task.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import typing as t
 from dataclasses import dataclass, replace
@@ -71,7 +72,8 @@ class Pool:
     """An active storage pool.
 
     path: where its volumes lie, for pools of files and devices. local: that is a path of the machine that this code
-    runs on. network: for network pools, the source of any of its volumes, all but the name of the volume.
+    runs on. room: what its room is taken from; pools on one file system of this machine have the same. network: for
+    network pools, the source of any of its volumes, all but the name of the volume.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Pool:
     type: str = "dir"
     capacity_bytes: int = 0
     local: bool = False
+    room: str = ""
     network: DiskSource | None = None
 
     @property
@@ -233,16 +236,25 @@ class Pools:
 
 def _read(handle: t.Any, root: etree._Element, local: bool) -> Pool:
     """A pool from its XML: https://libvirt.org/formatstorage.html"""
+    name, path = root.findtext("name") or "", root.findtext("target/path", "").rstrip("/")
     return Pool(
-        name=root.findtext("name") or "",
-        path=root.findtext("target/path", "").rstrip("/"),
+        name=name,
+        path=path,
         available_bytes=int(root.findtext("available") or 0),
         handle=handle,
         type=root.get("type") or "",
         capacity_bytes=int(root.findtext("capacity") or 0),
         local=local,
+        room=_room(path) if local and _KINDS[root.get("type", "")].source == FILE else f"pool {name}",
         network=_network_source(root),
     )
+
+
+def _room(path: str) -> str:
+    try:
+        return f"device {os.stat(path).st_dev}"
+    except OSError:
+        return f"directory {path}"
 
 
 def _network_source(root: etree._Element) -> DiskSource | None:

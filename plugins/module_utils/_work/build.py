@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
-from ansible_collections.brine.virt.plugins.module_utils._host import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host import volume_copy, volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage
@@ -264,7 +264,7 @@ def _disk_step(new: _NewDisk, hypervisor: Hypervisor) -> Step:
             volumes.create_empty(new.pool, new.volume, size_bytes=new.size_bytes, image_format=new.disk.format)
         elif new.disk.clone == "copy":
             source = hypervisor.pools.get(new.image.pool).handle.storageVolLookupByName(new.image.volume)
-            volumes.create_copy(
+            volume_copy.create_copy(
                 new.pool, new.volume, size_bytes=new.size_bytes, image_format=new.disk.format, source=source
             )
         else:
