@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import download
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Content, Deadline, Part
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, load_image, stored_names
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, verify_digests
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName, image_name
 

@@ -44,7 +44,7 @@ class DiskSource:
         return f"{self.protocol}:{self.name}" if self.type == NETWORK else self.path
 
     def write(self, disk: etree._Element) -> None:
-        """Make this the source of a ``<disk>``: its ``type`` and its ``<source>``, in place of old ones."""
+        """Make this the source of a ``<disk>``: the attribute ``type`` and the child ``<source>``, anew."""
         for old in [*disk.findall("source"), *disk.findall("auth")]:
             disk.remove(old)
         disk.set("type", self.type)

@@ -19,10 +19,13 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Volume
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_copy import create_copy, shares_blocks
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import Placed
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.room import require_room
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import NO_MEDIUM, REMOVABLE, Disk
@@ -73,12 +76,7 @@ def plan_disk(
     if not disk.made:
         return _existing(disk, machine, hypervisor, place)
     pool = hypervisor.pools.get(disk.pool, f"{place}.pool")
-    if not pool.makes_named_volumes:
-        raise UnsupportedError(
-            f"in a pool of type {pool.type} no volume can be made by name",
-            where=f"{place}.pool",
-            hint="Name one that is there already with source, or take another pool",
-        )
+    pool.require_new_volumes(f"{place}.pool")
     image = _image(disk, machine, hypervisor, where, place)
     base = _base(disk, hypervisor, place)
     disk = _decide(disk, pool, image, base, place)
@@ -99,7 +97,7 @@ def plan_disk(
 def _volume_name(machine: Machine, disk: Disk, pool: Pool) -> str:
     """Files carry their format in their names, for people; nothing ever reads it from there."""
     name = f"{machine.name}-{disk.name}"
-    return f"{name}.{disk.format}" if pool.keeps_files else name
+    return f"{name}.{disk.format}" if pool.source_type == FILE else name
 
 
 def free_name(volume: str, pool: Pool, hypervisor: Hypervisor, where: str, own: Sequence[VolumeNote] = ()) -> str:
@@ -116,21 +114,15 @@ def free_name(volume: str, pool: Pool, hypervisor: Hypervisor, where: str, own: 
 
 def _decide(disk: Disk, pool: Pool, image: StoredImage | None, base: Volume | None, place: str) -> Disk:
     """Format and way of cloning, where the wish leaves them to the pool."""
-    if disk.format is not None and disk.format not in pool.formats:
-        raise UnsupportedError(
-            f"a pool of type {pool.type} has no volumes of format {disk.format}",
-            where=f"{place}.format",
-            hint=f"Possible is {', '.join(pool.formats)}",
-        )
-    if base is not None and not pool.can_overlay:
-        raise UnsupportedError(f"a pool of type {pool.type} has no overlays", where=f"{place}.backing")
+    if disk.format is not None:
+        pool.require_format(disk.format, f"{place}.format")
+    if base is not None:
+        pool.require_overlay(f"{place}.backing")
     clone = disk.clone
     if image is not None:
         clone = clone or ("overlay" if pool.can_overlay else "copy")
-        if clone == "overlay" and not pool.can_overlay:
-            raise UnsupportedError(
-                f"a pool of type {pool.type} has no overlays", where=f"{place}.clone", hint="Say clone: copy"
-            )
+        if clone == "overlay":
+            pool.require_overlay(f"{place}.clone")
     overlaid = base is not None or (image is not None and clone == "overlay")
     return replace(disk, clone=clone, format=disk.format or ("qcow2" if overlaid else pool.default_format))
 
@@ -161,7 +153,7 @@ def _base(disk: Disk, hypervisor: Hypervisor, place: str) -> Volume | None:
 
 def _find(pool_name: str, volume: str, hypervisor: Hypervisor, where: str) -> Volume:
     pool = hypervisor.pools.get(pool_name, where)
-    found = volumes.find_volume(pool, volume)
+    found = find_volume(pool, volume, where)
     if found is None:
         raise NotFoundError(
             f"pool {pool_name!r} has no volume {volume!r}",
@@ -183,16 +175,17 @@ def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor, place: str) 
             raise InputError(f"a {disk.device} cannot be read from the web", where=place, hint="A cdrom can")
         return PlannedDisk(disk, "raw", _web_source(source))
     if source.startswith("/"):
-        found = hypervisor.volume_at(source)
-        if found is None:
+        at_path = hypervisor.volume_at(source)
+        if at_path is None:
             raise NotFoundError(
                 f"no pool of this hypervisor has a volume {source}",
                 where=place,
                 hint="Put the file into a pool, so that libvirt can say what it is",
             )
+        found = at_path[1]
     else:
         found = _find(disk.pool, source, hypervisor, place)
-    image_format = "raw" if found.format in (None, "iso") else found.format
+    image_format = found.format
     if disk.format not in (None, image_format):
         raise ConflictError(
             f"volume {found.name} is of format {image_format}, the wish says {disk.format}", where=place
@@ -219,18 +212,24 @@ def _web_source(url: str) -> DiskSource:
 
 
 def check_room(disks: Sequence[PlannedDisk]) -> None:
-    """A full copy is written whole; overlays and empty disks begin with nothing, except in pools of whole volumes."""
-    volumes.check_room(
+    """Raises ConflictError when what is written at once has no room; overlays and empty disks mostly begin with nothing."""
+    require_room(
         [
-            (
-                planned.pool,
-                planned.size_bytes,
-                planned.image.virtual_size_bytes if planned.copied and planned.image else 0,
-            )
+            volumes.room_for(planned.pool, size_bytes=planned.size_bytes, copied_bytes=_copied_bytes(planned))
             for planned in disks
             if planned.pool is not None
         ]
     )
+
+
+def _copied_bytes(planned: PlannedDisk) -> int:
+    """What a full copy brings into the pool; nothing where it can share its blocks with the image."""
+    if planned.image is None or planned.pool is None or not planned.copied:
+        return 0
+    same = planned.format == planned.image.format
+    if same and shares_blocks(planned.pool, planned.image.path, planned.image.format):
+        return 0
+    return planned.image.virtual_size_bytes
 
 
 def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str) -> Step:
@@ -271,11 +270,11 @@ def disk_step(planned: PlannedDisk, hypervisor: Hypervisor) -> Step | None:
         size, image_format = planned.size_bytes, planned.format
         if image is not None and planned.copied:
             source = hypervisor.pools.get(image.pool).handle.storageVolLookupByName(image.volume)
-            volumes.create_copy(pool, name, size_bytes=size, image_format=image_format, source=source)
+            create_copy(pool, name, size_bytes=size, image_format=image_format, source=source)
         elif image is not None:
             volumes.create_overlay(pool, name, size_bytes=size, image_path=image.path, image_format=image.format)
         elif base is not None:
-            volumes.create_overlay(pool, name, size_bytes=size, image_path=base.path, image_format=base.format or "raw")
+            volumes.create_overlay(pool, name, size_bytes=size, image_path=base.path, image_format=base.format)
         else:
             volumes.create_empty(pool, name, size_bytes=size, image_format=image_format)
 

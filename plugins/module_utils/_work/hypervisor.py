@@ -19,13 +19,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
 from ansible_collections.brine.virt.plugins.module_utils._host.guests import Guests
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, find_image_in
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import observe_bridges, observe_networks
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import (
-    Pool,
-    Pools,
-    Volume,
-    find_volume_at,
-    volume_names,
-)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Nic
 
@@ -115,9 +111,16 @@ class Hypervisor:
             self._volumes[pool.name] = volume_names(pool)
         return self._volumes[pool.name]
 
-    def volume_at(self, path: str) -> Volume | None:
-        """The volume at a path, in whichever pool it lies."""
-        return find_volume_at(self.conn, path)
+    def volume_at(self, path: str) -> tuple[Pool, Volume] | None:
+        """The volume at a path with its pool, whichever that is; None when libvirt knows none."""
+        try:
+            with errors_as_ours(f"cannot look for a volume {path}"):
+                handle = self.conn.storageVolLookupByPath(path)
+                name, pool = handle.name(), self.pools.get(handle.storagePoolLookupByVolume().name())
+        except NotFoundError:
+            return None
+        found = find_volume(pool, name)
+        return None if found is None else (pool, found)
 
     def check_nic(self, nic: Nic, where: str) -> None:
         """Raise NotFoundError or ConflictError when what the nic is to be plugged into is not there or not up."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import SeedNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
@@ -71,7 +71,7 @@ def plan_seed(
 
 def seed_volume(machine: Machine, pool: Pool) -> str:
     """The name of a machine's seed volume."""
-    return f"{machine.name}-seed.iso" if pool.keeps_files else f"{machine.name}-seed"
+    return f"{machine.name}-seed.iso" if pool.source_type == FILE else f"{machine.name}-seed"
 
 
 def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], hypervisor: Hypervisor) -> Step:

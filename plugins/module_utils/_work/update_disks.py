@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, NotFoundError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
@@ -278,7 +278,15 @@ def _compare_size(disk: Disk, source: DiskSource, target: str, draft: Draft, pla
         draft.live_step(what, lambda: draft.domain.handle.blockResize(target, wanted, flag))
     else:
         # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.
-        draft.live_steps.append(Step(what, lambda: volumes.grow_volume_at(conn, source.path, wanted)))
+        draft.live_steps.append(Step(what, lambda: _grow(draft, source, wanted)))
+
+
+def _grow(draft: Draft, source: DiskSource, wanted_bytes: int) -> None:
+    found = draft.hypervisor.volume_at(source.path)
+    if found is None:
+        raise NotFoundError(f"volume {source.path} of machine {draft.name} has gone")
+    pool, volume = found
+    volumes.grow_volume(pool, volume.name, wanted_bytes)
 
 
 def _compare_options(disk: Disk, element: etree._Element, target: str, draft: Draft) -> None:

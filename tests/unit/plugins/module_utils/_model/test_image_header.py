@@ -15,7 +15,11 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.image_header import HEADER_BYTES, judge_image
+from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
+    HEADER_BYTES,
+    disk_format,
+    judge_image,
+)
 
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
@@ -101,3 +105,9 @@ def test_what_is_no_disk_image(content: bytes, says: str) -> None:
 
 def test_any_whole_sectors_are_a_raw_disk() -> None:
     assert judge(bytes(512)) == "raw"
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("image_format", ["raw", "qcow", "qcow2", "vmdk", "vdi", "vpc", "vhdx", "qed", "parallels"])
+def test_a_format_is_named_as_qemu_names_it(tmp_path: t.Any, image_format: str) -> None:
+    assert disk_format(made(tmp_path, "-f", image_format, "image", "1M")[:HEADER_BYTES]) == image_format
