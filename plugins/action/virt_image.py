@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host import image_file
 from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import resolve_checksum
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Preview, Source, preview
-from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, read_content_checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
     compression,
     judge_image,
@@ -42,7 +42,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """The result of the module."""
         super().run(tmp, task_vars)
-        args = {key: value for key, value in self._task.args.items() if key != "_content"}
+        args = dict(self._task.args)
         others = args.get("url") or args.get("path") or args.get("state", "present") != "present"
         if not args.get("src") or others:
             # Nothing to send, or a wish that the module refuses in Ansible's own words.
@@ -90,15 +90,15 @@ def have_file(
     args: the task's options; ask: runs the module with such; send: sends the file and says where it is then.
     """
     deadline = Deadline(_seconds(args.get("timeout")))
-    local = look_at_file(path, args.get("checksum"), deadline)
+    local = look_at_file(path, args.get("checksum"), args.get("content_checksum"), deadline)
     args = {**args, "checksum": str(local.checksum)}
     image = local.image
-    answer = ask({**args, "_content": image.sha256} if image else args)
+    answer = ask(_with_content(args, image))
     if _lacks(answer) and image is None:
         # The store may have what is in the file without knowing that it came from this one.
-        image = look_inside(path, deadline)
+        image = look_inside(path, args.get("content_checksum"), deadline)
         if image is not None:
-            answer = ask({**args, "_content": image.sha256})
+            answer = ask(_with_content(args, image))
     if not _lacks(answer):
         return answer
     if check_mode:
@@ -109,6 +109,10 @@ def have_file(
     return ask({**without_src, "path": send(path)})
 
 
+def _with_content(args: dict[str, t.Any], image: Preview | None) -> dict[str, t.Any]:
+    return {**args, "content_checksum": f"sha256:{image.sha256}"} if image else args
+
+
 @dataclass(frozen=True)
 class LocalFile:
     """A file on the controller by its sha256, and what it will be in the store; None of a compressed one, for now."""
@@ -117,28 +121,33 @@ class LocalFile:
     image: Preview | None
 
 
-def look_at_file(path: str, wanted: t.Any, deadline: Deadline) -> LocalFile:
-    """A file that is an image, or compressed, and that has the wanted checksum, if one is wanted."""
+def look_at_file(path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadline) -> LocalFile:
+    """A file that is an image, or compressed, and that has the wanted checksums, where there are any.
+
+    wanted: of the file; wanted_inside: of the image itself.
+    """
     with _as_failure():
         image_files.require_file(path, "src")
         checksum = resolve_checksum(wanted, os.path.basename(path), deadline, "checksum") if wanted else None
-        source = Source(path=path, checksum=checksum)
+        source = Source(path=path, checksum=checksum, content=read_content_checksum(wanted_inside))
         header, size_bytes = image_files.read_header(path)
         compressed = compression(header) is not None
         image_format = None if compressed else judge_image(header, size_bytes, path, "src")
         content = image_files.hash_file(path, source.algorithms)
         source.verify(content)
-    image = None
-    if image_format is not None:
-        image = Preview(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))
+        image = None
+        if image_format is not None:
+            source.verify_image(content.sha256)
+            image = Preview(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))
     return LocalFile(Checksum("sha256", content.sha256), image)
 
 
-def look_inside(path: str, deadline: Deadline) -> Preview | None:
+def look_inside(path: str, wanted_inside: t.Any, deadline: Deadline) -> Preview | None:
     """What is in a compressed file; None when this host has nothing to decompress it with."""
     with _as_failure():
+        source = Source(path=path, content=read_content_checksum(wanted_inside))
         try:
-            return preview(Source(path=path), deadline, "src")
+            return preview(source, deadline, "src")
         except UnsupportedError:
             return None
 

@@ -94,6 +94,13 @@ options:
       - With a checksum file, O(url) may be one whose content changes, such as the newest build of a release. The image
         is brought again when the list has a new checksum for it.
     type: str
+  content_checksum:
+    description:
+      - What the image itself hashes to, decompressed, as C(sha256:) and the hex digits. Anything else is refused.
+      - The store is asked for it too. So an image that the store has is not transferred, even where it is not known
+        what the image came from.
+      - For O(src) it is found out by the controller.
+    type: str
   pool:
     description: The storage pool that the store is in. It must be of type dir, fs or netfs, and active.
     type: str
@@ -326,18 +333,23 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_prune impor
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.image_store import (
     ImageStore,
+    Kept,
     as_result,
     require_own_host,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
-from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, parse_checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.checksum import (
+    Checksum,
+    parse_checksum,
+    read_content_checksum,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import compression
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 
 SOURCES = ("src", "url", "path")
 # The options that make sense for some states only.
 _STATES_OF_OPTIONS = {
-    **dict.fromkeys((*SOURCES, "checksum"), ("present",)),
+    **dict.fromkeys((*SOURCES, "checksum", "content_checksum"), ("present",)),
     "keep": ("pruned",),
     "ignore_unseen": ("absent", "pruned"),
 }
@@ -348,13 +360,11 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "url": {"type": "str"},
     "path": {"type": "path"},
     "checksum": {"type": "str"},
+    "content_checksum": {"type": "str"},
     "pool": {"type": "str", "default": "images"},
     "keep": {"type": "int"},
     "ignore_unseen": {"type": "bool", "default": False},
     "timeout": {"type": "int", "default": 3600},
-    # From the action plugin: the sha256 of what is in src, which has looked into it; of a compressed file, another than
-    # the checksum.
-    "_content": {"type": "str"},
 }
 FORGETS = (
     "The file system of pool {pool} has no extended attributes for {name}. Where it came from is forgotten, and it will"
@@ -372,8 +382,7 @@ def main() -> None:
             ("state", "present", SOURCES, True),
             ("state", "absent", ("name",)),
         ],
-        # The action plugin gives the checksum of a src itself.
-        required_by={"url": "checksum", "src": "checksum"},
+        required_by={"url": "checksum"},
     )
 
     def work() -> dict[str, t.Any]:
@@ -414,10 +423,10 @@ def have_image(
     with open_connection(params["uri"]) as conn:
         store = ImageStore(conn, params["pool"], read_only=check_mode)
         before = store.volumes(name)
-        kept = store.find(name, *source.origins)
+        kept, origins = search(store.find, name, source)
         changed = False
         if kept is not None:
-            store.remember(kept, source.origins)
+            store.remember(kept, origins)
         else:
             source = at_hand(store, name, source)
             if not check_mode and (source.path or source.url):
@@ -428,8 +437,11 @@ def have_image(
             else:
                 ahead = look_ahead(source, deadline) if source.path else None
                 kept = store.find(name, Checksum("sha256", ahead.sha256)) if ahead else None
-                planned = store.planned(name, ahead) if ahead else {"sha256": params["_content"]}
+                known = {"sha256": source.content.digest if source.content else None}
+                planned = store.planned(name, ahead) if ahead else known
                 changed = kept is None
+    if kept is not None:
+        source.verify_image(kept.sha256)
     image = as_result(name, params["pool"], kept, planned)
     added = [image["volume"] or f"{name} with the {source.checksum}"] if changed else []
     return {
@@ -439,12 +451,25 @@ def have_image(
     }
 
 
+def search(look: t.Callable[..., Kept | None], name: str, source: Source) -> tuple[Kept | None, tuple[Checksum, ...]]:
+    """An image by what its file hashes to, or by what it does itself; and the checksums that it is proven to come from.
+
+    Only a source without path and url has been looked into, by the action plugin. Of another one, that a file becomes
+    such an image is what the user says.
+    """
+    kept = look(name, *source.origins)
+    if kept is not None or source.content is None:
+        return kept, source.origins
+    return look(name, source.content), () if source.path or source.url else source.origins
+
+
 def at_hand(store: ImageStore, name: str, source: Source) -> Source:
     """The source itself, or in its place the same image when the store has it under another name."""
-    twin = None if source.path else store.find_twin(name, *source.origins)
+    twin, origins = (None, ()) if source.path else search(store.find_twin, name, source)
     if twin is None:
         return source
-    return Source(path=twin.image.path, checksum=Checksum("sha256", twin.sha256), origins=source.origins)
+    content = Checksum("sha256", twin.sha256)
+    return Source(path=twin.image.path, checksum=content, content=source.content, origins=origins)
 
 
 def read_source(params: dict[str, t.Any], deadline: Deadline) -> Source:
@@ -453,14 +478,14 @@ def read_source(params: dict[str, t.Any], deadline: Deadline) -> Source:
     A src has neither path nor url: its bytes are elsewhere.
     """
     path, url = params["path"], params["url"]
+    inside = read_content_checksum(params["content_checksum"])
     if url:
         check_url(url, "url")
         checksum = resolve_checksum(params["checksum"], name_in_url(url), deadline, "checksum")
-        return Source(url=url, checksum=checksum, origins=(checksum,))
+        return Source(url=url, checksum=checksum, content=inside, origins=(checksum,))
     if not path:
         checksum = parse_checksum(params["checksum"], "checksum")
-        inside = [Checksum("sha256", params["_content"])] if params["_content"] else []
-        return Source(checksum=checksum, origins=(checksum, *inside))
+        return Source(checksum=checksum, content=inside, origins=(checksum,))
     image_files.require_file(path, "path")
     wanted = None
     if params["checksum"]:
@@ -468,7 +493,8 @@ def read_source(params: dict[str, t.Any], deadline: Deadline) -> Source:
     source = Source(path=path, checksum=wanted)
     content = image_files.hash_file(path, source.algorithms)
     source.verify(content)
-    return Source(path=path, checksum=Checksum("sha256", content.sha256), origins=checksums(content))
+    checksum = Checksum("sha256", content.sha256)
+    return Source(path=path, checksum=checksum, content=inside, origins=checksums(content))
 
 
 def look_ahead(source: Source, deadline: Deadline) -> Preview:
@@ -478,6 +504,7 @@ def look_ahead(source: Source, deadline: Deadline) -> Preview:
     if source.checksum is None or compression(header) is not None:
         return preview(source, deadline)
     found = image_files.inspect_file(path, path)
+    source.verify_image(source.checksum.digest)
     return Preview(source.checksum.digest, found.format, size_bytes, found.virtual_size_bytes)
 
 

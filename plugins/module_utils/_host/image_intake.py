@@ -34,13 +34,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.provenance impor
 class Source:
     """Where an image comes from: one of the two.
 
-    checksum: what the file there must hash to, compressed or not, if that was said; origins: what else is known to
-    become this image.
+    checksum: what the file there must hash to, compressed or not, if that was said; content: the sha256 that what is in
+    it must have, if that was said; origins: what else is known to become this image.
     """
 
     path: str | None = None
     url: str | None = None
     checksum: Checksum | None = None
+    content: Checksum | None = None
     origins: tuple[Checksum, ...] = ()
 
     @property
@@ -57,6 +58,11 @@ class Source:
         """Raises ConflictError when the bytes are not those that were meant."""
         if self.checksum is not None:
             verify_digests(content.digests, self.checksum, self.what)
+
+    def verify_image(self, sha256: str) -> None:
+        """Raises ConflictError when what is in the file is another image than was meant."""
+        if self.content is not None:
+            verify_digests({"sha256": sha256}, self.content, f"the image in {self.what}", "content_checksum")
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,7 @@ def preview(source: Source, deadline: Deadline, where: str | None = None) -> Pre
     """
     taken = _take_file(source, None, "", deadline, where)
     source.verify(taken.origin)
+    source.verify_image(taken.content.sha256)
     size_bytes = taken.content.size_bytes
     image_format = judge_image(taken.header, size_bytes, source.what, where)
     return Preview(taken.content.sha256, image_format, size_bytes, virtual_size(taken.header, size_bytes))
@@ -113,6 +120,7 @@ def take_in(source: Source, target_fd: int, directory: str, deadline: Deadline) 
     else:
         taken = _take_file(source, target_fd, directory, deadline)
     source.verify(taken.origin)
+    source.verify_image(taken.content.sha256)
     return taken
 
 

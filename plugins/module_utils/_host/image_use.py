@@ -109,14 +109,15 @@ class _Observer:
 
     def __init__(self, pool: Pool, images: t.Sequence[ImageName]) -> None:
         self._pool = pool
-        self._users: dict[str, list[str]] = {image.volume: [] for image in images}
+        self._users: dict[str, set[str]] = {image.volume: set() for image in images}
         self._unseen: list[str] = []
         self._by_file: dict[t.Hashable, str] = {}
         for image in images:
             self._by_file[_file_id(pool.volume_path(image.volume))] = image.volume
 
     def result(self) -> ImageUse:
-        return ImageUse({volume: tuple(users) for volume, users in self._users.items()}, tuple(self._unseen))
+        users = {volume: tuple(sorted(users)) for volume, users in self._users.items()}
+        return ImageUse(users, tuple(self._unseen))
 
     def unseen(self, what: str) -> None:
         if what not in self._unseen:
@@ -144,8 +145,8 @@ class _Observer:
             self._follow(backing_path, user)
 
     def _add(self, volume: str, user: str) -> None:
-        if volume in self._users and user not in self._users[volume]:
-            self._users[volume].append(user)
+        if volume in self._users:
+            self._users[volume].add(user)
 
     def _follow(self, path: str, user: str) -> None:
         """From a file down its chain of backing files."""

@@ -69,12 +69,22 @@ def parse_checksum(value: t.Any, where: str | None = None) -> Checksum:
     return Checksum(algorithm, digest)
 
 
-def verify_digests(digests: t.Mapping[str, str], wanted: Checksum, what: str) -> None:
+def read_content_checksum(value: t.Any) -> Checksum | None:
+    """What a user says that an image itself hashes to; images are named after their sha256, so it is one."""
+    if value is None:
+        return None
+    checksum = parse_checksum(value, "content_checksum")
+    if checksum.algorithm != "sha256":
+        raise InputError(f"{value!r} is no sha256", where="content_checksum", hint="Stored images are known by theirs")
+    return checksum
+
+
+def verify_digests(digests: t.Mapping[str, str], wanted: Checksum, what: str, where: str = "checksum") -> None:
     """Raises ConflictError when a file has another checksum. digests: hex by algorithm; what: the file, in words."""
     found = digests[wanted.algorithm]
     if found != wanted.digest:
         raise ConflictError(
             f"{what} has the {wanted.algorithm} {found}, not {wanted.digest}",
-            where="checksum",
+            where=where,
             hint="Nothing was stored. Either the file is not the one you mean, or the checksum is another file's",
         )

@@ -40,7 +40,7 @@ needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-i
 def test_an_image_is_hashed(tmp_path: Path, checksum: str | None) -> None:
     path = tmp_path / "image"
     path.write_bytes(CONTENT)
-    found = look_at_file(str(path), checksum, SOON)
+    found = look_at_file(str(path), checksum, None, SOON)
     assert found.checksum.digest == SHA256
     assert found.image == Preview(SHA256, "raw", len(CONTENT), len(CONTENT))
 
@@ -48,7 +48,7 @@ def test_an_image_is_hashed(tmp_path: Path, checksum: str | None) -> None:
 def test_a_compressed_file_is_hashed_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "image"
     path.write_bytes(XZ)
-    found = look_at_file(str(path), None, SOON)
+    found = look_at_file(str(path), None, None, SOON)
     assert (found.checksum.digest, found.image) == (hashlib.sha256(XZ).hexdigest(), None)
 
 
@@ -56,17 +56,17 @@ def test_a_checksum_file_is_fetched_by_the_controller(tmp_path: Path, web: t.Any
     path = tmp_path / "image.xz"
     path.write_bytes(XZ)
     sums = web.put("SHA256SUMS", f"{hashlib.sha256(XZ).hexdigest()}  image.xz\n{SHA256}  other\n".encode())
-    assert look_at_file(str(path), sums, SOON).image is None
+    assert look_at_file(str(path), sums, None, SOON).image is None
     path.rename(tmp_path / "other")
     with pytest.raises(AnsibleActionFail, match=f"checksum: .*other has the sha256 .*, not {SHA256}"):
-        look_at_file(str(tmp_path / "other"), f"sha256:{sums}", SOON)
+        look_at_file(str(tmp_path / "other"), f"sha256:{sums}", None, SOON)
 
 
 @needs_qemu_img
 def test_a_qcow2_image_is_as_large_as_its_disk(tmp_path: Path) -> None:
     path = tmp_path / "image"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "3G"], check=True)
-    image = look_at_file(str(path), None, SOON).image
+    image = look_at_file(str(path), None, None, SOON).image
     assert image is not None
     assert (image.format, image.virtual_size_bytes, image.size_bytes) == ("qcow2", 3 << 30, path.stat().st_size)
 
@@ -178,3 +178,18 @@ def test_what_must_not_be_sent_is_refused_in_one_sentence(
     assert message.startswith(start)
     assert message.count(start[:20]) == 1
     assert (controller.sent, node.names()) == (0, [])
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("packed", [CONTENT, XZ], ids=["plain", "xz"])
+def test_the_image_itself_may_be_asked_for(controller: Controller, node: t.Any, packed: bytes) -> None:
+    controller.path.write_bytes(packed)
+    for check_mode in (True, False):
+        with pytest.raises(
+            AnsibleActionFail, match=f"content_checksum: the image in .* has the sha256 {SHA256}, not 0"
+        ):
+            controller.have(check_mode=check_mode, content_checksum=f"sha256:{'0' * 64}")
+    assert (controller.sent, node.names()) == (0, [])
+    for changed in (True, False):
+        assert controller.have(content_checksum=f"sha256:{SHA256}")["changed"] is changed
+    assert controller.sent == 1

@@ -105,7 +105,7 @@ def test_check_mode_downloads_nothing(capsys: pytest.CaptureFixture[str], uri: s
 def test_for_a_file_of_the_controller_the_store_is_only_asked(capsys: pytest.CaptureFixture[str], uri: str) -> None:
     given = {"name": "debian", "src": "debian.img", "checksum": sha(XZ), "uri": uri}
     for content in (None, SHA256):
-        result = run(capsys, **given, **({"_content": content} if content else {}))
+        result = run(capsys, **given, **({"content_checksum": f"sha256:{content}"} if content else {}))
         assert result["changed"] is True
         assert (result["image"]["volume"], result["image"]["sha256"]) == (None, content)
 
@@ -151,6 +151,32 @@ def test_a_compressed_file_here_is_looked_into(task: Task, node: t.Any, source: 
         assert (result["changed"], result["image"]["volume"]) == (False, VOLUME)
         assert task(src="x", checksum=sha(XZ), check_mode=True)["changed"] is check_mode
     assert node.names() == [VOLUME]
+
+
+def test_an_image_is_known_by_what_it_is_itself(
+    task: Task, capsys: pytest.CaptureFixture[str], node: t.Any, web: t.Any, source: str
+) -> None:
+    task(path=source)
+    url = web.put("image.xz", XZ)
+    wish = {"url": url, "checksum": sha(XZ), "content_checksum": sha(CONTENT)}
+    for check_mode in (True, False):
+        assert task(check_mode=check_mode, **wish)["changed"] is False
+        twin = task(name=f"web{check_mode}", check_mode=check_mode, **wish)
+        assert (twin["changed"], twin["image"]["sha256"]) == (True, SHA256)
+    assert web.asked == []
+    # That this image is in that file has been said, and seen by nobody: it is not noted.
+    assert task(url=url, checksum=sha(XZ), check_mode=True)["changed"] is True
+    assert task(name="webFalse", url=url, checksum=sha(XZ), check_mode=True)["changed"] is True
+    # Nothing enters that is another one, and one that is there is not taken for another.
+    wrong = {"name": "other", "url": url, "checksum": sha(XZ), "content_checksum": sha(b"")}
+    assert task(check_mode=True, **wrong)["image"]["sha256"] == sha(b"")[7:]
+    result = run(capsys, uri=node.uri(), **wrong)
+    says = f"content_checksum: the image in {url} has the sha256 {SHA256}, not {sha(b'')[7:]}. Nothing was stored"
+    assert result["msg"].startswith(says)
+    task(**{**wrong, "content_checksum": sha(CONTENT)})
+    result = run(capsys, uri=node.uri(), **wrong)
+    assert result["msg"].startswith("content_checksum: ")
+    assert [name.split("-")[0] for name in node.names()] == ["debian", "other", "webFalse"]
 
 
 def test_an_image_of_another_name_is_not_transferred(task: Task, node: t.Any, web: t.Any) -> None:
@@ -279,6 +305,12 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"path": "SOURCE", "pool": "image"}, "pool: there is no storage pool 'image'. Did you mean images?"),
     ({"path": "SOURCE", "uri": "qemu+ssh://elsewhere/system"}, "uri: images are stored on the host that the task runs"),
     ({"path": "SOURCE", "checksum": f"sha256:{'0' * 64}"}, f"has the sha256 {SHA256}, not {'0' * 64}"),
+    ({"path": "SOURCE", "content_checksum": "x"}, "content_checksum: 'x' is not a checksum"),
+    (
+        {"path": "SOURCE", "content_checksum": f"sha512:{'0' * 128}"},
+        "0' is no sha256. Stored images are known by theirs",
+    ),
+    ({"path": "SOURCE", "content_checksum": f"sha256:{'0' * 64}"}, "content_checksum: the image in "),
     ({"path": "SOURCE", "sorce": "x"}, "Unsupported parameters"),
 ]
 
