@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.profiles import resolve_devices
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import DEFAULT_POOL, Seed, read_seed
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import NETWORK_RULES, check_network
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import (
+    DEFAULT_POOL,
+    Seed,
+    make_seed,
+    read_seed,
+)
 
 DISK_MODELS = ("virtio", "scsi", "sata", "usb")
 NIC_MODELS = ("virtio", "e1000e", "e1000", "rtl8139")
@@ -34,7 +40,10 @@ class Disk:
 
 @dataclass(frozen=True)
 class Nic:
-    """One network interface on a bridge or on a libvirt network; without addresses the guest asks DHCP."""
+    """One network interface on a bridge or on a libvirt network.
+
+    gateway: at most one of each family. dhcp4 None: the guest asks DHCP exactly when it has no addresses.
+    """
 
     name: str
     type: str = "bridge"
@@ -42,8 +51,14 @@ class Nic:
     model: str = "virtio"
     mac: str = ""
     addresses: tuple[str, ...] = ()
-    gateway: str | None = None
+    gateway: tuple[str, ...] = ()
     nameservers: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
+    routes: tuple[dict[str, t.Any], ...] = ()
+    dhcp4: bool | None = None
+    dhcp6: bool | None = None
+    accept_ra: bool | None = None
+    mtu: int | None = None
 
 
 @dataclass(frozen=True)
@@ -96,9 +111,7 @@ _NIC_RULES: dict[str, rules.Rule] = {
     "source": rules.name,
     "model": rules.choice(*NIC_MODELS),
     "mac": rules.mac,
-    "addresses": rules.list_of(rules.interface_address),
-    "gateway": rules.address,
-    "nameservers": rules.list_of(rules.address),
+    **NETWORK_RULES,
 }
 _GRAPHICS_RULES: dict[str, rules.Rule] = {
     "type": rules.choice("none", "vnc", "spice"),
@@ -200,14 +213,14 @@ def read_machine(
         where=where,
         profiles_where="nic_profiles",
     )
-    seed = {**read_seed(seed_defaults or {}, "seed"), **given.pop("seed", {})}
     name, image = given["name"], given.pop("image", None)
+    seed_place, defaults = rules.inside(where, "seed"), read_seed(seed_defaults or {}, "seed")
     return Machine(
         memory_mib=given.pop("memory"),
         image=image,
         disks=tuple(_disk(device, place, image if index == 0 else None) for index, (device, place) in enumerate(disks)),
         nics=tuple(_nic(device, place, name) for device, place in nics),
-        seed=Seed(**{"hostname": name.replace("_", "-"), **seed}),
+        seed=make_seed(name, given.pop("seed", {}), seed_place, defaults=defaults),
         **given,
     )
 
@@ -233,6 +246,7 @@ def _disk(device: Mapping[str, t.Any], where: str, machine_image: str | None) ->
 def _nic(device: Mapping[str, t.Any], where: str, machine_name: str) -> Nic:
     """A nic; ``bridge`` and ``network`` are the short words for type and source."""
     given = rules.read_mapping(device, where, _NIC_RULES)
+    check_network(given, where)
     short = [word for word in ("bridge", "network") if word in given]
     if len(short) == 2 or (short and "type" in given and given["type"] != short[0]):
         raise InputError("it is on a bridge and on a network at once", where=where, hint="Name one of the two")
