@@ -9,6 +9,7 @@ is read of the image or run from it happens there: https://libguestfs.org/guestf
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
@@ -19,7 +20,9 @@ from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import
 
 # Several times what it takes with emulation on a slow host, its very first run included, which builds the appliance.
 TIMEOUT_SECONDS = 900
-# How complaints begin that are none of the image's and that have a remedy.
+# What guestfish says around what is wrong: where in its input that was, and how to look for more.
+_ADVICE = re.compile(r"\*stdin\*:\d+: |libguestfs: error: (sh: )?| To see full error messages.*")
+# What guestfish says of a disk that is not what it is for, and what that means.
 _NOT_ONE_SYSTEM = {
     "no operating system was found on this disk": "libguestfs finds no operating system on it",
     "multi-boot operating systems are not supported": "it has more than one operating system",
@@ -60,10 +63,10 @@ def seed_disk(
     except TimeoutError as exc:
         raise HostError(f"guestfish did not seed {path} within {timeout_seconds:.0f} s") from exc
     if answer.status != 0:
-        raise _failure(path, answer.complaint)
+        raise _failure(path, image_format, answer.complaint)
 
 
-def _failure(path: str, complaint: str) -> UnsupportedError | HostError:
+def _failure(path: str, image_format: str, complaint: str) -> UnsupportedError | HostError:
     for words, meaning in _NOT_ONE_SYSTEM.items():
         if words in complaint:
             return UnsupportedError(
@@ -71,7 +74,15 @@ def _failure(path: str, complaint: str) -> UnsupportedError | HostError:
             )
     if "supermin" in complaint:
         return UnsupportedError(
-            f"libguestfs cannot build its appliance on this hypervisor: {complaint}",
-            hint="It needs a kernel in /boot; libguestfs-test-tool says more",
+            "libguestfs cannot build its appliance on this hypervisor",
+            hint="It needs a kernel in /boot with its modules; libguestfs-test-tool says more",
         )
-    return HostError(f"guestfish could not seed {path}: {complaint.replace('libguestfs: error: sh: ', '')}")
+    if "guestfs_launch failed" in complaint:
+        # guestfish has a page of advice for this and no reason; QEMU's own tool has the reason if it is the disk.
+        disk = run_program(["qemu-img", "info", "-f", image_format, path])
+        return HostError(
+            f"libguestfs could not start its appliance with the disk {path}"
+            + (f": {disk.complaint}" * bool(disk.status)),
+            hint=None if disk.status else "libguestfs-test-tool, run on the hypervisor, says more",
+        )
+    return HostError(f"guestfish could not seed {path}: {_ADVICE.sub('', complaint)}")
