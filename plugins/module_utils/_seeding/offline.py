@@ -174,6 +174,7 @@ network() {
     elif has netplan && [ -d /etc/netplan ]; then
         set_aside /etc/netplan/*.yaml
         put_all netplan /etc/netplan 0600
+        enabled systemd-resolved || resolver
     elif enabled systemd-networkd; then
         set_aside /etc/systemd/network/*.network
         put_all links /etc/systemd/network 0644
