@@ -168,6 +168,26 @@ class _Clock(Group):
         super().write(parent, value)
 
 
+@dataclass(frozen=True)
+class _Boot(Group):
+    """An order of kinds of devices stands in place of one of single devices; libvirt takes one of the two."""
+
+    def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
+        if value.get("devices"):
+            drop_boot_orders(parent)
+        super().write(parent, value)
+
+
+def drop_boot_orders(domain: etree._Element, keep: t.Container[etree._Element] = ()) -> bool:
+    """Take single devices, but those to keep, out of the boot order; whether there was one."""
+    orders = [order for order in domain.iterfind("devices/*/boot") if order.getparent() not in keep]
+    for order in orders:
+        home = order.getparent()
+        if home is not None:
+            home.remove(order)
+    return bool(orders)
+
+
 VCPUS = _Vcpus(
     "vcpus",
     "vcpu",
@@ -411,7 +431,7 @@ EVENTS = Group(
         ),
     ),
 )
-BOOT = Group(
+BOOT = _Boot(
     "boot",
     "os",
     (

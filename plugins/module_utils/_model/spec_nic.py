@@ -169,6 +169,8 @@ def read_nic(device: Mapping[str, t.Any], where: str, machine_name: str) -> Nic:
                 where=rules.inside(where, word),
                 hint=f"This one is of type {given.get('type', 'bridge')}",
             )
+    if "queues" in given and given.get("model", "virtio") != "virtio":
+        raise InputError("only a virtio nic has queues", where=rules.inside(where, "queues"))
     given["present"] = given.pop("state", "present") == "present"
     mtu = given.get("mtu")
     given["options"] = {line.key: given.pop(line.key) for line in NIC_OPTIONS if line.key in given}

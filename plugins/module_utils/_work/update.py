@@ -16,6 +16,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host import domains as
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.schema import check_schema
+from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware import drop_boot_orders
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import ImageNote
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
@@ -29,6 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.seeds import refr
 from ansible_collections.brine.virt.plugins.module_utils._work.update_disks import compare_disks
 from ansible_collections.brine.virt.plugins.module_utils._work.update_hardware import compare_hardware
 from ansible_collections.brine.virt.plugins.module_utils._work.update_nics import compare_nics
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 
 def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: str) -> Draft:
@@ -43,6 +46,7 @@ def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: 
     compare_hardware(machine, draft, where)
     compare_disks(machine, draft, where)
     compare_nics(machine, draft, where)
+    _settle_boot_order(machine, draft)
     if machine.xml and draft.record_xml:
         check_schema(draft.record_xml, inside(where, "xml"))
     _compare_texts(machine, draft)
@@ -50,6 +54,31 @@ def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: 
     _look_at_origin(machine, draft, where)
     _compare_power(machine, draft)
     return draft
+
+
+def _settle_boot_order(machine: Machine, draft: Draft) -> None:
+    """Where the wish orders single devices, those that it does not name are in no order, as in a new machine."""
+    disks = {disk.name for disk in machine.disks if "boot_order" in disk.options}
+    macs = {nic.mac for nic in machine.nics if "boot_order" in nic.options}
+    if not disks and not macs:
+        return
+    targets = {note.target for note in draft.notes.disks if note.name in disks}
+
+    def named(device: etree._Element) -> bool:
+        target, mac = device.find("target"), device.find("mac")
+        return (target is not None and target.get("dev") in targets) or (mac is not None and mac.get("address") in macs)
+
+    def others(xml: etree._Element) -> bool:
+        ordered = [order.getparent() for order in xml.iterfind("devices/*/boot")]
+        return xml.find("os/boot") is not None or any(home is not None and not named(home) for home in ordered)
+
+    if not others(draft.domain.xml):
+        return
+    draft.differ(("boot_order",), "of all devices", "of those that are named")
+    record = draft.record("boot order")
+    drop_boot_orders(record, [device for device in record.iterfind("devices/*") if named(device)])
+    for kind in record.findall("os/boot"):
+        need(record, "os").remove(kind)
 
 
 def _compare_texts(machine: Machine, draft: Draft) -> None:
