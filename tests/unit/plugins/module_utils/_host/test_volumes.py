@@ -171,6 +171,14 @@ def test_nothing_is_made_smaller(files: Pool) -> None:
         grow_volume(files, "data", 128 * MIB, image_format="qcow2")
 
 
+def test_a_logical_volume_may_have_been_rounded_up(conn: VirConnect) -> None:
+    vg = Pools(conn).get("vg")
+    create_empty(vg, "data", size_bytes=64 * MIB, image_format="raw")
+    assert not grow_volume(vg, "data", 61 * MIB)
+    with pytest.raises(ConflictError, match="never made smaller"):
+        grow_volume(vg, "data", 32 * MIB)
+
+
 def test_what_libvirt_cannot_resize_is_said_with_what_can(conn: VirConnect) -> None:
     """The test driver resizes nothing, as libvirt does not with a logical volume."""
     vg = Pools(conn).get("vg")
