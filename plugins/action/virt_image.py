@@ -1,23 +1,33 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's half of virt_image: a file is hashed here, and sent only when the store lacks it."""
+"""The controller's half of virt_image: a file is hashed here, and sent only when the store lacks what is in it."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import typing as t
 from dataclasses import dataclass
 
 from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host import image_files
-from ansible_collections.brine.virt.plugins.module_utils._model.checksum import parse_checksum, verify_digests
-from ansible_collections.brine.virt.plugins.module_utils._model.image_header import judge_image, virtual_size
+from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import resolve_checksum
+from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Preview, Source, preview
+from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, read_content_checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
+    compression,
+    judge_image,
+    virtual_size,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import image_name
 
 _MODULE = "brine.virt.virt_image"
+_TIMEOUT_SECONDS = 3600.0
 
 
 class ActionModule(ActionBase):
@@ -33,26 +43,26 @@ class ActionModule(ActionBase):
         """The result of the module."""
         super().run(tmp, task_vars)
         args = dict(self._task.args)
-        if not args.get("src") or args.get("url") or args.get("path"):
+        others = args.get("url") or args.get("path") or args.get("state", "present") != "present"
+        if not args.get("src") or others:
             # Nothing to send, or a wish that the module refuses in Ansible's own words.
             return self._run_module(args, task_vars)
 
-        local_path = self._local_path(str(args["src"]))
-        local = look_at_image(local_path, args.get("checksum"))
-        args["checksum"] = f"sha256:{local.sha256}"
-        answer = self._run_module(args, task_vars)
-        if answer.get("failed") or not answer.get("changed"):
-            return answer
-        if self._task.check_mode:
-            # What the module cannot know of a file that is here.
-            answer["image"] = {**answer["image"], **local.as_result(answer["image"]["name"])}
-            return answer
+        return have_file(
+            self._local_path(str(args["src"])),
+            args,
+            ask=lambda asked: self._run_module(asked, task_vars),
+            send=self._send,
+            check_mode=bool(self._task.check_mode),
+        )
 
-        remote_path = self._connection._shell.join_path(self._connection._shell.tmpdir, "image")
+    def _send(self, local_path: str) -> str:
+        """Send a file to the hypervisor. Where it lies there, until the task is over."""
+        shell = self._connection._shell
+        remote_path = str(shell.join_path(shell.tmpdir, "image"))
         self._transfer_file(local_path, remote_path)
-        self._fixup_perms2((self._connection._shell.tmpdir, remote_path))
-        del args["src"]
-        return self._run_module({**args, "path": remote_path}, task_vars)
+        self._fixup_perms2((shell.tmpdir, remote_path))
+        return remote_path
 
     def _local_path(self, src: str) -> str:
         try:
@@ -67,35 +77,107 @@ class ActionModule(ActionBase):
         return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
 
 
+def have_file(
+    path: str,
+    args: dict[str, t.Any],
+    *,
+    ask: t.Callable[[dict[str, t.Any]], dict[str, t.Any]],
+    send: t.Callable[[str], str],
+    check_mode: bool,
+) -> dict[str, t.Any]:
+    """Have a file of the controller in the store: the module's result.
+
+    args: the task's options; ask: runs the module with such; send: sends the file and says where it is then.
+    """
+    deadline = Deadline(_seconds(args.get("timeout")))
+    local = look_at_file(path, args.get("checksum"), args.get("content_checksum"), deadline)
+    args = {**args, "checksum": str(local.checksum)}
+    image = local.image
+    answer = ask(_with_content(args, image))
+    if _lacks(answer) and image is None:
+        # The store may have what is in the file without knowing that it came from this one.
+        image = look_inside(path, args.get("content_checksum"), deadline)
+        if image is not None:
+            answer = ask(_with_content(args, image))
+    if not _lacks(answer):
+        return answer
+    if check_mode:
+        # What the module cannot know of a file that is here.
+        known = as_result(answer["image"]["name"], image) if image else {}
+        return {**answer, "image": {**answer["image"], **known}}
+    without_src = {key: value for key, value in args.items() if key != "src"}
+    return ask({**without_src, "path": send(path)})
+
+
+def _with_content(args: dict[str, t.Any], image: Preview | None) -> dict[str, t.Any]:
+    return {**args, "content_checksum": f"sha256:{image.sha256}"} if image else args
+
+
 @dataclass(frozen=True)
-class LocalImage:
-    """An image on the controller."""
+class LocalFile:
+    """A file on the controller by its sha256, and what it will be in the store; None of a compressed one, for now."""
 
-    sha256: str
-    format: str
-    size_bytes: int
-    virtual_size_bytes: int
-
-    def as_result(self, name: str) -> dict[str, t.Any]:
-        """What it will be in the store, in the words of the module's result."""
-        return {
-            "volume": image_name(name, self.sha256, self.format).volume,
-            "format": self.format,
-            "size_bytes": self.size_bytes,
-            "virtual_size_bytes": self.virtual_size_bytes,
-        }
+    checksum: Checksum
+    image: Preview | None
 
 
-def look_at_image(path: str, wanted: t.Any) -> LocalImage:
-    """A file that is an image and, if that was asked, has the wanted checksum."""
-    try:
+def look_at_file(path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadline) -> LocalFile:
+    """A file that is an image, or compressed, and that has the wanted checksums, where there are any.
+
+    wanted: of the file; wanted_inside: of the image itself.
+    """
+    with _as_failure():
         image_files.require_file(path, "src")
-        checksum = parse_checksum(wanted, "checksum") if wanted else None
+        checksum = resolve_checksum(wanted, os.path.basename(path), deadline, "checksum") if wanted else None
+        source = Source(path=path, checksum=checksum, content=read_content_checksum(wanted_inside))
         header, size_bytes = image_files.read_header(path)
-        image_format = judge_image(header, size_bytes, path, "src")
-        content = image_files.hash_file(path, (checksum.algorithm,) if checksum else ())
-        if checksum:
-            verify_digests(content.digests, checksum, path)
+        compressed = compression(header) is not None
+        image_format = None if compressed else judge_image(header, size_bytes, path, "src")
+        content = image_files.hash_file(path, source.algorithms)
+        source.verify(content)
+        image = None
+        if image_format is not None:
+            source.verify_image(content.sha256)
+            image = Preview(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))
+    return LocalFile(Checksum("sha256", content.sha256), image)
+
+
+def look_inside(path: str, wanted_inside: t.Any, deadline: Deadline) -> Preview | None:
+    """What is in a compressed file; None when this host has nothing to decompress it with."""
+    with _as_failure():
+        source = Source(path=path, content=read_content_checksum(wanted_inside))
+        try:
+            return preview(source, deadline, "src")
+        except UnsupportedError:
+            return None
+
+
+def as_result(name: str, image: Preview) -> dict[str, t.Any]:
+    """What an image will be in the store, in the words of the module's result."""
+    return {
+        "volume": image_name(name, image.sha256, image.format).volume,
+        "format": image.format,
+        "sha256": image.sha256,
+        "size_bytes": image.size_bytes,
+        "virtual_size_bytes": image.virtual_size_bytes,
+    }
+
+
+def _lacks(answer: dict[str, t.Any]) -> bool:
+    """Whether the store has to be sent the file: the module would have said where the image is, or will be."""
+    return not answer.get("failed") and bool(answer.get("changed")) and answer["image"]["volume"] is None
+
+
+def _seconds(timeout: t.Any) -> float:
+    """The time limit, if it is one; the module says what is wrong with any other."""
+    with contextlib.suppress(TypeError, ValueError):
+        return float(timeout)
+    return _TIMEOUT_SECONDS
+
+
+@contextlib.contextmanager
+def _as_failure() -> t.Iterator[None]:
+    try:
+        yield
     except VirtError as exc:
         raise AnsibleActionFail(str(exc)) from exc
-    return LocalImage(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))

@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import selectors
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+_PIPE_READ_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -59,3 +64,62 @@ def run_program(
             process.kill()
             raise
     return Answer(process.returncode, output, errors)
+
+
+def pipe_through(command: Sequence[str], chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Send chunks through a program, and give back what it writes as it comes; neither is ever in memory as a whole.
+
+    Chunks that the program did not want are left in the iterator. Raises FileNotFoundError when the program is not
+    there, ChildProcessError with its complaint when it fails, and what the chunks raise. Whoever stops early ends it.
+    """
+    with contextlib.ExitStack() as stack:
+        errors = stack.enter_context(tempfile.TemporaryFile())
+        process = stack.enter_context(
+            # As in run_program; and run_command has all of the input and the output in memory.
+            subprocess.Popen(  # pylint: disable=ansible-bad-function
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+        )
+        try:
+            yield from _exchange(process, chunks)
+        except BaseException:
+            process.kill()
+            raise
+        if process.wait() != 0:
+            errors.seek(0)
+            complaint = Answer(process.returncode, b"", errors.read()).complaint
+            raise ChildProcessError(complaint or f"{command[0]} ended with status {process.returncode}")
+
+
+def _exchange(process: subprocess.Popen[bytes], chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Write while the program takes something, read while it gives something, whichever comes first."""
+    if process.stdin is None or process.stdout is None:
+        raise AssertionError("contract violation: a process without pipes")  # pragma: no cover
+    to_send = memoryview(b"")
+    os.set_blocking(process.stdin.fileno(), False)
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        selector.register(process.stdin, selectors.EVENT_WRITE)
+        while True:
+            ready = {key.fileobj for key, _events in selector.select()}
+            if process.stdout in ready:
+                received = os.read(process.stdout.fileno(), _PIPE_READ_BYTES)
+                if not received:
+                    break
+                yield received
+            if process.stdin in ready:
+                to_send = to_send or memoryview(next(chunks, b""))
+                try:
+                    sent = os.write(process.stdin.fileno(), to_send) if to_send else 0
+                except BrokenPipeError:
+                    # It has ended, or wants no more; why, its status tells.
+                    sent = 0
+                if sent == 0:
+                    selector.unregister(process.stdin)
+                    process.stdin.close()
+                to_send = to_send[sent:]
+    process.stdin.close()

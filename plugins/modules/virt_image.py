@@ -2,26 +2,28 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible module: have an image in a hypervisor's store. The action plugin of this name is its controller half."""
+"""Ansible module: the images in a hypervisor's store. The action plugin of this name is its controller half."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 ---
 module: virt_image
-short_description: Have a disk image in a hypervisor's image store
+short_description: Manage the disk images in a hypervisor's image store
 version_added: "0.1.0"
 description:
   - Brings a disk image from the controller, from the web, or from a path on the hypervisor into the image store, which
-    is a storage pool of files.
+    is a storage pool of files. Removes images that nothing uses.
   - A stored image is named after its content, C(NAME-DIGEST.FORMAT) with the first 16 digits of its sha256. It is
     read-only and never overwritten, so machines can stand on it as long as they like. The same name means the same
     bytes on every hypervisor. An image with new content under an old name is stored beside the old one.
   - The image is there whole or not at all. What a broken or killed run leaves is cleared by the next run.
   - Nothing is sent or downloaded when the store has the image already.
-  - The format is found by looking at the content, never by the file's name. It may be qcow2 or raw. An image that has a
-    backing file or an external data file, is encrypted, compressed as a whole, or in another format is refused, and
-    the error names the command that makes it fit.
+  - The image may be compressed as a whole, by xz, gzip, zstd or bzip2. It is decompressed on the hypervisor while it
+    comes, and stored decompressed. O(checksum) is that of the compressed file, as it is published.
+  - Both the format and the compression are found by looking at the content, never by the file's name. The format may be
+    qcow2 or raw. An image that has a backing file or an external data file, is encrypted, in an archive, or in another
+    format is refused, and the error names the command that makes it fit.
   - The file that the image comes from is never changed.
 author:
   - brine.virt maintainers (@brine-virt)
@@ -32,8 +34,9 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is sent or downloaded in check mode, so an image at O(url) that turns out to be unusable is only found
-        out by the real run.
+      - Nothing is sent or downloaded in check mode but a checksum file. So an image at O(url) that turns out to be
+        unusable is only found out by the real run, and its format, size and sha256 are null before that.
+      - A compressed file at O(path) is decompressed to see what is in it, and nothing of it is written.
   diff_mode:
     support: full
   idempotent:
@@ -43,12 +46,27 @@ options:
     description:
       - What machines call the image.
       - Up to 63 letters, digits, dots, dashes and underscores, the first a letter or digit.
+      - Required unless O(state=pruned), where it limits the work to the images of this name. For O(state=absent) it may
+        also be the name of a volume, which is one of several images of a name.
     type: str
-    required: true
+  state:
+    description:
+      - V(present) has the image in the store.
+      - V(absent) removes the image O(name), with all contents that are stored under this name. If anything uses one of
+        them, it fails, names the user, and removes none.
+      - V(pruned) removes all images that nothing uses, but for the newest of each name, see O(keep).
+      - An image is used by a machine, running or not, that has it as a disk or below one, that was made from it, or
+        has a snapshot with it, and by any volume in an active storage pool that stands on it, even if no machine has
+        this volume. Images that are being stored are not touched, and no machine is made meanwhile.
+    type: str
+    choices: [present, absent, pruned]
+    default: present
   src:
     description:
       - An image file on the controller.
       - A relative path is looked for in C(files) of the role or playbook, as usual.
+      - A compressed file is sent as it is. The controller looks into it first, which needs the program C(zstd) there
+        for zstd; without it, the hypervisor finds out what is in the file.
       - It takes room for a second copy in the hypervisor's temporary directory (C(remote_tmp)) while it is sent.
     type: str
   url:
@@ -57,30 +75,73 @@ options:
       - O(checksum) is required, so that the store can be asked first.
     type: str
   path:
-    description: An image file on the hypervisor. Its blocks are shared with the stored image where the file system can.
+    description:
+      - An image file on the hypervisor. Its blocks are shared with the stored image where the file system can, and
+        where it is not compressed.
     type: path
   checksum:
     description:
-      - What the file hashes to, as C(sha256:) or C(sha512:) and the hex digits. Anything else is refused.
-      - A sha256 is found in the store by name. For a sha512, the stored images of this O(name) are read
-        and hashed at each run, which takes some seconds for each GB.
+      - What the file hashes to, as C(sha256:) or C(sha512:) and the hex digits. Anything else is refused. It is
+        verified before the image enters the store.
+      - Or the address of a checksum file, as distributions publish them beside their images. An algorithm before it, as
+        in C(sha256:https://example.org/CHECKSUM), takes that one only; otherwise the longest that the file has is
+        taken.
+      - A checksum file has lines as C(sha256sum) writes them, with or without C(--tag), or one hash alone. Comments and
+        a PGP signature around them are passed over; the signature is not verified. The line is looked for by the last
+        part of O(url), O(path) or O(src). If there is none, the task fails.
+      - The checksum file is fetched at each run, by the hypervisor for O(url) and O(path), and by the controller for
+        O(src). It may have 1 MiB at most.
+      - With a checksum file, O(url) may be one whose content changes, such as the newest build of a release. The image
+        is brought again when the list has a new checksum for it.
+    type: str
+  content_checksum:
+    description:
+      - What the image itself hashes to, decompressed, as C(sha256:) and the hex digits. Anything else is refused.
+      - The store is asked for it too. So an image that the store has is not transferred, even where it is not known
+        what the image came from.
+      - For O(src) it is found out by the controller.
     type: str
   pool:
     description: The storage pool that the store is in. It must be of type dir, fs or netfs, and active.
     type: str
     default: images
+  keep:
+    description:
+      - How many images of each name stay when O(state=pruned), although nothing uses them. The newest are those that
+        were stored last, used or not.
+      - V(0) removes all that nothing uses. The default is V(1).
+    type: int
+  ignore_unseen:
+    description:
+      - Where users of an image may be that cannot be seen, nothing is removed by O(state=pruned) with a warning, and
+        O(state=absent) fails. This is a storage pool that is not active, or a disk that cannot be read.
+      - V(true) takes it that nothing there uses an image.
+    type: bool
+    default: false
   timeout:
     description:
-      - Seconds until a download is given up, and how long to wait for another run that works on the same store.
+      - Seconds until a download or a decompression is given up, and how long to wait for another run that works on the
+        same store or makes machines.
       - A server that sends nothing for a minute is given up earlier.
     type: int
     default: 3600
 requirements:
   - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
+  - zstd (package C(zstd)) on the host that the task runs on, for images that are compressed with it
 notes:
   - The task runs on the hypervisor itself, as a user who may write to the pool's directory, usually root.
+  - The checksums of the files that an image came from are kept in an extended attribute of the stored file
+    (C(user.brine.provenance)), so that they are known when the task runs again. On a file system without extended
+    attributes, a compressed image is transferred again at each run, to find out that it is stored already, and a
+    warning says so; check mode then reports a change that the run finds to be none. A C(sha512) of an image that is not
+    compressed is found out there by reading the stored images of this O(name).
+  - Decompression leaves 1 GiB of the store's file system free, or one fiftieth of a small one, and is given up before
+    that. A small file can hold more than any disk has room for.
+  - An image that the store has under another name is not transferred. It is copied within the store, with shared blocks
+    where the file system can.
 seealso:
   - module: brine.virt.virt_init
+  - module: ansible.builtin.get_url
 """
 
 EXAMPLES = r"""
@@ -90,19 +151,38 @@ EXAMPLES = r"""
     name: centos
     src: centos.qcow2
 
-- name: Have an image of the web
+- name: Have a certain build of Debian
   brine.virt.virt_image:
     name: debian
     url: https://cloud.debian.org/images/cloud/trixie/20250814-2204/debian-13-genericcloud-amd64-20250814-2204.qcow2
-    checksum: "{{ debian_checksum }}"
+    checksum: https://cloud.debian.org/images/cloud/trixie/20250814-2204/SHA512SUMS
+
+- name: Have the newest build of Ubuntu, and bring it again when there is a newer one
+  brine.virt.virt_image:
+    name: ubuntu
+    url: https://cloud-images.ubuntu.com/noble/current/noble-server-cloudimg-amd64.img
+    checksum: sha256:https://cloud-images.ubuntu.com/noble/current/SHA256SUMS
+
+- name: Have Fedora, with the checksum file's signature around its lines
+  brine.virt.virt_image:
+    name: fedora
+    url: "{{ fedora }}/Fedora-Cloud-Base-Generic-42-1.1.x86_64.qcow2"
+    checksum: "{{ fedora }}/Fedora-Cloud-42-1.1-x86_64-CHECKSUM"
   vars:
-    # From the file SHA512SUMS beside the image.
-    debian_checksum: "sha512:{{ debian_sha512 }}"
+    fedora: https://download.fedoraproject.org/pub/fedora/linux/releases/42/Cloud/x86_64/images
+
+- name: Have an image that is published compressed, by the checksum of the compressed file
+  brine.virt.virt_image:
+    name: coreos
+    url: "{{ coreos }}/42.20250803.3.0/x86_64/fedora-coreos-42.20250803.3.0-qemu.x86_64.qcow2.xz"
+    checksum: "sha256:{{ coreos_sha256 }}"
+  vars:
+    coreos: https://builds.coreos.fedoraproject.org/prod/streams/stable/builds
 
 - name: Have an image that somebody put on the hypervisor
   brine.virt.virt_image:
     name: appliance
-    path: /srv/appliance.raw
+    path: /srv/appliance.raw.zst
   register: appliance
 
 - name: Make a machine that stands on exactly this image
@@ -111,6 +191,24 @@ EXAMPLES = r"""
     vcpus: 1
     memory: 1024
     image: "{{ appliance.image.volume }}"
+
+- name: See which images nothing uses
+  brine.virt.virt_image:
+    state: pruned
+    keep: 0
+  check_mode: true
+  register: unused
+
+- name: Remove all builds of Ubuntu that nothing uses, but for the two newest
+  brine.virt.virt_image:
+    name: ubuntu
+    state: pruned
+    keep: 2
+
+- name: Remove one build, unless something uses it
+  brine.virt.virt_image:
+    name: ubuntu-4f2c9e5d1b7a8036.qcow2
+    state: absent
 """
 
 RETURN = r"""
@@ -118,7 +216,7 @@ image:
   description:
     - The image in the store.
     - In check mode, what is not known of an image that is not stored yet is null.
-  returned: success
+  returned: O(state=present)
   type: dict
   contains:
     name:
@@ -142,7 +240,7 @@ image:
       type: str
       sample: qcow2
     sha256:
-      description: What all bytes of the file hash to.
+      description: What all bytes of the stored file hash to. Of a compressed image, this is not the published checksum.
       type: str
       sample: 4f2c9e5d1b7a8036c0a2b1d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718
     size_bytes:
@@ -153,84 +251,302 @@ image:
       description: How large the disk is that a machine sees.
       type: int
       sample: 3221225472
+pruned:
+  description: The images that were removed; in check mode, those that would be.
+  returned: O(state=pruned) or O(state=absent)
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: What machines called it.
+      type: str
+      sample: ubuntu
+    volume:
+      description: The volume's name.
+      type: str
+      sample: ubuntu-4f2c9e5d1b7a8036.qcow2
+    pool:
+      description: The storage pool.
+      type: str
+      sample: images
+    size_bytes:
+      description: How large the file was.
+      type: int
+      sample: 618925568
+kept:
+  description: The images that were looked at and stay.
+  returned: O(state=pruned)
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: What machines call it.
+      type: str
+      sample: debian
+    volume:
+      description: The volume's name.
+      type: str
+      sample: debian-4f2c9e5d1b7a8036.qcow2
+    pool:
+      description: The storage pool.
+      type: str
+      sample: images
+    size_bytes:
+      description: How large the file is.
+      type: int
+      sample: 343932928
+    used_by:
+      description: What uses it.
+      type: list
+      elements: str
+      sample: [machine web1, volume default/web1-system.qcow2]
+    reason:
+      description: Why it stays.
+      type: str
+      sample: used by machine web1, volume default/web1-system.qcow2
 """
 
+import os
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host import image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import check_url
+from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import (
+    check_url,
+    name_in_url,
+    resolve_checksum,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import (
+    Preview,
+    Source,
+    checksums,
+    preview,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.image_prune import (
+    Leave,
+    Verdict,
+    prune_images,
+    remove_images,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.image_store import (
     ImageStore,
-    Source,
+    Kept,
     as_result,
     require_own_host,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
-from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, parse_checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.checksum import (
+    Checksum,
+    parse_checksum,
+    read_content_checksum,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.image_header import compression
+from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
+
+SOURCES = ("src", "url", "path")
+# The options that make sense for some states only.
+_STATES_OF_OPTIONS = {
+    **dict.fromkeys((*SOURCES, "checksum", "content_checksum"), ("present",)),
+    "keep": ("pruned",),
+    "ignore_unseen": ("absent", "pruned"),
+}
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "str"},
+    "state": {"type": "str", "choices": ["present", "absent", "pruned"], "default": "present"},
+    "src": {"type": "str"},
+    "url": {"type": "str"},
+    "path": {"type": "path"},
+    "checksum": {"type": "str"},
+    "content_checksum": {"type": "str"},
+    "pool": {"type": "str", "default": "images"},
+    "keep": {"type": "int"},
+    "ignore_unseen": {"type": "bool", "default": False},
+    "timeout": {"type": "int", "default": 3600},
+}
+FORGETS = (
+    "The file system of pool {pool} has no extended attributes for {name}. Where it came from is forgotten, and it will"
+    " be transferred again by the next run."
+)
 
 
 def main() -> None:
     """Run the module."""
     module = make_module(
-        {
-            "name": {"type": "str", "required": True},
-            "src": {"type": "str"},
-            "url": {"type": "str"},
-            "path": {"type": "path"},
-            "checksum": {"type": "str"},
-            "pool": {"type": "str", "default": "images"},
-            "timeout": {"type": "int", "default": 3600},
-        },
-        mutually_exclusive=[("src", "url", "path")],
-        required_one_of=[("src", "url", "path")],
-        # The action plugin gives the checksum of a src itself.
-        required_by={"url": "checksum", "src": "checksum"},
+        ARGUMENTS,
+        mutually_exclusive=[SOURCES],
+        required_if=[
+            ("state", "present", ("name",)),
+            ("state", "present", SOURCES, True),
+            ("state", "absent", ("name",)),
+        ],
+        required_by={"url": "checksum"},
     )
-    finish(module, lambda: have_image(module.params, check_mode=module.check_mode))
+
+    def work() -> dict[str, t.Any]:
+        check_options(module.params)
+        if module.params["state"] == "present":
+            return have_image(module.params, check_mode=module.check_mode, warn=module.warn)
+        return clear_images(module.params, check_mode=module.check_mode, warn=module.warn)
+
+    finish(module, work)
 
 
-def have_image(params: dict[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
+def check_options(params: dict[str, t.Any]) -> None:
+    """Raises InputError for an option that means nothing here, and for a number that is none."""
+    state = params["state"]
+    for option, states in _STATES_OF_OPTIONS.items():
+        given = params[option] is not None and params[option] is not False
+        if given and state not in states:
+            raise InputError(
+                f"means nothing with state: {state}", where=option, hint=f"It is for state: {' or '.join(states)}"
+            )
+    if params["keep"] is not None and params["keep"] < 0:
+        raise InputError(f"{params['keep']} is no number of images", where="keep", hint="0 keeps none of the unused")
+    require_own_host(params["uri"])
+
+
+def have_image(
+    params: dict[str, t.Any], *, check_mode: bool, warn: t.Callable[[str], None] = lambda _text: None
+) -> dict[str, t.Any]:
     """Have the image in the store, as far as this can be done on the hypervisor alone, and say what changed.
 
     For a file of the controller (src) the store is only asked: when it lacks the image, the answer is changed and has
     no volume, and the action plugin sends the file and calls again with its path.
     """
     name = rules.name(params["name"], "name")
-    checksum = parse_checksum(params["checksum"], "checksum") if params["checksum"] else None
-    path = params["path"]
-    require_own_host(params["uri"])
-    if params["url"]:
-        check_url(params["url"], "url")
-    elif path:
-        image_files.require_file(path, "path")
+    deadline = Deadline(params["timeout"])
+    source = read_source(params, deadline)
+    planned: dict[str, t.Any] = {}
     with open_connection(params["uri"]) as conn:
-        store = ImageStore(conn, params["pool"])
+        store = ImageStore(conn, params["pool"], read_only=check_mode)
         before = store.volumes(name)
-        planned: dict[str, t.Any] = {}
-        if path:
-            source = Source(path=path, checksum=checksum)
-            content = image_files.hash_file(path, source.algorithms)
-            source.verify(content)
-            checksum = Checksum("sha256", content.sha256)
-        if checksum is None:
-            raise AssertionError("contract violation: an image without a checksum")  # pragma: no cover
-        kept = store.find(name, checksum)
-        changed = kept is None
-        if kept is None and path and check_mode:
-            planned = store.planned(name, content, path)
-        elif kept is None and not params["src"] and not check_mode:
-            source = Source(path=path, url=params["url"], checksum=checksum)
-            kept, changed = store.bring(name, source, image_files.Deadline(params["timeout"]))
-    if checksum.algorithm == "sha256":
-        planned.setdefault("sha256", checksum.digest)
+        kept, origins = search(store.find, name, source)
+        changed = False
+        if kept is not None:
+            store.remember(kept, origins)
+        else:
+            source = at_hand(store, name, source)
+            if not check_mode and (source.path or source.url):
+                brought = store.bring(name, source, deadline)
+                kept, changed = brought.kept, brought.new
+                if brought.forgets:
+                    warn(FORGETS.format(pool=params["pool"], name=name))
+            else:
+                ahead = look_ahead(source, deadline) if source.path else None
+                kept = store.find(name, Checksum("sha256", ahead.sha256)) if ahead else None
+                known = {"sha256": source.content.digest if source.content else None}
+                planned = store.planned(name, ahead) if ahead else known
+                changed = kept is None
+    if kept is not None:
+        source.verify_image(kept.sha256)
     image = as_result(name, params["pool"], kept, planned)
-    added = [image["volume"] or f"{name} with the {checksum}"] if changed else []
+    added = [image["volume"] or f"{name} with the {source.checksum}"] if changed else []
     return {
         "changed": changed,
         "image": image,
         "diff": {"before": {"volumes": before}, "after": {"volumes": sorted({*before, *added})}},
+    }
+
+
+def search(look: t.Callable[..., Kept | None], name: str, source: Source) -> tuple[Kept | None, tuple[Checksum, ...]]:
+    """An image by what its file hashes to, or by what it does itself; and the checksums that it is proven to come from.
+
+    Only a source without path and url has been looked into, by the action plugin. Of another one, that a file becomes
+    such an image is what the user says.
+    """
+    kept = look(name, *source.origins)
+    if kept is not None or source.content is None:
+        return kept, source.origins
+    return look(name, source.content), () if source.path or source.url else source.origins
+
+
+def at_hand(store: ImageStore, name: str, source: Source) -> Source:
+    """The source itself, or in its place the same image when the store has it under another name."""
+    twin, origins = (None, ()) if source.path else search(store.find_twin, name, source)
+    if twin is None:
+        return source
+    content = Checksum("sha256", twin.sha256)
+    return Source(path=twin.image.path, checksum=content, content=source.content, origins=origins)
+
+
+def read_source(params: dict[str, t.Any], deadline: Deadline) -> Source:
+    """Where the image is to come from, with all checksums that are known of it; a file here has been hashed for that.
+
+    A src has neither path nor url: its bytes are elsewhere.
+    """
+    path, url = params["path"], params["url"]
+    inside = read_content_checksum(params["content_checksum"])
+    if url:
+        check_url(url, "url")
+        checksum = resolve_checksum(params["checksum"], name_in_url(url), deadline, "checksum")
+        return Source(url=url, checksum=checksum, content=inside, origins=(checksum,))
+    if not path:
+        checksum = parse_checksum(params["checksum"], "checksum")
+        return Source(checksum=checksum, content=inside, origins=(checksum,))
+    image_files.require_file(path, "path")
+    wanted = None
+    if params["checksum"]:
+        wanted = resolve_checksum(params["checksum"], os.path.basename(path), deadline, "checksum")
+    source = Source(path=path, checksum=wanted)
+    content = image_files.hash_file(path, source.algorithms)
+    source.verify(content)
+    checksum = Checksum("sha256", content.sha256)
+    return Source(path=path, checksum=checksum, content=inside, origins=checksums(content))
+
+
+def look_ahead(source: Source, deadline: Deadline) -> Preview:
+    """What a file here, which has been hashed, would be in the store. Raises what the real run would raise."""
+    path = source.what
+    header, size_bytes = image_files.read_header(path)
+    if source.checksum is None or compression(header) is not None:
+        return preview(source, deadline)
+    found = image_files.inspect_file(path, path)
+    source.verify_image(source.checksum.digest)
+    return Preview(source.checksum.digest, found.format, size_bytes, found.virtual_size_bytes)
+
+
+def clear_images(
+    params: dict[str, t.Any], *, check_mode: bool, warn: t.Callable[[str], None] = lambda _text: None
+) -> dict[str, t.Any]:
+    """Remove what the task wants removed, and say what went and what stays, and why."""
+    deadline = Deadline(params["timeout"])
+    pruned = params["state"] == "pruned"
+    leave = Leave(keep=1 if params["keep"] is None else params["keep"], ignore_unseen=params["ignore_unseen"])
+    name = params["name"]
+    if name is not None and (pruned or parse_image_volume(name) is None):
+        name = rules.name(name, "name")
+    with open_connection(params["uri"]) as conn:
+        work = prune_images if pruned else remove_images
+        clearance = work(conn, params["pool"], name, leave, deadline, check_mode=check_mode)
+    if clearance.blocked:
+        warn(f"No image is removed, as one may be used where nothing can be seen: {'; '.join(clearance.unseen)}")
+    answer = {
+        "changed": bool(clearance.gone),
+        "pruned": [_result(params, verdict) for verdict in clearance.verdicts if verdict.goes],
+        "diff": {
+            "before": {"volumes": list(clearance.before)},
+            "after": {"volumes": [volume for volume in clearance.before if volume not in clearance.gone]},
+        },
+    }
+    if pruned:
+        answer["kept"] = [
+            {**_result(params, verdict), "used_by": list(verdict.users), "reason": verdict.reason}
+            for verdict in clearance.verdicts
+            if not verdict.goes
+        ]
+    return answer
+
+
+def _result(params: dict[str, t.Any], verdict: Verdict) -> dict[str, t.Any]:
+    image = verdict.image
+    return {
+        "name": image.name,
+        "volume": image.volume,
+        "pool": params["pool"],
+        "size_bytes": verdict.size_bytes,
     }
 
 

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images from the web, as a stream of bytes with every failure as one sentence."""
+"""Images and their checksums from the web, as streams of bytes with every failure as one sentence."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
+import posixpath
 import typing as t
 import urllib.error
 import urllib.parse
@@ -16,11 +17,17 @@ from ansible.module_utils.urls import ConnectionError as AnsibleConnectionError
 from ansible.module_utils.urls import open_url
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import CHUNK_BYTES, Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import CHUNK_BYTES
+from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, ChecksumFile, read_checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.checksum_file import find_checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.units import format_size
 
 # A server that sends nothing for so long is taken for gone.
 _SILENCE_SECONDS = 60
 _AGENT = "ansible-brine.virt"
+# Those of distributions have some thousand bytes. Somebody may give the address of the image by mistake.
+_CHECKSUM_FILE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,37 @@ def download(url: str, deadline: Deadline) -> t.Iterator[Download]:
         length = answer.headers.get("Content-Length", "")
         size_bytes = int(length) if length.isdigit() else None
         yield Download(size_bytes, _read(answer, url, size_bytes, deadline))
+
+
+def name_in_url(url: str) -> str:
+    """What a file is called at an address: the last part of its path."""
+    return urllib.parse.unquote(posixpath.basename(urllib.parse.urlsplit(url).path))
+
+
+def resolve_checksum(value: t.Any, file_name: str, deadline: Deadline, where: str) -> Checksum:
+    """The checksum that a user gave, or that the checksum file at the given address has for a file of this name.
+
+    Raises InputError for a wrong one and when the checksum file has none, HostError when it cannot be had.
+    """
+    wish = read_checksum(value, where)
+    if isinstance(wish, Checksum):
+        return wish
+    check_url(wish.url, where)
+    return find_checksum(_small_text(wish, deadline, where), file_name, wish.algorithm, wish.url, where)
+
+
+def _small_text(wish: ChecksumFile, deadline: Deadline, where: str) -> str:
+    text = b""
+    with download(wish.url, deadline) as answer:
+        for chunk in answer.chunks:
+            text += chunk
+            if len(text) > _CHECKSUM_FILE_BYTES:
+                raise InputError(
+                    f"{wish.url} is no checksum file: it is larger than {format_size(_CHECKSUM_FILE_BYTES)}",
+                    where=where,
+                    hint="Is that the address of the image?",
+                )
+    return text.decode(errors="replace")
 
 
 def _read(answer: t.Any, url: str, size_bytes: int | None, deadline: Deadline) -> t.Iterator[bytes]:

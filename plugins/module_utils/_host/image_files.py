@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import tempfile
@@ -18,6 +17,11 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import (
+    Content,
+    copy_stream,
+    file_chunks,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
     HEADER_BYTES,
     judge_image,
@@ -25,30 +29,20 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image_header imp
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.units import format_size
 
-CHUNK_BYTES = 1024 * 1024
 PART_PREFIX = ".brine-part-"
 STORED_MODE = 0o444
 # Only where a directory cannot be locked; see locked_directory.
 LOCK_FILE = ".brine-lock"
 
-_ZEROS = bytes(CHUNK_BYTES)
+# What a stream of unknown length leaves free on a file system: this much, or this part of a small one.
+_RESERVE_BYTES = 1024**3
+_RESERVE_PART = 50
+# How much may be written between two looks at the room.
+_LOOK_BYTES = 16 * 1024 * 1024
 _LOCK_POLL_SECONDS = 0.5
 _INSPECTION_SECONDS = 120
 # ioctl_ficlone(2): share all blocks of one file with another.
 _FICLONE = 0x40049409
-
-
-@dataclass(frozen=True)
-class Content:
-    """What all bytes of a file hash to, and how many they are; digests is hex by algorithm."""
-
-    size_bytes: int
-    digests: dict[str, str]
-
-    @property
-    def sha256(self) -> str:
-        """The hash that stored images are named after."""
-        return self.digests["sha256"]
 
 
 @dataclass(frozen=True)
@@ -85,29 +79,7 @@ def disk_errors(what: str) -> t.Iterator[None]:
 def hash_file(path: str, algorithms: t.Iterable[str] = ()) -> Content:
     """The content of a file by sha256 and the other algorithms asked for. Raises HostError when it cannot be read."""
     with disk_errors(f"cannot read {path}"), open(path, "rb") as source:
-        return copy_stream(iter(lambda: source.read(CHUNK_BYTES), b""), None, algorithms)
-
-
-def copy_stream(chunks: t.Iterable[bytes], target_fd: int | None, algorithms: t.Iterable[str] = ()) -> Content:
-    """Hash a stream and write it to an empty file on the way, runs of zeros as holes; target_fd None: hash alone."""
-    hashes = {name: hashlib.new(name) for name in {"sha256", *algorithms}}
-    size_bytes = 0
-    for chunk in chunks:
-        for item in hashes.values():
-            item.update(chunk)
-        if target_fd is not None and chunk != _ZEROS[: len(chunk)]:
-            _write_all(target_fd, chunk, size_bytes)
-        size_bytes += len(chunk)
-    if target_fd is not None:
-        os.ftruncate(target_fd, size_bytes)
-    return Content(size_bytes, {name: item.hexdigest() for name, item in hashes.items()})
-
-
-def _write_all(target_fd: int, chunk: bytes, offset: int) -> None:
-    view = memoryview(chunk)
-    while view:
-        written = os.pwrite(target_fd, view, offset)
-        view, offset = view[written:], offset + written
+        return copy_stream(file_chunks(source), None, algorithms)
 
 
 def copy_file(source_path: str, target_fd: int, target_directory: str, algorithms: t.Iterable[str] = ()) -> Content:
@@ -118,9 +90,9 @@ def copy_file(source_path: str, target_fd: int, target_directory: str, algorithm
     with disk_errors(f"cannot copy {source_path} to {target_directory}"), open(source_path, "rb") as source:
         if _share_blocks(source.fileno(), target_fd):
             with open(target_fd, "rb", closefd=False) as target:
-                return copy_stream(iter(lambda: target.read(CHUNK_BYTES), b""), None, algorithms)
+                return copy_stream(file_chunks(target), None, algorithms)
         require_room(target_directory, os.fstat(source.fileno()).st_blocks * 512, source_path)
-        return copy_stream(iter(lambda: source.read(CHUNK_BYTES), b""), target_fd, algorithms)
+        return copy_stream(file_chunks(source), target_fd, algorithms)
 
 
 def _share_blocks(source_fd: int, target_fd: int) -> bool:
@@ -142,6 +114,35 @@ def require_room(directory: str, needed_bytes: int, what: str) -> None:
             f"{what} needs {format_size(needed_bytes)} in {directory}, and {format_size(free_bytes)} are free",
             hint="Free some space, or take another pool",
         )
+
+
+class RoomGuard:
+    """Watches the room of a file system while a stream of unknown length is written to it.
+
+    A full disk stops the machines on it, and a small compressed file can hold as much as anybody likes.
+    """
+
+    def __init__(self, directory: str, what: str) -> None:
+        self._directory = directory
+        self._what = what
+        self._unseen_bytes = _LOOK_BYTES
+
+    def wrote(self, size_bytes: int) -> None:
+        """To be told before so much is written. Raises HostError when there is too little room left."""
+        self._unseen_bytes += size_bytes
+        if self._unseen_bytes < _LOOK_BYTES:
+            return
+        self._unseen_bytes = 0
+        with disk_errors(f"cannot look at {self._directory}"):
+            file_system = os.statvfs(self._directory)
+        free_bytes = file_system.f_bavail * file_system.f_frsize
+        reserve_bytes = min(_RESERVE_BYTES, file_system.f_blocks * file_system.f_frsize // _RESERVE_PART)
+        if free_bytes < reserve_bytes + _LOOK_BYTES:
+            raise HostError(
+                f"{self._what} needs more room than there is in {self._directory}: only {format_size(free_bytes)} are "
+                "still free",
+                hint="Free some space, or take another pool",
+            )
 
 
 def require_file(path: str, where: str | None = None) -> None:

@@ -6,47 +6,31 @@
 from __future__ import annotations
 
 import os
-import time
 import typing as t
 import urllib.parse
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import (
-    HostError,
-    InputError,
-    UnsupportedError,
-    VirtError,
-)
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host import image_files
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import download
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Content, Deadline, Part
-from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, load_image, stored_names
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import (
+    Preview,
+    Source,
+    checksums,
+    take_in,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.image_notes import keep_provenance, load_provenance
+from ansible_collections.brine.virt.plugins.module_utils._host.images import (
+    StoredImage,
+    load_image,
+    refresh_pool,
+    stored_names,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, verify_digests
+from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName, image_name
-
-# How long another job in the pool (a volume that is being copied) may keep libvirt from looking into it again.
-_REFRESH_PATIENCE_SECONDS = 120
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where an image comes from: one of the two. checksum: what its bytes must hash to, if that was said."""
-
-    path: str | None = None
-    url: str | None = None
-    checksum: Checksum | None = None
-
-    @property
-    def algorithms(self) -> tuple[str, ...]:
-        """The hashes to be taken of it."""
-        return (self.checksum.algorithm,) if self.checksum else ()
-
-    def verify(self, content: Content) -> None:
-        """Raises ConflictError when the bytes are not those that were meant."""
-        if self.checksum is not None:
-            verify_digests(content.digests, self.checksum, str(self.path or self.url))
+from ansible_collections.brine.virt.plugins.module_utils._model.provenance import Provenance
 
 
 @dataclass(frozen=True)
@@ -56,6 +40,16 @@ class Kept:
     image: StoredImage
     sha256: str
     size_bytes: int
+
+
+@dataclass(frozen=True)
+class Brought:
+    """An image that was to be had in the store. new: it was not there before; forgets: where it came from could not be
+    noted on it, so that it will be transferred again to find this out."""
+
+    kept: Kept
+    new: bool
+    forgets: bool = False
 
 
 def require_own_host(uri: str) -> None:
@@ -69,93 +63,130 @@ def require_own_host(uri: str) -> None:
 
 
 class ImageStore:
-    """The stored images of one pool on this very host. Errors of the pool are those of Pools.get."""
+    """The stored images of one pool on this very host. Errors of the pool are those of Pools.get.
 
-    def __init__(self, conn: VirConnect, pool: str) -> None:
+    read_only: nothing is noted on images that are only looked at.
+    """
+
+    def __init__(self, conn: VirConnect, pool: str, *, read_only: bool = False) -> None:
         self._pool: Pool = Pools(conn).get(pool, "pool")
+        self._read_only = read_only
         if not os.path.isdir(self._pool.path):
             raise HostError(f"there is no directory {self._pool.path} of pool {pool} on this host", where="pool")
 
     def volumes(self, name: str) -> list[str]:
         """The volumes that hold an image of this name."""
-        return [image.volume for image in stored_names(self._pool) if image.name == name]
+        return [image.volume for image in self._images(name)]
 
-    def find(self, name: str, checksum: Checksum) -> Kept | None:
-        """The stored image of this name and checksum. Its volume's name tells a sha256; for a sha512, all of its bytes
-        are read."""
-        for image in stored_names(self._pool):
-            if image.name != name:
-                continue
-            if checksum.algorithm == "sha256":
-                if checksum.digest.startswith(image.digest):
-                    return self._keep(image, checksum.digest)
-            else:
-                content = image_files.hash_file(self._pool.volume_path(image.volume), (checksum.algorithm,))
-                if content.digests[checksum.algorithm] == checksum.digest:
-                    return self._keep(image, content.sha256)
-        return None
+    def find(self, name: str, *known: Checksum) -> Kept | None:
+        """The stored image of this name that has one of these checksums of one file, or was made of that file.
 
-    def planned(self, name: str, content: Content, path: str) -> dict[str, t.Any]:
-        """What a file would be in the store, for as_result. Raises what inspect_file raises for one that cannot be."""
-        found = image_files.inspect_file(path, path)
-        image = image_name(name, content.sha256, found.format)
+        A volume's name tells the sha256 of its content, and its provenance what else is known. Where that does not
+        tell a sha512, and nothing else of the file is known, all of the image is read.
+        """
+        images = self._images(name)
+        found = self._known(images, known)
+        if found is None and {item.algorithm for item in known} == {"sha512"}:
+            found = next((image for image in images for item in known if self._hashes_to(image, item)), None)
+        return None if found is None else self._keep(found, known)
+
+    def find_twin(self, name: str, *known: Checksum) -> Kept | None:
+        """An image of another name that is known to have one of these checksums, or to come from a file with it."""
+        others = [image for image in stored_names(self._pool) if image.name != name]
+        found = self._known(others, known)
+        return None if found is None else self._keep(found, known)
+
+    def remember(self, kept: Kept, origins: t.Sequence[Checksum]) -> None:
+        """Note on an image files that it comes from as well.
+
+        Without the directory's lock: of two runs that do this at once, one may forget the other's, which costs a
+        transfer at most, and another run's long download would be waited for.
+        """
+        known = load_provenance(kept.image.path, kept.image.digest)
+        more = known.joined(Provenance((Checksum("sha256", kept.sha256),), tuple(origins)))
+        new = [item for item in origins if not known.knows(item) and item.digest != kept.sha256]
+        if new and not self._read_only:
+            keep_provenance(kept.image.path, more)
+
+    def planned(self, name: str, image: Preview) -> dict[str, t.Any]:
+        """What an image would be in the store, for as_result."""
+        volume = image_name(name, image.sha256, image.format).volume
         return {
-            "volume": image.volume,
-            "path": self._pool.volume_path(image.volume),
-            "format": found.format,
-            "sha256": content.sha256,
-            "size_bytes": content.size_bytes,
-            "virtual_size_bytes": found.virtual_size_bytes,
+            "volume": volume,
+            "path": self._pool.volume_path(volume),
+            "format": image.format,
+            "sha256": image.sha256,
+            "size_bytes": image.size_bytes,
+            "virtual_size_bytes": image.virtual_size_bytes,
         }
 
-    def bring(self, name: str, source: Source, deadline: Deadline) -> tuple[Kept, bool]:
-        """Have an image in the store; whether that changed anything. Whatever fails leaves the store as it was."""
+    def bring(self, name: str, source: Source, deadline: Deadline) -> Brought:
+        """Have an image in the store. Whatever fails leaves the store as it was."""
         directory = self._pool.path
         with image_files.locked_directory(directory, deadline):
             if image_files.clear_parts(directory):
                 # libvirt may have taken them for volumes.
-                self._refresh()
+                refresh_pool(self._pool.handle, self._pool.name)
+            # Another run may have brought it while this one waited for the lock.
+            kept = self.find(name, source.checksum) if source.checksum else None
+            if kept is not None:
+                self.remember(kept, source.origins)
+                return Brought(kept, new=False)
             with image_files.part_file(directory) as part:
-                content = self._fill(part, source, deadline)
-                source.verify(content)
-                what = str(source.path or source.url)
-                found = image_files.inspect_file(part.path, what)
-                image = image_name(name, content.sha256, found.format)
+                taken = take_in(source, part.fd, directory, deadline)
+                found = image_files.inspect_file(part.path, source.what)
+                image = image_name(name, taken.content.sha256, found.format)
                 final_path = self._pool.volume_path(image.volume)
-                # Another run may have brought it while this one waited for the lock.
+                provenance = taken.provenance(source.origins)
+                # The same image may have come from elsewhere before.
                 new = not os.path.lexists(final_path)
                 if new:
+                    remembered = keep_provenance(part.fd, provenance)
                     image_files.publish(part, final_path)
-            self._refresh()
-            return self._keep(image, content.sha256), new
+                else:
+                    known = load_provenance(final_path, image.digest)
+                    remembered = keep_provenance(final_path, known.joined(provenance))
+            refresh_pool(self._pool.handle, self._pool.name)
+            forgets = bool(taken.how) and not remembered
+            kept = self._keep(image, checksums(taken.content))
+            return Brought(kept, new=new, forgets=forgets)
 
-    def _fill(self, part: Part, source: Source, deadline: Deadline) -> Content:
-        directory = self._pool.path
-        if source.path is not None:
-            return image_files.copy_file(source.path, part.fd, directory, source.algorithms)
-        if source.url is None:
-            raise InputError("an image needs a path or an address to come from")
-        with download(source.url, deadline) as answer:
-            if answer.size_bytes is not None:
-                image_files.require_room(directory, answer.size_bytes, source.url)
-            with image_files.disk_errors(f"cannot store {source.url} in {directory}"):
-                return image_files.copy_stream(answer.chunks, part.fd, source.algorithms)
+    def _images(self, name: str) -> list[ImageName]:
+        return [image for image in stored_names(self._pool) if image.name == name]
 
-    def _refresh(self) -> None:
-        """Let libvirt see what has changed in the directory."""
-        end = time.monotonic() + _REFRESH_PATIENCE_SECONDS
-        while True:
-            try:
-                with errors_as_ours(f"cannot refresh pool {self._pool.name}"):
-                    self._pool.handle.refresh(0)
-                return
-            except VirtError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.5)
+    def _provenance(self, image: ImageName) -> Provenance:
+        return load_provenance(self._pool.volume_path(image.volume), image.digest)
 
-    def _keep(self, image: ImageName, sha256: str) -> Kept:
+    def _known(self, images: t.Sequence[ImageName], known: t.Sequence[Checksum]) -> ImageName | None:
+        """The one of them that has one of the checksums by its name or by its provenance."""
+        for image in images:
+            if any(item.algorithm == "sha256" and item.digest.startswith(image.digest) for item in known):
+                return image
+        for image in images:
+            provenance = self._provenance(image)
+            if any(provenance.knows(item) for item in known):
+                return image
+        return None
+
+    def _hashes_to(self, image: ImageName, checksum: Checksum) -> bool:
+        """Whether the image itself has this checksum; read once, and then remembered where that can be."""
+        known = self._provenance(image)
+        digest = known.content(checksum.algorithm)
+        if digest is None:
+            path = self._pool.volume_path(image.volume)
+            content = image_files.hash_file(path, (checksum.algorithm,))
+            digest = content.digests[checksum.algorithm]
+            if not self._read_only:
+                keep_provenance(path, known.joined(Provenance(checksums(content))))
+        return digest == checksum.digest
+
+    def _keep(self, image: ImageName, known: t.Sequence[Checksum]) -> Kept:
+        """known: checksums that led to the image; one of them may be that of the image itself."""
         stored = load_image(self._pool, image)
+        own = [item.digest for item in known if item.algorithm == "sha256" and item.digest.startswith(image.digest)]
+        sha256 = own[0] if own else self._provenance(image).content("sha256")
+        if sha256 is None:
+            sha256 = image_files.hash_file(stored.path).sha256
         with image_files.disk_errors(f"cannot look at {stored.path}"):
             return Kept(stored, sha256, os.stat(stored.path).st_size)
 

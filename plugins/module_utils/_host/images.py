@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import time
+import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import volume_names
@@ -15,6 +17,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image_name impor
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 
 DEFAULT_IMAGE_POOL = "images"
+# How long another job in the pool (a volume that is being copied) may keep libvirt from looking into it again.
+_REFRESH_PATIENCE_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,20 @@ def stored_names(pool: Pool) -> list[ImageName]:
     """The names of all images in the pool, in order; other volumes are no images of ours and left out."""
     parsed = (parse_image_volume(volume) for volume in sorted(volume_names(pool)))
     return [image for image in parsed if image is not None]
+
+
+def refresh_pool(pool: t.Any, name: str, patience_seconds: float = _REFRESH_PATIENCE_SECONDS) -> None:
+    """Let libvirt see what has changed in a pool. Waits for another job in it, such as a copy that is being made."""
+    end = time.monotonic() + patience_seconds
+    while True:
+        try:
+            with errors_as_ours(f"cannot refresh pool {name}"):
+                pool.refresh(0)
+            return
+        except VirtError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
 
 
 def load_image(pool: Pool, image: ImageName) -> StoredImage:

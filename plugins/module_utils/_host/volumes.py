@@ -26,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish
-from ansible_collections.brine.virt.plugins.module_utils._model.units import format_size
+from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB, format_size
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
@@ -133,10 +133,27 @@ def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
 
 
 def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
-    """A new raw volume with this content."""
+    """A new raw volume with this content, and zeros after it up to a whole MiB: room for a longer one, see refill."""
     pool.require_format("raw")
-    volume = make_volume(pool, name, new_volume_element(pool, name, len(content), "raw"))
-    with errors_as_ours(f"cannot write volume {name} of pool {pool.name}"):
+    size_bytes = -(-len(content) // MIB) * MIB
+    volume = make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"))
+    _upload(volume, content, conn, f"cannot write volume {name} of pool {pool.name}")
+
+
+def refill(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
+    """Other content for a volume of create_filled, in its place: a living machine that has it open sees the new one."""
+    what = f"cannot write volume {name} of pool {pool.name}"
+    with errors_as_ours(what):
+        volume = pool.handle.storageVolLookupByName(name)
+        size_bytes = volume.info()[1]
+        if len(content) > size_bytes:
+            size_bytes = -(-len(content) // MIB) * MIB
+            volume.resize(size_bytes, 0)
+    _upload(volume, content.ljust(size_bytes, b"\0"), conn, what)
+
+
+def _upload(volume: t.Any, content: bytes, conn: VirConnect, what: str) -> None:
+    with errors_as_ours(what):
         stream = conn.newStream(0)
         volume.upload(stream, 0, len(content), 0)
         for chunk in _chunks(content):

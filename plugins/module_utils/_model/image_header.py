@@ -10,19 +10,25 @@ takes what it does not know, a compressed image for one, for a raw disk.
 from __future__ import annotations
 
 import struct
+import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 
 HEADER_BYTES = 512
 _SECTOR_BYTES = 512
 
-# Where, what bytes, what it is, and the command that makes something usable of it. Sources: the magic numbers in
-# file(1) and in QEMU's block drivers (https://gitlab.com/qemu-project/qemu/-/tree/master/block).
+# Sources: the magic numbers in file(1) and in QEMU's block drivers
+# (https://gitlab.com/qemu-project/qemu/-/tree/master/block).
 _COMPRESSED = (
-    (0, b"\xfd7zXZ\x00", "compressed with xz", "xz --decompress --keep FILE"),
-    (0, b"\x1f\x8b", "compressed with gzip", "gunzip --keep FILE"),
-    (0, b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd --decompress FILE"),
-    (0, b"BZh", "compressed with bzip2", "bunzip2 --keep FILE"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    # What pzstd(1) begins with.
+    (b"\x50\x2a\x4d\x18", "zstd"),
+    (b"BZh", "bzip2"),
+)
+# Where, what bytes, what it is, and the command that makes something usable of it.
+_ARCHIVES = (
     (0, b"PK\x03\x04", "a zip archive", "unzip FILE"),
     (257, b"ustar", "a tar archive", "tar --extract --file FILE"),
 )
@@ -43,20 +49,32 @@ _QEMU_WORDS = {"vhd": "vpc", "qcow (version 1)": "qcow"}
 _LUKS = b"LUKS\xba\xbe"
 _QCOW2 = b"QFI\xfb"
 _QCOW2_SIZE_OFFSET = 24
+_LARGEST_CLUSTER_BYTES = 2 * 1024 * 1024
+_LONGEST_NAME_BYTES = 1023
 # Bit 2 of the incompatible features: the data lie in another file.
 # https://www.qemu.org/docs/master/interop/qcow2.html
 _EXTERNAL_DATA_FILE = 1 << 2
 
 
+def compression(header: bytes) -> str | None:
+    """How a file is compressed as a whole, by its first bytes: ``xz``, ``gzip``, ``bzip2``, ``zstd``, or not at all."""
+    return next((name for magic, name in _COMPRESSED if header.startswith(magic)), None)
+
+
 def judge_image(header: bytes, size_bytes: int, what: str, where: str | None = None) -> str:
-    """The format, ``qcow2`` or ``raw``, of a file that can be stored as it is.
+    """The format, ``qcow2`` or ``raw``, of a file that can be stored as it is, after any decompression.
 
     header: the first HEADER_BYTES of the file, all of a shorter one; what: the file, in words, for complaints. Raises
     InputError for everything else, with what to do about it.
     """
     if size_bytes == 0:
         raise InputError(f"{what} is empty", where=where)
-    for offset, magic, state, command in _COMPRESSED:
+    twice = compression(header)
+    if twice:
+        raise InputError(
+            f"{what} is compressed twice, inside with {twice}", where=where, hint="Decompress it once and give that"
+        )
+    for offset, magic, state, command in _ARCHIVES:
         if header[offset:].startswith(magic):
             raise InputError(
                 f"{what} is {state}",
@@ -96,6 +114,21 @@ def virtual_size(header: bytes, size_bytes: int) -> int:
     if header.startswith(_QCOW2):
         return int(struct.unpack_from(">Q", header, _QCOW2_SIZE_OFFSET)[0])
     return size_bytes
+
+
+def backing_name(read: t.Callable[[int, int], bytes]) -> str | None:
+    """What a qcow2 image says that it stands on, as its header has it; None for one that stands alone, and no qcow2.
+
+    read: bytes of the file by offset and length. https://www.qemu.org/docs/master/interop/qcow2.html
+    """
+    header = read(0, HEADER_BYTES)
+    if not header.startswith(_QCOW2) or len(header) < 20:
+        return None
+    offset, length = struct.unpack_from(">QI", header, 8)
+    # The name lies in the first cluster, of 2 MiB at most, and has at most 1023 bytes.
+    if not 0 < offset < _LARGEST_CLUSTER_BYTES or not 0 < length <= _LONGEST_NAME_BYTES:
+        return None
+    return read(offset, length).decode(errors="surrogateescape")
 
 
 def _judge_qcow2(header: bytes, what: str, where: str | None) -> str:

@@ -1,42 +1,148 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the controller's half of virt_image finds out about a file before it asks the hypervisor."""
+"""The controller's half of virt_image: what it finds out about a file, and when it sends it.
+
+The other half is the module itself, on libvirt's test driver; only Ansible between the two is left out.
+"""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import lzma
+import os
 import shutil
 import subprocess
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.brine.virt.plugins.action.virt_image import LocalImage, look_at_image
+from ansible_collections.brine.virt.plugins.action.virt_image import have_file, look_at_file
+from ansible_collections.brine.virt.plugins.module_utils._host import image_decompress
+from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Preview
+from ansible_collections.brine.virt.plugins.modules import virt_image
 
 CONTENT = b"\x01" * 1024
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 SHA512 = hashlib.sha512(CONTENT).hexdigest()
+VOLUME = f"debian-{SHA256[:16]}.raw"
+XZ = lzma.compress(CONTENT)
+SOON = Deadline(60)
+
+needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 
 @pytest.mark.parametrize("checksum", [None, f"sha256:{SHA256}", f"sha512:{SHA512}"])
-def test_an_image_is_hashed(tmp_path: t.Any, checksum: str | None) -> None:
+def test_an_image_is_hashed(tmp_path: Path, checksum: str | None) -> None:
     path = tmp_path / "image"
     path.write_bytes(CONTENT)
-    found = look_at_image(str(path), checksum)
-    assert found == LocalImage(SHA256, "raw", len(CONTENT), len(CONTENT))
-    assert found.as_result("debian")["volume"] == f"debian-{SHA256[:16]}.raw"
+    found = look_at_file(str(path), checksum, None, SOON)
+    assert found.checksum.digest == SHA256
+    assert found.image == Preview(SHA256, "raw", len(CONTENT), len(CONTENT))
 
 
-def test_a_qcow2_image_is_as_large_as_its_disk(tmp_path: t.Any) -> None:
-    if shutil.which("qemu-img") is None:
-        pytest.skip("qemu-img is not installed (package qemu-utils)")
+def test_a_compressed_file_is_hashed_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "image"
+    path.write_bytes(XZ)
+    found = look_at_file(str(path), None, None, SOON)
+    assert (found.checksum.digest, found.image) == (hashlib.sha256(XZ).hexdigest(), None)
+
+
+def test_a_checksum_file_is_fetched_by_the_controller(tmp_path: Path, web: t.Any) -> None:
+    path = tmp_path / "image.xz"
+    path.write_bytes(XZ)
+    sums = web.put("SHA256SUMS", f"{hashlib.sha256(XZ).hexdigest()}  image.xz\n{SHA256}  other\n".encode())
+    assert look_at_file(str(path), sums, None, SOON).image is None
+    path.rename(tmp_path / "other")
+    with pytest.raises(AnsibleActionFail, match=f"checksum: .*other has the sha256 .*, not {SHA256}"):
+        look_at_file(str(tmp_path / "other"), f"sha256:{sums}", None, SOON)
+
+
+@needs_qemu_img
+def test_a_qcow2_image_is_as_large_as_its_disk(tmp_path: Path) -> None:
     path = tmp_path / "image"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "3G"], check=True)
-    found = look_at_image(str(path), None)
-    assert (found.format, found.virtual_size_bytes, found.size_bytes) == ("qcow2", 3 << 30, path.stat().st_size)
+    image = look_at_file(str(path), None, None, SOON).image
+    assert image is not None
+    assert (image.format, image.virtual_size_bytes, image.size_bytes) == ("qcow2", 3 << 30, path.stat().st_size)
+
+
+class Controller:
+    """A controller with one file, before one hypervisor; counts what is sent."""
+
+    def __init__(self, node: t.Any, path: Path) -> None:
+        self._node = node
+        self.path = path
+        self.sent = 0
+
+    def have(self, *, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
+        def ask(args: dict[str, t.Any]) -> dict[str, t.Any]:
+            defaults = {name: option.get("default") for name, option in virt_image.ARGUMENTS.items()}
+            return virt_image.have_image({**defaults, **args, "uri": self._node.uri()}, check_mode=check_mode)
+
+        def send(path: str) -> str:
+            self.sent += 1
+            return str(shutil.copy(path, self.path.parent / "sent"))
+
+        args = {"name": "debian", "src": self.path.name, **options}
+        return have_file(str(self.path), args, ask=ask, send=send, check_mode=check_mode)
+
+
+@pytest.fixture
+def controller(tmp_path: Path, node: t.Any) -> Controller:
+    return Controller(node, tmp_path / "image")
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("packed", [CONTENT, XZ, gzip.compress(CONTENT, mtime=0)], ids=["plain", "xz", "gzip"])
+def test_a_file_is_sent_once_and_as_it_is(controller: Controller, node: t.Any, packed: bytes) -> None:
+    controller.path.write_bytes(packed)
+    checked = controller.have(check_mode=True)
+    assert (controller.sent, node.names()) == (0, [])
+    first = controller.have()
+    assert (controller.sent, node.names()) == (1, [VOLUME])
+    assert (controller.path.parent / "sent").read_bytes() == packed
+    assert checked["changed"] is first["changed"] is True
+    assert {**checked["image"], "path": first["image"]["path"]} == first["image"]
+    for check_mode in (True, False):
+        again = controller.have(check_mode=check_mode)
+        assert (again["changed"], again["image"]) == (False, first["image"])
+    assert controller.sent == 1
+
+
+@needs_qemu_img
+def test_what_is_stored_decompressed_is_not_sent_compressed(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller.path.write_bytes(CONTENT)
+    controller.have()
+    controller.path.write_bytes(XZ)
+    assert controller.have(check_mode=True)["changed"] is False
+    assert controller.have()["changed"] is False
+    assert controller.sent == 1
+    # It is remembered where it came from: the next time nothing has to be looked into.
+    monkeypatch.setattr(image_decompress, "lzma", None)
+    assert controller.have()["changed"] is False
+    assert controller.sent == 1
+
+
+@needs_qemu_img
+def test_a_controller_that_cannot_decompress_sends_and_says_in_check_mode_that_it_does_not_know(
+    controller: Controller, node: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller.path.write_bytes(subprocess.run(["zstd"], input=CONTENT, stdout=subprocess.PIPE, check=True).stdout)
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", str(controller.path.parent))
+    checked = controller.have(check_mode=True)
+    assert checked["changed"] is True
+    assert (checked["image"]["volume"], checked["image"]["sha256"]) == (None, None)
+    monkeypatch.setenv("PATH", path)
+    assert controller.have()["image"]["volume"] == VOLUME
+    assert (controller.sent, node.names()) == (1, [VOLUME])
 
 
 @pytest.mark.parametrize(
@@ -48,21 +154,42 @@ def test_a_qcow2_image_is_as_large_as_its_disk(tmp_path: t.Any) -> None:
             f"checksum: PATH has the sha512 {SHA512}, not {'0' * 128}. Nothing was stored",
         ),
         (CONTENT, "sha1:0", "checksum: 'sha1:0' is not a checksum. Write it like sha256:"),
-        (gzip.compress(CONTENT, mtime=0), None, "src: PATH is compressed with gzip. Give the image itself: gunzip"),
+        (lzma.compress(XZ), None, "src: PATH is compressed twice, inside with xz. Decompress it once"),
+        (lzma.compress(b"KDMV" + bytes(508)), None, "src: PATH is a vmdk image"),
+        (lzma.compress(b""), None, "src: PATH is empty"),
+        (XZ[:-1], None, "src: PATH cannot be decompressed as xz: it ends too early"),
+        (XZ, f"sha256:{SHA256}", f"checksum: PATH has the sha256 {hashlib.sha256(XZ).hexdigest()}, not {SHA256}"),
         (b"", None, "src: PATH is empty"),
         (None, None, "src: PATH is not a file"),
     ],
 )
+@pytest.mark.parametrize("check_mode", [False, True])
 def test_what_must_not_be_sent_is_refused_in_one_sentence(
-    tmp_path: t.Any, content: bytes | None, checksum: str | None, text: str
+    controller: Controller, node: t.Any, content: bytes | None, checksum: str | None, text: str, check_mode: bool
 ) -> None:
-    path = tmp_path / "image"
     if content is None:
-        path.mkdir()
+        controller.path.mkdir()
     else:
-        path.write_bytes(content)
+        controller.path.write_bytes(content)
     with pytest.raises(AnsibleActionFail) as caught:
-        look_at_image(str(path), checksum)
+        controller.have(check_mode=check_mode, **({"checksum": checksum} if checksum else {}))
     message = str(caught.value)
-    assert message.startswith(text.replace("PATH", str(path)))
-    assert message.count(text[:20].replace("PATH", str(path))) == 1
+    start = text.replace("PATH", str(controller.path))
+    assert message.startswith(start)
+    assert message.count(start[:20]) == 1
+    assert (controller.sent, node.names()) == (0, [])
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("packed", [CONTENT, XZ], ids=["plain", "xz"])
+def test_the_image_itself_may_be_asked_for(controller: Controller, node: t.Any, packed: bytes) -> None:
+    controller.path.write_bytes(packed)
+    for check_mode in (True, False):
+        with pytest.raises(
+            AnsibleActionFail, match=f"content_checksum: the image in .* has the sha256 {SHA256}, not 0"
+        ):
+            controller.have(check_mode=check_mode, content_checksum=f"sha256:{'0' * 64}")
+    assert (controller.sent, node.names()) == (0, [])
+    for changed in (True, False):
+        assert controller.have(content_checksum=f"sha256:{SHA256}")["changed"] is changed
+    assert controller.sent == 1

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._commands import Answer, run_program
+from ansible_collections.brine.virt.plugins.module_utils._commands import Answer, pipe_through, run_program
 
 EVERYTHING = b"\x00\xff" * 200_000
 
@@ -56,3 +58,54 @@ def test_a_program_that_takes_too_long_is_ended() -> None:
     with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s"):
         run_program([sys.executable, "-c", program], timeout_seconds=0.2)
     assert time.monotonic() - began < 20
+
+
+def test_chunks_go_through_a_program_as_they_come() -> None:
+    chunks = iter([EVERYTHING] * 20)
+    assert b"".join(pipe_through(["cat"], chunks)) == EVERYTHING * 20
+
+
+def test_a_program_may_write_much_more_than_it_reads_and_much_less() -> None:
+    many = "import sys; sys.stdin.buffer.read(); [sys.stdout.buffer.write(b'x' * 65536) for number in range(100)]"
+    assert sum(map(len, pipe_through([sys.executable, "-c", many], iter([b"a", b"b"])))) == 6_553_600
+    assert b"".join(pipe_through(["wc", "-c"], iter([EVERYTHING] * 20))).split() == [b"8000000"]
+    assert list(pipe_through(["cat"], iter([]))) == []
+
+
+def test_what_a_program_does_not_want_is_left() -> None:
+    chunks = iter([EVERYTHING] * 20)
+    assert b"".join(pipe_through(["head", "-c", "3"], chunks)) == EVERYTHING[:3]
+    assert 10 < len(list(chunks)) < 20
+
+
+def test_a_program_that_fails_says_why_after_what_it_wrote() -> None:
+    received = []
+    with pytest.raises(ChildProcessError, match=r"^on 2$"):
+        for chunk in pipe_through(["sh", "-c", "echo on 1; echo 'on\n2' >&2; exit 3"], iter([EVERYTHING])):
+            received.append(chunk)  # noqa: PERF402 - what came before the error counts
+    assert b"".join(received) == b"on 1\n"
+    with pytest.raises(ChildProcessError, match=r"^false ended with status 1$"):
+        list(pipe_through(["false"], iter([])))
+    with pytest.raises(FileNotFoundError):
+        list(pipe_through(["brine-virt-no-such-program"], iter([])))
+
+
+def _broken_off() -> Iterator[bytes]:
+    yield b"x"
+    raise KeyError("broken off")
+
+
+def test_an_error_among_the_chunks_ends_the_program_and_is_raised() -> None:
+    began = time.monotonic()
+    with pytest.raises(KeyError, match="broken off"):
+        list(pipe_through(["sh", "-c", "cat; sleep 60"], _broken_off()))
+    assert time.monotonic() - began < 20
+
+
+def test_whoever_stops_early_ends_the_program() -> None:
+    program = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(60)"
+    stream = pipe_through([sys.executable, "-c", program], iter([]))
+    process_id = int(next(stream))
+    stream.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process_id, 0)

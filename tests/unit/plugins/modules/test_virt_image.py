@@ -1,18 +1,22 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""virt_image as a task calls it, on libvirt's test driver: what check mode says, and what is refused before anything.
+"""virt_image as a task calls it, on libvirt's test driver with a real directory and a real web server.
 
-The real run is proven on real hypervisors by tests/integration/lab/virt_image.yml.
+With a real libvirt it is proven by tests/integration/lab/virt_image.yml.
 """
 
 from __future__ import annotations
 
+import errno
+import gzip
 import hashlib
 import json
+import lzma
 import os
 import shutil
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
@@ -21,16 +25,20 @@ from ansible_collections.brine.virt.plugins.modules import virt_image
 
 CONTENT = b"\x01" * 1024
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
+VOLUME = f"debian-{SHA256[:16]}.raw"
+XZ = lzma.compress(CONTENT)
 URL = "http://127.0.0.1:1/never-asked"
+
+pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+
+
+def sha(content: bytes, algorithm: str = "sha256") -> str:
+    return f"{algorithm}:{hashlib.new(algorithm, content).hexdigest()}"
 
 
 @pytest.fixture
-def uri(tmp_path: t.Any) -> str:
-    """A node of libvirt's test driver with a pool in tmp_path/store."""
-    (tmp_path / "store").mkdir()
-    pool = f"<pool type='dir'><name>images</name><target><path>{tmp_path}/store</path></target></pool>"
-    (tmp_path / "node.xml").write_text(f"<node>{pool}</node>")
-    return f"test://{tmp_path}/node.xml"
+def uri(node: t.Any) -> str:
+    return str(node.uri())
 
 
 @pytest.fixture
@@ -45,43 +53,248 @@ def run(capsys: pytest.CaptureFixture[str], **options: t.Any) -> dict[str, t.Any
     return dict(json.loads(capsys.readouterr().out))
 
 
-@pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+class Task:
+    """Tasks on one hypervisor, each as a module of its own."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], node: t.Any) -> None:
+        self._capsys = capsys
+        self._node = node
+
+    def __call__(self, *, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
+        given = {"uri": self._node.uri(), "name": "debian", **options, "_ansible_check_mode": check_mode}
+        result = run(self._capsys, **{key: value for key, value in given.items() if value is not None})
+        assert not result.get("failed"), result
+        return result
+
+
+@pytest.fixture
+def task(capsys: pytest.CaptureFixture[str], node: t.Any) -> Task:
+    return Task(capsys, node)
+
+
 def test_check_mode_knows_all_of_a_file_on_the_hypervisor(
     capsys: pytest.CaptureFixture[str], uri: str, source: str, tmp_path: t.Any
 ) -> None:
-    result = run(capsys, name="debian", path=source, uri=uri, _ansible_check_mode=True)
-    volume = f"debian-{SHA256[:16]}.raw"
-    assert result["changed"] is True
-    assert result["image"] == {
-        "name": "debian",
-        "volume": volume,
-        "pool": "images",
-        "path": f"{tmp_path}/store/{volume}",
-        "format": "raw",
-        "sha256": SHA256,
-        "size_bytes": 1024,
-        "virtual_size_bytes": 1024,
-    }
-    assert result["diff"] == {"before": {"volumes": []}, "after": {"volumes": [volume]}}
-    assert os.listdir(tmp_path / "store") == []
+    (tmp_path / "source.img.xz").write_bytes(XZ)
+    for path in (source, f"{source}.xz"):
+        result = run(capsys, name="debian", path=path, uri=uri, _ansible_check_mode=True)
+        assert result["changed"] is True
+        assert result["image"] == {
+            "name": "debian",
+            "volume": VOLUME,
+            "pool": "images",
+            "path": f"{tmp_path}/store/{VOLUME}",
+            "format": "raw",
+            "sha256": SHA256,
+            "size_bytes": 1024,
+            "virtual_size_bytes": 1024,
+        }
+        assert result["diff"] == {"before": {"volumes": []}, "after": {"volumes": [VOLUME]}}
+        assert os.listdir(tmp_path / "store") == []
 
 
 def test_check_mode_downloads_nothing(capsys: pytest.CaptureFixture[str], uri: str) -> None:
     for checksum in (f"sha256:{SHA256}", f"sha512:{'0' * 128}"):
         result = run(capsys, name="debian", url=URL, checksum=checksum, uri=uri, _ansible_check_mode=True)
         assert result["changed"] is True
-        assert result["image"]["volume"] is None
+        # It may be compressed: then this is not the checksum of the image.
+        assert (result["image"]["volume"], result["image"]["sha256"]) == (None, None)
         assert result["diff"]["after"] == {"volumes": [f"debian with the {checksum}"]}
 
 
 def test_for_a_file_of_the_controller_the_store_is_only_asked(capsys: pytest.CaptureFixture[str], uri: str) -> None:
-    result = run(capsys, name="debian", src="debian.img", checksum=f"sha256:{SHA256}", uri=uri)
-    assert result["changed"] is True
-    assert (result["image"]["volume"], result["image"]["sha256"]) == (None, SHA256)
+    given = {"name": "debian", "src": "debian.img", "checksum": sha(XZ), "uri": uri}
+    for content in (None, SHA256):
+        result = run(capsys, **given, **({"content_checksum": f"sha256:{content}"} if content else {}))
+        assert result["changed"] is True
+        assert (result["image"]["volume"], result["image"]["sha256"]) == (None, content)
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
+@pytest.mark.parametrize("packed", [XZ, gzip.compress(CONTENT, mtime=0), CONTENT], ids=["xz", "gzip", "plain"])
+def test_an_image_of_the_web_comes_once(task: Task, node: t.Any, web: t.Any, packed: bytes, algorithm: str) -> None:
+    wish = {"url": web.put("image", packed), "checksum": sha(packed, algorithm)}
+    checked = task(check_mode=True, **wish)
+    assert (checked["changed"], web.asked, node.names()) == (True, [], [])
+    first = task(**wish)
+    assert (first["changed"], web.asked, node.names()) == (True, ["image"], [VOLUME])
+    assert (node.directory / VOLUME).read_bytes() == CONTENT
+    for check_mode in (True, False):
+        again = task(check_mode=check_mode, **wish)
+        assert again["changed"] is False
+        assert again["image"] == first["image"]
+        assert again["diff"] == {"before": {"volumes": [VOLUME]}, "after": {"volumes": [VOLUME]}}
+    assert (web.asked, node.names()) == (["image"], [VOLUME])
+    assert first["image"]["sha256"] == SHA256
+
+
+def test_an_image_that_turns_out_to_be_stored_is_known_the_next_time(
+    task: Task, node: t.Any, web: t.Any, source: str
+) -> None:
+    assert task(path=source)["changed"] is True
+    wish = {"url": web.put("image.xz", XZ), "checksum": sha(XZ, "sha512")}
+    result = task(**wish)
+    assert (result["changed"], result["image"]["volume"], web.asked) == (False, VOLUME, ["image.xz"])
+    assert task(check_mode=True, **wish)["changed"] is False
+    assert task(**wish)["changed"] is False
+    # The same file by another way, and by another of its checksums.
+    assert task(src="x", checksum=sha(XZ))["changed"] is False
+    assert (web.asked, node.names()) == (["image.xz"], [VOLUME])
+
+
+def test_a_compressed_file_here_is_looked_into(task: Task, node: t.Any, source: str, tmp_path: Path) -> None:
+    task(path=source)
+    (tmp_path / "source.xz").write_bytes(XZ)
+    # That it is stored, nobody knows but by looking into it; check mode does, and remembers nothing.
+    for check_mode in (True, True, False, False):
+        result = task(path=f"{tmp_path}/source.xz", check_mode=check_mode)
+        assert (result["changed"], result["image"]["volume"]) == (False, VOLUME)
+        assert task(src="x", checksum=sha(XZ), check_mode=True)["changed"] is check_mode
+    assert node.names() == [VOLUME]
+
+
+def test_an_image_is_known_by_what_it_is_itself(
+    task: Task, capsys: pytest.CaptureFixture[str], node: t.Any, web: t.Any, source: str
+) -> None:
+    task(path=source)
+    url = web.put("image.xz", XZ)
+    wish = {"url": url, "checksum": sha(XZ), "content_checksum": sha(CONTENT)}
+    for check_mode in (True, False):
+        assert task(check_mode=check_mode, **wish)["changed"] is False
+        twin = task(name=f"web{check_mode}", check_mode=check_mode, **wish)
+        assert (twin["changed"], twin["image"]["sha256"]) == (True, SHA256)
+    assert web.asked == []
+    # That this image is in that file has been said, and seen by nobody: it is not noted.
+    assert task(url=url, checksum=sha(XZ), check_mode=True)["changed"] is True
+    assert task(name="webFalse", url=url, checksum=sha(XZ), check_mode=True)["changed"] is True
+    # Nothing enters that is another one, and one that is there is not taken for another.
+    wrong = {"name": "other", "url": url, "checksum": sha(XZ), "content_checksum": sha(b"")}
+    assert task(check_mode=True, **wrong)["image"]["sha256"] == sha(b"")[7:]
+    result = run(capsys, uri=node.uri(), **wrong)
+    says = f"content_checksum: the image in {url} has the sha256 {SHA256}, not {sha(b'')[7:]}. Nothing was stored"
+    assert result["msg"].startswith(says)
+    task(**{**wrong, "content_checksum": sha(CONTENT)})
+    result = run(capsys, uri=node.uri(), **wrong)
+    assert result["msg"].startswith("content_checksum: ")
+    assert [name.split("-")[0] for name in node.names()] == ["debian", "other", "webFalse"]
+
+
+def test_an_image_of_another_name_is_not_transferred(task: Task, node: t.Any, web: t.Any) -> None:
+    wish = {"url": web.put("image.xz", XZ), "checksum": sha(XZ)}
+    task(**wish)
+    checked = task(name="web", check_mode=True, **wish)
+    result = task(name="web", **wish)
+    assert checked["changed"] is result["changed"] is True
+    assert checked["image"] == result["image"]
+    assert result["image"]["volume"] == f"web-{SHA256[:16]}.raw"
+    assert task(name="web", **wish)["changed"] is False
+    # And for a file of the controller, which then need not be sent.
+    sent = task(name="sent", src="x", checksum=sha(XZ))
+    assert (sent["changed"], sent["image"]["volume"]) == (True, f"sent-{SHA256[:16]}.raw")
+    assert (web.asked, len(node.names())) == (["image.xz"], 3)
+
+
+def test_what_the_file_system_forgets_is_transferred_again(
+    node: t.Any, web: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+
+    def have(url: str, checksum: str) -> dict[str, t.Any]:
+        warnings.clear()
+        defaults = {name: option.get("default") for name, option in virt_image.ARGUMENTS.items()}
+        wish = {**defaults, "name": "debian", "url": url, "checksum": checksum, "uri": node.uri()}
+        return virt_image.have_image(wish, check_mode=False, warn=warnings.append)
+
+    def unsupported(*_args: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "setxattr", unsupported)
+    monkeypatch.setattr(os, "getxattr", unsupported)
+    url = web.put("image.xz", XZ)
+    for changed in (True, False):
+        assert have(url, sha(XZ))["changed"] is changed
+        assert warnings == [virt_image.FORGETS.format(pool="images", name="debian")]
+    assert (web.asked, node.names()) == (["image.xz"] * 2, [VOLUME])
+    # What is not compressed is known by its name, or by reading it.
+    for algorithm in ("sha256", "sha512"):
+        result = have(URL, sha(CONTENT, algorithm))
+        assert (result["changed"], result["image"]["sha256"], warnings) == (False, SHA256, [])
+
+
+def test_a_checksum_file_is_fetched_first_and_the_image_when_it_has_a_new_one(
+    task: Task, node: t.Any, web: t.Any
+) -> None:
+    url = web.put("image.raw.xz", XZ)
+    sums = web.put("SHA512SUMS", f"{sha(b'', 'sha512')[7:]}  other\n{sha(XZ, 'sha512')[7:]}  image.raw.xz\n".encode())
+    wish = {"url": url, "checksum": sums}
+    assert task(check_mode=True, **wish)["changed"] is True
+    assert web.asked == ["SHA512SUMS"]
+    assert task(**wish)["changed"] is True
+    assert task(**wish)["changed"] is False
+    assert web.asked == ["SHA512SUMS"] * 2 + ["image.raw.xz", "SHA512SUMS"]
+    newer = lzma.compress(bytes(512))
+    web.put("image.raw.xz", newer)
+    web.put("SHA512SUMS", f"SHA512 (image.raw.xz) = {sha(newer, 'sha512')[7:]}\n".encode())
+    assert task(**wish)["changed"] is True
+    assert len(node.names()) == 2
+
+
+@pytest.mark.parametrize("kind", ["cut", "damaged", "another"])
+def test_what_goes_wrong_on_the_way_leaves_nothing(
+    capsys: pytest.CaptureFixture[str], uri: str, node: t.Any, web: t.Any, kind: str
+) -> None:
+    packed = XZ[:-8] if kind == "damaged" else XZ
+    url = web.put("image.xz", packed)
+    web.cut = 20 if kind == "cut" else None
+    checksum = sha(b"another") if kind == "another" else sha(packed)
+    (node.directory / ".brine-part-of-a-killed-run").touch()
+    result = run(capsys, name="debian", url=url, checksum=checksum, uri=uri)
+    says = {
+        "cut": f"the download of {url} broke off after 20 of {len(XZ)} bytes",
+        "damaged": f"{url} cannot be decompressed as xz: it ends too early",
+        "another": f"checksum: {url} has the sha256 {sha(XZ)[7:]}, not {sha(b'another')[7:]}. Nothing was stored",
+    }
+    assert result["msg"].startswith(says[kind])
+    assert node.names() == []
+
+
+def test_images_are_pruned_and_removed(task: Task, node: t.Any, web: t.Any, source: str) -> None:
+    task(path=source)
+    task(name="other", path=source)
+    other = f"other-{SHA256[:16]}.raw"
+    pruned = task(name=None, state="pruned")
+    assert (pruned["changed"], pruned["pruned"]) == (False, [])
+    assert [item["reason"] for item in pruned["kept"]] == ["the newest of its name"] * 2
+    for check_mode in (True, False):
+        pruned = task(state="pruned", keep=0, check_mode=check_mode)
+        assert pruned["changed"] is True
+        assert pruned["pruned"] == [{"name": "debian", "volume": VOLUME, "pool": "images", "size_bytes": 1024}]
+        assert pruned["kept"] == []
+        assert pruned["diff"] == {"before": {"volumes": [VOLUME, other]}, "after": {"volumes": [other]}}
+    removed = task(name=other, state="absent")
+    assert (removed["changed"], [item["volume"] for item in removed["pruned"]]) == (True, [other])
+    assert "kept" not in removed
+    assert task(name="nothing", state="absent")["changed"] is False
 
 
 REFUSED: list[tuple[dict[str, t.Any], str]] = [
-    ({}, "one of the following is required: src, url, path"),
+    ({}, "state is present but any of the following are missing: src, url, path"),
+    ({"path": "SOURCE", "name": None}, "state is present but all of the following are missing: name"),
+    ({"state": "absent", "name": None}, "state is absent but all of the following are missing: name"),
+    ({"state": "absent", "path": "SOURCE"}, "path: means nothing with state: absent. It is for state: present"),
+    ({"state": "pruned", "checksum": "x"}, "checksum: means nothing with state: pruned. It is for state: present"),
+    ({"path": "SOURCE", "keep": 0}, "keep: means nothing with state: present. It is for state: pruned"),
+    (
+        {"path": "SOURCE", "ignore_unseen": True},
+        "ignore_unseen: means nothing with state: present. It is for state: abs",
+    ),
+    ({"state": "pruned", "keep": -1}, "keep: -1 is no number of images. 0 keeps none of the unused"),
+    ({"state": "pruned", "name": f"debian-{'0' * 16}/x"}, "is not a name"),
+    ({"state": "absent", "name": "a/b"}, "name: 'a/b' is not a name"),
+    ({"state": "absent", "pool": "image"}, "pool: there is no storage pool 'image'. Did you mean images?"),
+    ({"url": URL, "checksum": "ftp://x/y"}, "checksum: 'ftp://x/y' is not a checksum. Write it like sha256:"),
+    ({"url": URL, "checksum": "https:///x"}, "checksum: 'https:///x' is not an address to download from"),
+    ({"url": URL, "checksum": "http://127.0.0.1:1/SHA256SUMS"}, "cannot download http://127.0.0.1:1/SHA256SUMS: "),
     ({"path": "/a", "url": URL, "checksum": f"sha256:{SHA256}"}, "are mutually exclusive: src|url|path"),
     ({"url": URL}, "missing parameter(s) required by 'url': checksum"),
     ({"url": URL, "checksum": "md5:0"}, "checksum: 'md5:0' is not a checksum. Write it like sha256:"),
@@ -92,6 +305,12 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"path": "SOURCE", "pool": "image"}, "pool: there is no storage pool 'image'. Did you mean images?"),
     ({"path": "SOURCE", "uri": "qemu+ssh://elsewhere/system"}, "uri: images are stored on the host that the task runs"),
     ({"path": "SOURCE", "checksum": f"sha256:{'0' * 64}"}, f"has the sha256 {SHA256}, not {'0' * 64}"),
+    ({"path": "SOURCE", "content_checksum": "x"}, "content_checksum: 'x' is not a checksum"),
+    (
+        {"path": "SOURCE", "content_checksum": f"sha512:{'0' * 128}"},
+        "0' is no sha256. Stored images are known by theirs",
+    ),
+    ({"path": "SOURCE", "content_checksum": f"sha256:{'0' * 64}"}, "content_checksum: the image in "),
     ({"path": "SOURCE", "sorce": "x"}, "Unsupported parameters"),
 ]
 
@@ -108,6 +327,7 @@ def test_what_is_wrong_is_one_sentence(
     check_mode: bool,
 ) -> None:
     given = {"name": "debian", "uri": uri, **options, "_ansible_check_mode": check_mode}
+    given = {key: value for key, value in given.items() if value is not None}
     if given.get("path") == "SOURCE":
         given["path"] = source
     result = run(capsys, **given)

@@ -19,12 +19,8 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host import image_files
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import (
-    CHUNK_BYTES,
-    Content,
-    Deadline,
-    Inspection,
-)
+from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline, Inspection
+from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import CHUNK_BYTES, Content
 
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 MIXED = os.urandom(CHUNK_BYTES) + bytes(3 * CHUNK_BYTES) + os.urandom(1000) + bytes(2 * CHUNK_BYTES + 5)

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
+import time
 import typing as t
 
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, NotFoundError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.image_store import ImageStore, Source, require_own_host
+from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline, locked_directory
+from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Source
+from ansible_collections.brine.virt.plugins.module_utils._host.image_store import ImageStore, require_own_host
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum
 
 CONTENTS = {"debian": b"\x01" * 512, "fedora": b"\x02" * 512}
@@ -68,9 +71,44 @@ def test_a_source_with_other_bytes_leaves_nothing(store: ImageStore, tmp_path: t
     before = sorted(os.listdir(tmp_path / "store"))
     with pytest.raises(Exception, match="has the sha256 .* not "):
         store.bring("new", Source(path=str(source), checksum=checksum(b"other")), Deadline(5))
-    with pytest.raises(HostError, match="cannot copy .*nothing to .*: No such file"):
+    with pytest.raises(HostError, match="cannot read .*nothing: No such file"):
         store.bring("new", Source(path=str(tmp_path / "nothing")), Deadline(5))
     assert sorted(os.listdir(tmp_path / "store")) == before
+
+
+def test_what_another_run_brings_meanwhile_is_not_transferred_again(
+    store: ImageStore, tmp_path: t.Any, web: t.Any
+) -> None:
+    content = b"\x03" * 512
+    volume = f"new-{hashlib.sha256(content).hexdigest()[:16]}.raw"
+    source = Source(url=web.put("image", content), checksum=checksum(content))
+    locked = threading.Event()
+
+    def other_run() -> None:
+        with locked_directory(str(tmp_path / "store"), Deadline(10)):
+            locked.set()
+            time.sleep(0.3)
+            (tmp_path / "store" / volume).write_bytes(content)
+            store._pool.handle.createXML(f"<volume><name>{volume}</name><capacity>512</capacity></volume>", 0)
+
+    other = threading.Thread(target=other_run)
+    other.start()
+    locked.wait(10)
+    assert store.find("new", checksum(content)) is None
+    brought = store.bring("new", source, Deadline(10))
+    other.join()
+    assert (brought.new, brought.kept.image.volume, web.asked) == (False, volume, [])
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_sha512_is_found_out_once(store: ImageStore, tmp_path: t.Any, read_only: bool) -> None:
+    wanted = checksum(CONTENTS["debian"], "sha512")
+    store._read_only = read_only
+    assert store.find("debian", checksum(b"other", "sha512")) is None
+    stored = next((tmp_path / "store").glob("debian-*"))
+    # Whoever reads it now finds other bytes.
+    stored.write_bytes(b"\x04" * 512)
+    assert (store.find("debian", wanted) is None) == read_only
 
 
 @pytest.mark.parametrize("uri", ["qemu+ssh://hv2/system", "qemu+tls://hv2.example.org/system"])

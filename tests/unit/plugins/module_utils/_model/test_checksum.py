@@ -13,7 +13,9 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import (
     Checksum,
+    ChecksumFile,
     parse_checksum,
+    read_checksum,
     verify_digests,
 )
 
@@ -48,6 +50,32 @@ def test_what_is_no_checksum_is_refused_with_its_place(text: t.Any, hint: str) -
     with pytest.raises(InputError) as caught:
         parse_checksum(text, "checksum")
     assert str(caught.value).startswith(f"checksum: {text!r} is not a checksum. {hint}")
+
+
+URL = "https://example.org/pub/SHA256SUMS?x=sha512:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f"sha256:{SHA256}", Checksum("sha256", SHA256)),
+        (URL, ChecksumFile(URL)),
+        ("HTTP://EXAMPLE.ORG/X", ChecksumFile("HTTP://EXAMPLE.ORG/X")),
+        (f" sha256:{URL}", ChecksumFile(URL, "sha256")),
+        (f"SHA512: {URL}", None),
+        (f"SHA512:{URL}", ChecksumFile(URL, "sha512")),
+        (f"md5:{URL}", None),
+        ("ftp://example.org/SHA256SUMS", None),
+        ("file:///etc/passwd", None),
+        ("sha256:file:///etc/passwd", None),
+    ],
+)
+def test_a_checksum_may_lie_at_an_address(text: str, found: Checksum | ChecksumFile | None) -> None:
+    if found is not None:
+        assert read_checksum(text, "checksum") == found
+        return
+    with pytest.raises(InputError, match="^checksum: .* is not a checksum"):
+        read_checksum(text, "checksum")
 
 
 def test_other_bytes_are_named_by_both_hashes() -> None:

@@ -17,6 +17,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
     HEADER_BYTES,
+    backing_name,
+    compression,
     disk_format,
     judge_image,
 )
@@ -86,10 +88,7 @@ def test_what_must_not_be_stored(tmp_path: t.Any, options: tuple[str, ...], says
     ("content", "says"),
     [
         (b"", "is empty"),
-        (gzip.compress(b"x", mtime=0), "is compressed with gzip. Give the image itself: gunzip --keep FILE"),
-        (lzma.compress(b"x"), "is compressed with xz. Give the image itself: xz --decompress"),
-        (bz2.compress(b"x"), "is compressed with bzip2"),
-        (b"\x28\xb5\x2f\xfd" + b"x" * 508, "is compressed with zstd"),
+        (gzip.compress(b"x", mtime=0), "is compressed twice, inside with gzip. Decompress it once and give that"),
         (b"PK\x03\x04" + b"x" * 508, "is a zip archive"),
         (b"x" * 257 + b"ustar" + b"x" * 250, "is a tar archive"),
         (b"<html>404</html>", "is no disk image"),
@@ -101,6 +100,45 @@ def test_what_is_no_disk_image(content: bytes, says: str) -> None:
     with pytest.raises(InputError) as caught:
         judge(content)
     assert str(caught.value).startswith(f"path: FILE {says}")
+
+
+@pytest.mark.parametrize("content", [b"", b"x"])
+@pytest.mark.parametrize(
+    ("made", "how"),
+    [
+        (lambda content: gzip.compress(content, mtime=0), "gzip"),
+        (lzma.compress, "xz"),
+        (bz2.compress, "bzip2"),
+        (lambda content: subprocess.run(["zstd"], input=content, stdout=subprocess.PIPE, check=True).stdout, "zstd"),
+    ],
+    ids=["gzip", "xz", "bzip2", "zstd"],
+)
+def test_how_a_file_is_compressed(made: t.Callable[[bytes], bytes], how: str, content: bytes) -> None:
+    if how == "zstd" and shutil.which("zstd") is None:
+        pytest.skip("zstd is not installed")
+    assert compression(made(content)[:HEADER_BYTES]) == how
+    assert compression(content) is None
+
+
+@needs_qemu_img
+def test_a_name_that_an_overlay_stands_on(tmp_path: t.Any) -> None:
+    def read(name: str) -> t.Callable[[int, int], bytes]:
+        content = (tmp_path / name).read_bytes()
+        return lambda offset, length: content[offset : offset + length]
+
+    (tmp_path / "base.raw").write_bytes(bytes(1024 * 1024))
+    for backing in ("base.raw", f"{tmp_path}/base.raw", f"file:{tmp_path}/base.raw"):
+        command = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", backing, "-F", "raw", "overlay"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        assert backing_name(read("overlay")) == backing
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "alone", "1M"], cwd=tmp_path, check=True)
+    (tmp_path / "short").write_bytes(b"QFI\xfb\x00")
+    assert [backing_name(read(name)) for name in ("alone", "base.raw", "short")] == [None, None, None]
+
+
+def test_a_header_that_lies_about_its_backing_name_is_not_followed() -> None:
+    header = b"QFI\xfb\x00\x00\x00\x03" + (2**40).to_bytes(8, "big") + (2**31).to_bytes(4, "big") + bytes(492)
+    assert backing_name(lambda offset, length: header[offset : offset + length]) is None
 
 
 def test_any_whole_sectors_are_a_raw_disk() -> None:

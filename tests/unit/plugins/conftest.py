@@ -1,0 +1,106 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What tests of the image store share: a web server that counts, and a store that libvirt's test driver can serve."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+import typing as t
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._host import image_prune, image_store
+from ansible_collections.brine.virt.plugins.module_utils._model.image_header import HEADER_BYTES, virtual_size
+
+VOLUME = "<volume><name>{name}</name><capacity>{size}</capacity></volume>"
+
+
+@dataclass
+class Web:
+    """Files on the web by name, and the names that were asked for, each time. cut: how many bytes of each come."""
+
+    url: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    cut: int | None = None
+
+    def put(self, name: str, content: bytes) -> str:
+        """Publish a file. Gives its address back."""
+        self.files[name] = content
+        return f"{self.url}/{name}"
+
+
+@pytest.fixture
+def web() -> t.Iterator[Web]:
+    """A web server on this machine, with nothing on it."""
+    state = Web()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.rsplit("/", 1)[-1]
+            state.asked.append(name)
+            if name not in state.files:
+                self.send_error(404)
+                return
+            content = state.files[name]
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[: state.cut])
+
+        def log_message(self, *args: t.Any) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+        state.url = f"http://127.0.0.1:{server.server_port}"
+        yield state
+        server.shutdown()
+
+
+def _size(path: Path) -> int:
+    with path.open("rb") as file:
+        return virtual_size(file.read(HEADER_BYTES), path.stat().st_size)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A hypervisor of libvirt's test driver with an image store in a real directory."""
+
+    file: Path
+    directory: Path
+
+    def uri(self) -> str:
+        """The hypervisor as it is now: this driver forgets all when it is closed, and looks into no directory."""
+        files = sorted(path for path in self.directory.iterdir() if not path.name.startswith("."))
+        volumes = "".join(VOLUME.format(name=path.name, size=_size(path)) for path in files)
+        pool = f"<name>images</name><target><path>{self.directory}</path></target>{volumes}"
+        self.file.write_text(f"<node><pool type='dir'>{pool}</pool></node>")
+        return f"test://{self.file}"
+
+    def names(self) -> list[str]:
+        """All files of the store, hidden ones too."""
+        return sorted(path.name for path in self.directory.iterdir())
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """A hypervisor with an empty store."""
+
+    def refresh_pool(handle: t.Any, name: str) -> None:
+        """What the driver's own refresh leaves out."""
+        known = handle.listVolumes()
+        for path in directory.iterdir():
+            if path.name not in known and not path.name.startswith("."):
+                handle.createXML(VOLUME.format(name=path.name, size=_size(path)), 0)
+
+    directory = tmp_path / "store"
+    directory.mkdir()
+    (tmp_path / "lock").mkdir()
+    monkeypatch.setattr(image_store, "refresh_pool", refresh_pool)
+    monkeypatch.setattr(image_prune, "LOCK_DIR", str(tmp_path / "lock"))
+    return Node(tmp_path / "node.xml", directory)
