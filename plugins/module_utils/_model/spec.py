@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.profiles import 
 from ansible_collections.brine.virt.plugins.module_utils._model.salt_words import translate_salt_words
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk, read_disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic, read_nic
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import Seed, read_seed
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import Seed, make_seed, read_seed
 from ansible_collections.brine.virt.plugins.module_utils._model.table import Values
 
 
@@ -141,7 +141,7 @@ def read_machine(
         where=where,
         profiles_where="nic_profiles",
     )
-    seed = {**read_seed(seed_defaults or {}, "seed"), **given.pop("seed", {})}
+    seed_place, seed_base = rules.inside(where, "seed"), read_seed(seed_defaults or {}, "seed")
     name, image, clone = given["name"], given.pop("image", None), given.pop("clone", None)
     hardware = {line.key: given.pop(line.key) for line in HARDWARE if line.key in given}
     _take_cpu_mode(hardware, given.pop("cpu_mode", None), where)
@@ -152,7 +152,7 @@ def read_machine(
         image=image,
         disks=_read_disks(disks, image, clone),
         nics=tuple(read_nic(device, place, name) for device, place in nics),
-        seed=Seed(**{"hostname": name.replace("_", "-"), **seed}),
+        seed=make_seed(name, given.pop("seed", {}), seed_place, defaults=seed_base),
         hardware=hardware,
         **given,
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import NETWORK_RULES, check_network
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Attribute,
     Group,
@@ -29,10 +30,11 @@ DEFAULT_SOURCE = {"type": "bridge", "source": "br0"}
 
 @dataclass(frozen=True)
 class Nic:
-    """One network interface; without addresses the guest asks DHCP.
+    """One network interface.
 
-    type and source: what it is plugged into. present False: it is to be taken out of the machine. options: what stands
-    in the XML as it was written, by the lines of NIC_OPTIONS.
+    type and source: what it is plugged into. gateway: at most one of each family. dhcp4 None: the guest asks DHCP
+    exactly when it has no addresses. present False: it is to be taken out of the machine. options: what stands in the
+    XML as it was written, by the lines of NIC_OPTIONS.
     """
 
     name: str
@@ -41,8 +43,14 @@ class Nic:
     model: str = "virtio"
     mac: str = ""
     addresses: tuple[str, ...] = ()
-    gateway: str | None = None
+    gateway: tuple[str, ...] = ()
     nameservers: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
+    routes: tuple[dict[str, t.Any], ...] = ()
+    dhcp4: bool | None = None
+    dhcp6: bool | None = None
+    accept_ra: bool | None = None
+    mtu: int | None = None
     present: bool = True
     options: dict[str, t.Any] = field(default_factory=dict)
 
@@ -133,9 +141,7 @@ _RULES: dict[str, rules.Rule] = {
     "source": rules.name,
     "model": rules.choice(*NIC_MODELS),
     "mac": rules.mac,
-    "addresses": rules.list_of(rules.interface_address),
-    "gateway": rules.address,
-    "nameservers": rules.list_of(rules.address),
+    **NETWORK_RULES,
     "state": rules.choice("present", "absent"),
     **{line.key: line.check for line in NIC_OPTIONS},
 }
@@ -144,6 +150,7 @@ _RULES: dict[str, rules.Rule] = {
 def read_nic(device: Mapping[str, t.Any], where: str, machine_name: str) -> Nic:
     """A nic out of its profile and overrides; ``bridge``, ``network`` and ``direct`` are short for type and source."""
     given = rules.read_mapping(device, where, _RULES)
+    check_network(given, where)
     short = [word for word in SOURCE_ATTRIBUTES if word in given]
     if len(short) > 1 or (short and given.get("type", short[0]) != short[0]):
         raise InputError(
@@ -163,9 +170,11 @@ def read_nic(device: Mapping[str, t.Any], where: str, machine_name: str) -> Nic:
                 hint=f"This one is of type {given.get('type', 'bridge')}",
             )
     given["present"] = given.pop("state", "present") == "present"
+    mtu = given.get("mtu")
     given["options"] = {line.key: given.pop(line.key) for line in NIC_OPTIONS if line.key in given}
     given.setdefault("mac", stable_mac(machine_name, given["name"]))
-    return Nic(**given)
+    # Both ends of the wire have it: the hypervisor's by the XML, the guest's by its seed.
+    return Nic(mtu=mtu, **given)
 
 
 def stable_mac(machine_name: str, nic_name: str) -> str:

@@ -85,7 +85,7 @@ def test_everything_that_can_be_said() -> None:
             source="lan",
             mac="52:54:00:00:00:0a",
             addresses=("192.0.2.2/24",),
-            gateway="192.0.2.1",
+            gateway=("192.0.2.1",),
         ),
     )
     assert machine.seed == Seed(hostname="web-1", user="admin", packages=("vim",), run_commands=("true", ["echo", "1"]))
