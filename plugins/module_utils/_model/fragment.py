@@ -50,7 +50,8 @@ def _parse(text: str, where: str | None = None) -> list[etree._Element]:
 
 def merge_fragment(domain: etree._Element, text: str) -> etree._Element:
     """A copy of the domain with the fragment in it. A device that is there just so is not added a second time."""
-    merged = etree.Element(domain.tag, dict(domain.attrib), nsmap={"qemu": _QEMU})
+    merged = etree.Element(domain.tag, nsmap={"qemu": _QEMU})
+    merged.attrib.update(domain.attrib)
     merged.extend(copy.deepcopy(child) for child in domain)
     for element in _parse(text):
         if element.tag == "devices":

@@ -14,7 +14,6 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
     ConflictError,
     InputError,
     NotFoundError,
-    UnsupportedError,
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
@@ -212,7 +211,7 @@ def _web_source(url: str) -> DiskSource:
 
 
 def check_room(disks: Sequence[PlannedDisk]) -> None:
-    """Raises ConflictError when what is written at once has no room; overlays and empty disks mostly begin with nothing."""
+    """Raises ConflictError when what is written at once has no room; overlays and most empty disks begin with nothing."""
     require_room(
         [
             volumes.room_for(planned.pool, size_bytes=planned.size_bytes, copied_bytes=_copied_bytes(planned))

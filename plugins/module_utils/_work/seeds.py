@@ -88,7 +88,7 @@ def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], hype
 
     def write() -> None:
         if disk is not None and disk.source is not None:
-            seed_disk(disk.source.path, disk.format, machine, keys)
+            seed_disk(disk.source.path, disk.format, machine, keys, emulated=hypervisor.guests.emulated)
 
     # What is written into the disk goes with the disk when it is taken back.
     return Step(f"seed {machine.name} ({seed.method}, into disk {disk.disk.name if disk else ''})", write)

@@ -230,8 +230,8 @@ def _refreshed(cloud: Cloud) -> None:
     # The seed is looked at when the machine starts.
     cloud.on(
         "hv1",
-        f"virsh shutdown {CLOUD}; for i in $(seq 120); do virsh domstate {CLOUD} | grep -q 'shut off' && break; sleep 1;"
-        f" done; virsh start {CLOUD}",
+        f"virsh shutdown {CLOUD}; for i in $(seq 120); do virsh domstate {CLOUD} | grep -q 'shut off' && break;"
+        f" sleep 1; done; virsh start {CLOUD}",
     )
     _up(cloud, CLOUD)
     must(_guest(cloud, CLOUD, "cat /etc/brine/later; id -un later").split() == ["herelater"], "the news are missing")
