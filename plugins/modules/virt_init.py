@@ -145,46 +145,43 @@ options:
       - The machine's SSH host keys are made here as well. Their public halves stand in the machine's metadata, from
         where P(brine.virt.domains#inventory) takes them.
       - C(method), V(nocloud) (default) for images with cloud-init, V(guestfs) for images without, or V(none).
-      - V(nocloud) is a small disk that cloud-init reads. V(guestfs) writes into the machine's first disk before it is
-        started, inside libguestfs's appliance, and needs guestfish on the hypervisor (C(virt_hypervisor_guestfs) of
-        the
-        role P(brine.virt.virt_hypervisor#role)). It knows Linux images with netplan, NetworkManager,
-        systemd-networkd or
-        ifupdown. C(packages), C(run_commands), C(user_data), C(network), C(locale) and C(instance_id) are refused
-        with it.
-        It does not install python3 and does not grow the root file system. An image with SELinux labels its files at
-        its first boot, and starts once more for it. A cloud-init that is in the image is switched off.
+      - V(nocloud) is a small disk that cloud-init reads. V(guestfs) writes into the machine's first disk before
+        it is started, inside libguestfs's appliance, and needs guestfish on the hypervisor
+        (C(virt_hypervisor_guestfs) of the role P(brine.virt.virt_hypervisor#role)). It knows Linux images with
+        netplan, NetworkManager, systemd-networkd or ifupdown. C(packages), C(run_commands), C(user_data),
+        C(network), C(locale) and C(instance_id) are refused with it. It does not install python3 and does not
+        grow the root file system. An image with SELinux labels its files at its first boot, and starts once
+        more for it. A cloud-init that is in the image is switched off.
       - C(hostname), by default the first part of C(fqdn), else the machine's name.
       - C(fqdn), the full host name, such as V(web1.example.org).
-      - C(instance_id), by default made from the machine's name and the seed, so that cloud-init takes a changed seed
-        for
-        a new one. With one of your own, a refreshed seed has an effect only when you change it.
+      - C(instance_id), by default made from the machine's name and the seed, so that cloud-init takes a changed
+        seed for a new one. With one of your own, a refreshed seed has an effect only when you change it.
       - C(user), the user that Ansible logs in as, by default V(ansible). It may use sudo without a password.
       - C(authorized_keys), the public SSH keys of this user, as a list, or as a text with one a line.
-      - C(password_hash), the hash of this user's password for /etc/shadow, such as C(openssl passwd -6) or the filter
-        P(ansible.builtin.password_hash#filter) makes. It is for the console; SSH takes keys alone, unless
-        C(ssh_pwauth) is V(true).
+      - C(password_hash), the hash of this user's password for /etc/shadow, such as C(openssl passwd -6) or the
+        filter P(ansible.builtin.password_hash#filter) makes. It is for the console; SSH takes keys alone,
+        unless C(ssh_pwauth) is V(true).
       - C(ssh_pwauth), whether sshd takes passwords, by default V(false).
-      - C(users), more users, each a mapping with C(name) and, where wanted, C(gecos), C(groups) (made when missing),
-        C(shell) (default V(/bin/bash)), C(sudo) (default V(false); without a password), C(authorized_keys) and
-        C(password_hash). Without a hash the password is locked.
+      - C(users), more users, each a mapping with C(name) and, where wanted, C(gecos), C(groups) (made when
+        missing), C(shell) (default V(/bin/bash)), C(sudo) (default V(false); without a password),
+        C(authorized_keys) and C(password_hash). Without a hash the password is locked.
       - C(files), files to write, each a mapping with C(path) and, where wanted, C(content), C(owner) (default
-        V(root:root)), C(mode) (default V("0644"), in quotes), C(encoding) (V(text), the default, or V(base64)), and
-        C(secret) (default V(false)). The content of a file with V(secret=true) stands in no output.
+        V(root:root)), C(mode) (default V("0644"), in quotes), C(encoding) (V(text), the default, or V(base64)),
+        and C(secret) (default V(false)). The content of a file with V(secret=true) stands in no output.
         cloud-init before 21.4 writes files before it makes users, and so cannot give them to these.
       - C(timezone), such as V(Europe/Vienna).
       - C(locale), such as V(C.UTF-8).
       - C(packages), packages to install.
       - C(run_commands), commands to run once, each a line for the shell or a list of words.
-      - C(network), a whole network configuration of cloud-init, version 1 or 2, in place of the one that is made of
-        O(nics). The key C(network) around it may be there.
-      - C(user_data), cloud-init's user-data, as data or as text. Data and cloud-config texts are merged with what
-        this module writes, key by key, lists appended. Other texts (scripts, include files, boothooks, part handlers,
-        cloud-config archives, jinja templates) go beside it as a part of their own.
+      - C(network), a whole network configuration of cloud-init, version 1 or 2, in place of the one that is
+        made of O(nics). The key C(network) around it may be there.
+      - C(user_data), cloud-init's user-data, as data or as text. Data and cloud-config texts are merged with
+        what this module writes, key by key, lists appended. Other texts (scripts, include files, boothooks,
+        part handlers, cloud-config archives, jinja templates) go beside it as a part of their own.
       - C(pool), the storage pool of the seed volume, by default V(default).
-      - The seed is stored on the hypervisor in a volume that root can read. Password hashes, passwords, private keys
-        and the contents of secret files are kept out of the output of Ansible, also of C(-vvv); texts of less than 6
-        characters are not.
+      - The seed is stored on the hypervisor in a volume that root can read. Password hashes, passwords, private
+        keys and the contents of secret files are kept out of the output of Ansible, also of C(-vvv); texts of
+        less than 6 characters are not.
     type: raw
     default: {}
   seed_policy:

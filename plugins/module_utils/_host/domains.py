@@ -63,14 +63,18 @@ def macs_in_use(domains: t.Iterable[Domain]) -> dict[str, str]:
     }
 
 
-def paths_in_use(domains: t.Iterable[Domain]) -> dict[str, str]:
-    """The files and devices that disks lie on, each with the name of a machine that has it."""
+def paths_in_use(domains: t.Iterable[Domain], *, writing: bool = False) -> dict[str, str]:
+    """The files and devices that disks lie on, each with the name of a machine that has it.
+
+    writing: only those that a machine may write to.
+    """
     return {
         path: domain.name
         for domain in domains
-        for source in domain.xml.iterfind("devices/disk/source")
+        for disk in domain.xml.iterfind("devices/disk")
+        for source in disk.iterfind("source")
         for path in (source.get("file") or source.get("dev"),)
-        if path
+        if path and not (writing and disk.find("readonly") is not None)
     }
 
 

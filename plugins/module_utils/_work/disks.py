@@ -141,7 +141,7 @@ def _base(disk: Disk, hypervisor: Hypervisor, place: str) -> Volume | None:
     if disk.backing is None:
         return None
     base = _find(disk.backing.pool, disk.backing.volume, hypervisor, f"{place}.backing")
-    user = hypervisor.paths.get(base.path)
+    user = hypervisor.written_paths.get(base.path)
     if user:
         raise ConflictError(
             f"machine {user} writes to volume {base.name}, which would break every overlay on it",
@@ -211,7 +211,7 @@ def _web_source(url: str) -> DiskSource:
 
 
 def check_room(disks: Sequence[PlannedDisk]) -> None:
-    """Raises ConflictError when what is written at once has no room; overlays and most empty disks begin with nothing."""
+    """Raises ConflictError when what is written at once has no room; overlays begin with nothing."""
     require_room(
         [
             volumes.room_for(planned.pool, size_bytes=planned.size_bytes, copied_bytes=_copied_bytes(planned))

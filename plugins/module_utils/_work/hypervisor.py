@@ -70,6 +70,11 @@ class Hypervisor:
         return paths_in_use(self.domains.values())
 
     @functools.cached_property
+    def written_paths(self) -> dict[str, str]:
+        """Disk paths that machines may write to, with a machine for each."""
+        return paths_in_use(self.domains.values(), writing=True)
+
+    @functools.cached_property
     def memory_mib(self) -> int:
         """The hypervisor's own memory."""
         with errors_as_ours("cannot read the hypervisor's memory"):

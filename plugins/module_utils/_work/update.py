@@ -103,7 +103,8 @@ def _look_at_origin(machine: Machine, draft: Draft, where: str) -> None:
     notes, hypervisor = draft.notes, draft.hypervisor
     if notes.image is not None and _other_image(machine, notes.image, hypervisor):
         draft.outdated.append("image")
-    if notes.seed is None or seed_digest(machine) == notes.seed.sha256:
+    have = notes.seed.sha256 if notes.seed else None
+    if have == (seed_digest(machine) if machine.seed.method != "none" else None):
         return
     if machine.seed_policy == "refresh":
         refresh_seed(machine, draft, where)

@@ -34,14 +34,10 @@ def test_the_shortest_wish_has_the_defaults() -> None:
         vcpus=1,
         memory_mib=512,
         image=None,
-        disks=(Disk(name="system", size_mib=8192, format="qcow2", model="virtio", pool="default"),),
+        disks=(Disk(name="system", size_mib=8192, model="virtio", pool="default"),),
         nics=(Nic(name="eth0", type="bridge", source="br0", model="virtio", mac=stable_mac("web_1", "eth0")),),
         seed=Seed(hostname="web-1", user="ansible"),
-        start=True,
-        graphics=None,
-        autostart=None,
-        tags=None,
-        variables=None,
+        hardware={"vcpus": {"maximum": 1, "current": 1}, "memory": {"maximum": 512, "current": 512}},
     )
 
 

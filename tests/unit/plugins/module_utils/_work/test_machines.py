@@ -191,25 +191,38 @@ def test_a_volume_that_somebody_has_come_to_use_is_not_cleared(conn: t.Any) -> N
         plan(conn)
 
 
-CANNOT: list[tuple[dict[str, t.Any], str]] = [
-    ({"disks": [*WISH["disks"], {"name": "more", "size": 1}]}, "has no disk 'more'"),
-    ({"disks": [{"name": "system", "size": "20GiB"}, {"name": "data", "size": 65}]}, "has 64 MiB, the wish says 65"),
-    ({"nics": [{"name": "eth1"}]}, "has no nic 'eth1'"),
-    ({"nics": [{"name": "eth0", "mac": "52:54:00:aa:aa:aa"}]}, "52:54:00:aa:aa:aa"),
-    ({"nics": [{"name": "eth0", "bridge": "br1"}]}, "the wish says bridge br1"),
+CANNOT: list[tuple[dict[str, t.Any], type[VirtError], str]] = [
+    ({"disks": [{"name": "system", "size": "20GiB"}, {"name": "data", "size": 63}]}, InputError, "never shrinks"),
+    ({"disks": [*WISH["disks"], {"name": "more", "size": 1, "pool": "none"}]}, NotFoundError, r"disks\[more\]\.pool"),
+    ({"disks": [{"name": "system", "size": "20GiB", "model": "sata"}]}, UnsupportedError, "model is virtio"),
+    ({"disks": [{"name": "system", "source": "debian.raw"}]}, NotFoundError, "has no volume"),
+    ({"nics": [{"name": "eth0", "mac": "52:54:00:aa:aa:aa"}]}, UnsupportedError, "52:54:00:aa:aa:aa"),
+    ({"nics": [{"name": "eth0", "bridge": "br1"}]}, NotFoundError, "no bridge 'br1'"),
+    ({"nics": [{"name": "eth1", "mac": "52:54:00:00:00:01"}]}, ConflictError, "belongs to machine web1"),
+    ({"firmware": "efi"}, UnsupportedError, "has firmware bios"),
+    ({"secure_boot": True}, UnsupportedError, "has firmware bios"),
+    ({"seed": {"user": "other"}, "seed_policy": "refresh"}, UnsupportedError, "no seed volume"),
 ]
 
 
-@pytest.mark.parametrize(("change", "words"), CANNOT, ids=[words for _change, words in CANNOT])
-def test_what_cannot_be_changed_is_said(conn: t.Any, change: dict[str, t.Any], words: str) -> None:
+@pytest.mark.parametrize(("change", "error", "words"), CANNOT, ids=[words for _change, _error, words in CANNOT])
+def test_what_cannot_be_changed_is_said(
+    conn: t.Any, change: dict[str, t.Any], error: type[VirtError], words: str
+) -> None:
     make(conn)
-    with pytest.raises(UnsupportedError, match=words):
+    with pytest.raises(error, match=words):
         plan(conn, **change)
 
 
 CHANGES: list[tuple[dict[str, t.Any], list[str]]] = [
     ({"memory": 1024}, ["memory"]),
     ({"vcpus": 1}, ["vcpus"]),
+    ({"cpu": {"mode": "custom", "model": "core2duo", "topology": {"cores": 2}}}, ["cpu"]),
+    ({"clock": {"offset": "localtime", "timers": {"rtc": {"tickpolicy": "catchup"}}}}, ["clock"]),
+    ({"events": {"reboot": "destroy"}}, ["events"]),
+    ({"graphics": {"type": "vnc", "password": "secret12"}}, ["graphics"]),
+    ({"rng": False}, ["rng"]),
+    ({"xml": "<devices><sound model='ich6'/></devices>"}, ["xml"]),
     ({"tags": ["two", "three"]}, []),
     ({"variables": {"a": [1]}}, []),
     ({"title": "T", "description": "D"}, []),
