@@ -51,7 +51,7 @@ _CEPH_PORT = 6789
 
 @dataclass(frozen=True)
 class _Source:
-    """A volume to copy from."""
+    """A volume to copy from. overlay: it holds only the difference to another one."""
 
     handle: t.Any
     name: str
@@ -59,6 +59,7 @@ class _Source:
     path: str
     format: str
     kind: str
+    overlay: bool
 
 
 def shares_blocks(pool: Pool, image_path: str, image_format: str) -> bool:
@@ -91,7 +92,7 @@ def create_copy(pool: Pool, name: str, *, size_bytes: int, image_format: str, so
     """
     pool.require_format(image_format)
     origin = _look_at(source)
-    if shares_blocks(pool, origin.path, image_format):
+    if not origin.overlay and shares_blocks(pool, origin.path, image_format):
         _clone(pool, name, size_bytes, image_format, origin)
     elif pool.type in _FILLED_BY_LIBVIRT or (pool.type == "rbd" and pool.name == origin.pool):
         # In an rbd pool, libvirt looks for the source by its name alone, and in the target's pool.
@@ -116,6 +117,7 @@ def _look_at(handle: t.Any) -> _Source:
             path=root.findtext("target/path") or "",
             format="raw" if image_format is None else image_format.get("type", "raw"),
             kind=root.get("type", "file"),
+            overlay=root.find("backingStore/path") is not None,
         )
 
 
