@@ -46,7 +46,7 @@ def table(seconds: Mapping[str, Sequence[float]], machines: int) -> str:
 
 
 def _range(samples: Sequence[float]) -> str:
-    return f"{min(samples):.2f} to {max(samples):.2f} s in {len(samples)} rounds"
+    return f"{min(samples):.2f} to {max(samples):.2f} s in {len(samples)} runs"
 
 
 def _verdict(what: str, seconds: float, limit: float) -> str:

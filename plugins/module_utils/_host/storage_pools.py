@@ -31,6 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_source impo
     with_auth,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 
@@ -63,6 +64,8 @@ _KINDS = {
     "gluster": _Kind(NETWORK, named=False),
     "iscsi-direct": _Kind(NETWORK, named=False),
 }
+# A logical volume is a whole number of extents, of 4 MiB unless somebody chose otherwise. libvirt does not say it.
+_MOST_ROUNDING_BYTES = 32 * MIB
 # libvirt makes the volumes of an iscsi-direct pool by this name, with the number of the LUN after it.
 _LUN_PREFIX = "unit:0:0:"
 
@@ -118,6 +121,11 @@ class Pool:
         """Whether a new volume takes room only as it is written to."""
         # A logical volume that is smaller than its disk is a snapshot of nothing, which breaks when it is full.
         return self.type != "logical"
+
+    def same_size(self, wished_bytes: int, found_bytes: int) -> bool:
+        """Whether a volume of this size is what one gets who wishes that size here."""
+        rounding_bytes = _MOST_ROUNDING_BYTES if self.type == "logical" else 1
+        return 0 <= found_bytes - wished_bytes < rounding_bytes
 
     def require_overlay(self, where: str | None = None) -> None:
         """Raise UnsupportedError, with what to do instead, when overlays cannot be made here."""

@@ -12,6 +12,7 @@ notes of its machine list.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import os
@@ -27,6 +28,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.volumes import (
     make_volume,
     new_volume_element,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import (
+    BLOCK,
+    FILE,
+    NETWORK,
+    DiskSource,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import HEADER_BYTES, disk_format
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
@@ -36,12 +43,15 @@ _FICLONERANGE = 0x4020940D
 _RANGE = struct.Struct("=qQQQ")
 # The pools whose volumes libvirt makes from another volume: those with a buildVolFrom in src/storage/ of libvirt.
 _FILLED_BY_LIBVIRT = frozenset({"dir", "fs", "netfs", "vstorage", "logical"})
+_FILLED_HERE = frozenset({"zfs", "rbd"})
 _CONVERT_SECONDS = 24 * 3600
+KEY_ID = "key"
+_CEPH_PORT = 6789
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A volume to copy from."""
+    """A volume to copy from. overlay: it holds only the difference to another one."""
 
     handle: t.Any
     name: str
@@ -49,6 +59,7 @@ class _Source:
     path: str
     format: str
     kind: str
+    overlay: bool
 
 
 def shares_blocks(pool: Pool, image_path: str, image_format: str) -> bool:
@@ -56,7 +67,7 @@ def shares_blocks(pool: Pool, image_path: str, image_format: str) -> bool:
 
     Tried with one block and a file that has no name, which the kernel takes away whatever happens.
     """
-    if not pool.local or image_format not in pool.formats or pool.source_type != "file":
+    if not pool.local or image_format not in pool.formats or pool.source_type != FILE:
         return False
     with contextlib.suppress(OSError), open(image_path, "rb") as image:
         if disk_format(image.read(HEADER_BYTES)) != image_format:
@@ -81,13 +92,13 @@ def create_copy(pool: Pool, name: str, *, size_bytes: int, image_format: str, so
     """
     pool.require_format(image_format)
     origin = _look_at(source)
-    if shares_blocks(pool, origin.path, image_format):
+    if not origin.overlay and shares_blocks(pool, origin.path, image_format):
         _clone(pool, name, size_bytes, image_format, origin)
     elif pool.type in _FILLED_BY_LIBVIRT or (pool.type == "rbd" and pool.name == origin.pool):
         # In an rbd pool, libvirt looks for the source by its name alone, and in the target's pool.
         _copy_by_libvirt(pool, name, size_bytes, image_format, origin)
-    elif pool.local and pool.source_type == "block" and origin.kind in ("file", "block"):
-        _convert_here(pool, name, size_bytes, origin)
+    elif pool.local and pool.type in _FILLED_HERE and origin.kind in (FILE, BLOCK):
+        _fill_here(pool, name, size_bytes, origin)
     else:
         raise UnsupportedError(
             f"an image of pool {origin.pool} cannot be copied to pool {pool.name}, which is of type {pool.type}",
@@ -106,6 +117,7 @@ def _look_at(handle: t.Any) -> _Source:
             path=root.findtext("target/path") or "",
             format="raw" if image_format is None else image_format.get("type", "raw"),
             kind=root.get("type", "file"),
+            overlay=root.find("backingStore/path") is not None,
         )
 
 
@@ -125,27 +137,61 @@ def _copy_by_libvirt(pool: Pool, name: str, size_bytes: int, image_format: str, 
     root = new_volume_element(pool, name, size_bytes, image_format)
     volume = None
     # Files of another machine cannot be cloned from here. libvirt can, raw to raw, and leaves nothing when it cannot.
-    if not pool.local and pool.source_type == "file" and origin.format == image_format == "raw":
+    if not pool.local and pool.source_type == FILE and origin.format == image_format == "raw":
         with contextlib.suppress(VirtError):
             volume = make_volume(pool, name, root, origin.handle, libvirt.VIR_STORAGE_VOL_CREATE_REFLINK)
     if volume is None:
         volume = make_volume(pool, name, root, origin.handle)
-    if pool.source_type != "block":
+    if pool.source_type != BLOCK:
         _grow_to(volume, size_bytes, name, pool)
 
 
-def _convert_here(pool: Pool, name: str, size_bytes: int, origin: _Source) -> None:
-    """Fill a new device by QEMU's own tool, for pools that libvirt makes only empty volumes in (zfs)."""
+def _fill_here(pool: Pool, name: str, size_bytes: int, origin: _Source) -> None:
+    """Fill a new volume by QEMU's own tool, for pools that libvirt makes only empty volumes in (zfs, rbd)."""
     make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"))
-    target = pool.source_of(name).path
-    # -n: the device is there. It has never been written to, so that zeros need not be.
-    command = ["qemu-img", "convert", "-n", "--target-is-zero", "-f", origin.format, "-O", "raw", origin.path, target]
+    target = pool.source_of(name)
+    # -n: the volume is there. It has never been written to, so that zeros need not be.
+    command, key = ["qemu-img", "convert", "-n", "--target-is-zero", "-f", origin.format], b""
+    if target.type == NETWORK:
+        if target.auth_user is not None:
+            key = _key(pool, target)
+            command += ["--object", f"secret,id={KEY_ID},format=base64,file=/dev/stdin"]
+        command += ["--target-image-opts", origin.path, rbd_options(target)]
+    else:
+        command += ["-O", "raw", origin.path, target.path]
+    what = f"cannot copy {origin.path} to {target.place}"
     try:
-        answer = run_program(command, timeout_seconds=_CONVERT_SECONDS)
+        answer = run_program(command, data=key, timeout_seconds=_CONVERT_SECONDS)
     except (FileNotFoundError, TimeoutError) as exc:
-        raise HostError(f"cannot copy {origin.path} to {target}: {exc}") from exc
+        raise HostError(f"{what}: {exc}") from exc
     if answer.status != 0:
-        raise HostError(f"cannot copy {origin.path} to {target}: {answer.complaint}")
+        raise HostError(f"{what}: {answer.complaint}")
+
+
+def rbd_options(source: DiskSource) -> str:
+    """A volume of a Ceph cluster in the words of QEMU's rbd driver, for --target-image-opts (qemu-img(1)).
+
+    BlockdevOptionsRbd in https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html
+    """
+    pool, _slash, image = (source.name or "").partition("/")
+    options = {"driver": "rbd", "pool": pool, "image": image}
+    if source.auth_user is not None:
+        options.update({"user": source.auth_user, "key-secret": KEY_ID})
+        options.update({"auth-client-required.0": "cephx", "auth-client-required.1": "none"})
+    for index, (host, port) in enumerate(source.hosts):
+        options.update({f"server.{index}.host": host, f"server.{index}.port": str(port or _CEPH_PORT)})
+    return ",".join(f"{key}={value.replace(',', ',,')}" for key, value in options.items())
+
+
+def _key(pool: Pool, source: DiskSource) -> bytes:
+    """The cluster's key, which libvirt keeps, in base64. It goes through a pipe, into no file and no command line."""
+    with errors_as_ours(f"cannot read the key for pool {pool.name}, which libvirt keeps"):
+        conn = pool.handle.connect()
+        if source.secret_uuid is not None:
+            secret = conn.secretLookupByUUIDString(source.secret_uuid)
+        else:
+            secret = conn.secretLookupByUsage(libvirt.VIR_SECRET_USAGE_TYPE_CEPH, source.secret_usage)
+        return base64.b64encode(secret.value(0))
 
 
 def _grow_to(volume: t.Any, size_bytes: int, name: str, pool: Pool) -> None:
