@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import http.server
+import subprocess
 import threading
 import typing as t
 from dataclasses import dataclass, field
@@ -104,3 +105,17 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(image_store, "refresh_pool", refresh_pool)
     monkeypatch.setattr(image_prune, "LOCK_DIR", str(tmp_path / "lock"))
     return Node(tmp_path / "node.xml", directory)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> t.Iterator[Path]:
+    """A file system of 64 MiB."""
+    path = tmp_path / "small"
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64M", "brine-test", str(path)], check=False, stderr=subprocess.DEVNULL
+    )
+    if mounted.returncode != 0:
+        pytest.skip("cannot mount a file system here")
+    yield path
+    subprocess.run(["umount", str(path)], check=True)

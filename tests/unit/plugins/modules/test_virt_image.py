@@ -258,6 +258,26 @@ def test_what_goes_wrong_on_the_way_leaves_nothing(
     assert node.names() == []
 
 
+@pytest.mark.parametrize("packed", [True, False], ids=["compressed", "plain"])
+def test_a_full_disk_leaves_nothing(
+    capsys: pytest.CaptureFixture[str], small_disk: Path, tmp_path: Path, web: t.Any, packed: bool
+) -> None:
+    (tmp_path / "node.xml").write_text(
+        f"<node><pool type='dir'><name>images</name><target><path>{small_disk}</path></target></pool></node>"
+    )
+    content = b"\x01" * (80 * 1024 * 1024)
+    content = gzip.compress(content, mtime=0) if packed else content
+    (tmp_path / "image").write_bytes(content)
+    for source in ({"url": web.put("image", content)}, {"path": f"{tmp_path}/image"}):
+        result = run(capsys, name="debian", checksum=sha(content), uri=f"test://{tmp_path}/node.xml", **source)
+        says = "needs more room than there is in" if packed else "needs 80.0M in"
+        assert says in result["msg"]
+        assert result["msg"].endswith("Free some space, or take another pool")
+        assert list(small_disk.iterdir()) == []
+    found = os.statvfs(small_disk)
+    assert found.f_bfree == found.f_blocks
+
+
 def test_images_are_pruned_and_removed(task: Task, node: t.Any, web: t.Any, source: str) -> None:
     task(path=source)
     task(name="other", path=source)
