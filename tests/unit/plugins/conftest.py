@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host import image_prune, image_store
+from ansible_collections.brine.virt.plugins.module_utils._host.image_notes import keep_provenance
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import HEADER_BYTES, virtual_size
+from ansible_collections.brine.virt.plugins.module_utils._model.provenance import Provenance
 
 VOLUME = "<volume><name>{name}</name><capacity>{size}</capacity></volume>"
 
@@ -101,6 +103,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
 
     directory = tmp_path / "store"
     directory.mkdir()
+    if not keep_provenance(str(directory), Provenance()):
+        pytest.skip("no extended attributes here")
     (tmp_path / "lock").mkdir()
     monkeypatch.setattr(image_store, "refresh_pool", refresh_pool)
     monkeypatch.setattr(image_prune, "LOCK_DIR", str(tmp_path / "lock"))
