@@ -4,7 +4,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check test lab-up lab-down clean
+.PHONY: help demo check test test-full bench lab-up lab-down clean
 
 help: ## show these words
 	@printf 'brine.virt: a private cloud of plain Linux hosts. Words for make:\n\n'
@@ -19,6 +19,12 @@ check: ## the quick part of the tests: format, lint, types, documentation, sanit
 
 test: ## everything that CI runs: check, then the scenario in the lab (SCENARIO=no leaves it out, KEEP_LAB=1 leaves the lab up)
 	@tests/gate/setup check $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
+
+test-full: ## test, with the stories that take long: every way to seed a guest, every option of a machine
+	@tests/gate/setup check $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
+
+bench: ## how long many machines take in the lab, beside virt-install and beside the bare tools (KEEP_LAB=1 leaves the lab up)
+	@tests/gate/setup demo lab && tests/benchmark/run
 
 lab-up: ## start the lab: bare hosts on this machine to try things on
 	@tests/gate/setup lab && tests/lab/lab up

@@ -13,9 +13,12 @@ version_added: "0.1.0"
 description:
   - Makes one machine, or the many of O(machines), on the hypervisor that the task runs on. Each gets its disks as
     overlays on a stored image, its nics, and a seed that cloud-init reads at the first boot; then it is started.
-  - A machine that is there already is never made anew. What differs from the wish is changed where that is possible;
+  - A machine that is there already is never made anew. It is compared with what the task names, and brought there;
     what
-    cannot be changed without losing something is an error.
+    libvirt filled in is no difference, and what the task does not name stays as it is. What a running machine cannot
+    take is set for its next boot and reported in RV(machines[].pending). What would leave it without its data or
+    unable
+    to boot is an error.
   - Everything is checked before anything is changed. A machine whose building fails is taken back, the others are
     kept,
     and the task fails at the end.
@@ -26,36 +29,40 @@ author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._uri
+  - brine.virt._hardware
 attributes:
   check_mode:
     support: full
   diff_mode:
     support: full
     details:
-      - Shows the declared fields. Seeds are not shown, because they may hold secrets.
+      - Shows the declared fields as YAML. Seeds and passwords are not shown.
   idempotent:
     support: full
 requirements:
   - cryptography (package C(python3-cryptography)) for the SSH host keys of O(seed)
   - bsdtar (package C(libarchive-tools) on Debian and Ubuntu, C(bsdtar) elsewhere) for O(seed)
-  - PyYAML (package C(python3-yaml)) only where the user-data of O(seed) is a text
+  - PyYAML (package C(python3-yaml)) where the user-data of O(seed) is a text
+  - guestfish for seeds of method V(guestfs)
 options:
   name:
     description:
       - Name of the machine, unique in the whole cloud. It is also its host name, unless O(seed) says otherwise.
       - Up to 63 letters, digits, dots, dashes and underscores, the first a letter or digit.
     type: str
-  vcpus:
-    description: Number of virtual CPUs.
-    type: int
-  memory:
-    description: Memory as a whole number of MiB, or with a unit such as V(512MiB) or V(2GiB).
-    type: raw
   image:
     description:
       - Image for the first disk, as M(brine.virt.virt_image) stored it. Its name is enough where the store holds one
         version of it; the name of its volume names one version.
     type: str
+  clone:
+    description:
+      - How disks with an image come from it, unless they say it themselves. V(overlay) keeps only the difference to
+        the
+        image, V(copy) is a copy of all of it, which shares its blocks with the image where the file system can.
+      - The default is V(overlay) in pools of files, V(copy) in others, which have no overlays.
+    type: str
+    choices: [overlay, copy]
   disk_profile:
     description:
       - Name of the disk profile. V(none) is no profile at all.
@@ -63,6 +70,7 @@ options:
         name.
     type: str
     default: default
+    aliases: [disk]
   disk_profiles:
     description:
       - Disk profiles by name. Each is a list of disks, in the shapes that O(disks) takes.
@@ -72,16 +80,25 @@ options:
   disks:
     description:
       - Disks of this machine alone, laid over the profile's by name. A disk names only the keys that it changes; one
-        with a new
-        name is added.
+        with a new name is added, also to a machine that is there already, and while it runs.
       - Either a list of mappings with C(name), or a list of one-key mappings, or a mapping, from the name to the
         keys.
-      - C(size), as O(memory); no less than the image's. Without it a disk is as large as its image.
-      - C(format), V(qcow2) (default) or V(raw).
-      - C(model), V(virtio) (default), V(scsi), V(sata) or V(usb).
-      - C(pool), the storage pool, by default V(default). It has to exist, and to hold files.
+      - C(size), as O(memory); no less than the image's. Without it a disk is as large as its image. A disk that is
+        there grows, also while the machine runs, and never shrinks.
+      - C(pool), the storage pool, by default V(default). It has to exist.
+      - C(format), V(qcow2) or V(raw). The default is V(qcow2) in pools of files, V(raw) in others.
       - C(image), the disk's own image. Only the first disk gets the machine's O(image).
-      - C(clone), V(overlay) (default), which keeps only the difference to the image, or V(copy).
+      - C(clone), as O(clone); C(overlay), V(true) for V(clone=overlay).
+      - C(backing), an existing volume that the disk is an overlay on; its name, or a mapping with C(volume) and
+        C(pool).
+      - C(source), an existing volume of C(pool) that is used as it is, by its name or its path; for a C(cdrom) also a
+        URL. Its format is seen by inspection. V(none) empties a drive.
+      - C(device), V(disk) (default), V(cdrom), V(floppy) or V(lun).
+      - C(model), the bus, V(virtio) (default), V(scsi), V(sata) (default for a C(cdrom)), V(usb) or V(fdc).
+      - C(io), C(cache), C(discard), C(detect_zeroes), C(iothread), C(serial), C(boot_order), C(readonly) and
+        C(shareable), as libvirt has them.
+      - C(state), V(absent) takes a disk out of the machine. Its volume stays where it is, and is no longer the
+        machine's.
     type: raw
   nic_profile:
     description:
@@ -90,6 +107,7 @@ options:
         name.
     type: str
     default: default
+    aliases: [nic]
   nic_profiles:
     description:
       - Nic profiles by name. Each is a list or a mapping of nics, in the shapes that O(nics) takes.
@@ -100,51 +118,98 @@ options:
     description:
       - Nics of this machine alone, laid over the profile's by name, as O(disks) are. In the machine they have these
         names.
-      - C(bridge) or C(network), the bridge of the hypervisor or the libvirt network that the nic is plugged into. It
-        has to exist.
+      - C(bridge), C(network) or C(direct), the bridge of the hypervisor, the libvirt network, or the device of the
+        hypervisor (by macvtap) that the nic is plugged into; also as C(type) and C(source). It has to exist.
+      - C(mode) for V(direct), V(bridge) (default), V(vepa), V(private) or V(passthrough); C(portgroup) for
+        C(network).
       - C(model), V(virtio) (default), V(e1000e), V(e1000) or V(rtl8139).
       - C(mac), by default made from the names of machine and nic, so that a machine made again has the same one.
-      - C(addresses), static addresses with prefix, such as V(192.0.2.10/24). Without them the machine asks DHCP.
-      - C(gateway) and C(nameservers), for static addresses.
+      - C(vlan), a tag, a list of tags, or a list of mappings with C(id) and C(native).
+      - C(virtualport), a type, or a mapping with C(type) and its parameters.
+      - C(filter), a network filter's name, or a mapping with C(name) and C(parameters).
+      - C(bandwidth), with C(inbound) and C(outbound), each with C(average), C(peak) and C(burst) in KiB (a second).
+      - C(link), V(up) or V(down); C(mtu); C(boot_order); C(queues); C(trust_guest_rx_filters).
+      - C(state), V(absent) takes a nic out of the machine.
+      - C(addresses), static addresses with prefix, such as V(192.0.2.10/24).
+      - C(gateway), for static addresses; one, or a list with one of each family.
+      - C(nameservers) and C(search), name servers and domains to search in.
+      - C(routes), a list of mappings with C(to) (a network, or V(default)), C(via) and, where wanted, C(metric).
+      - C(dhcp4) and C(dhcp6), whether the machine asks DHCP. Without C(dhcp4) it asks exactly when it has no
+        C(addresses).
+      - C(accept_ra), whether it listens to router advertisements; by default as the image has it.
     type: raw
+    aliases: [interfaces]
   seed:
     description:
-      - What the machine finds at its first boot.
-      - C(method), V(nocloud) (default) for images with cloud-init, or V(none).
+      - What the machine finds at its first boot. V(false) is none at all.
+      - The machine's SSH host keys are made here as well. Their public halves stand in the machine's metadata, from
+        where P(brine.virt.domains#inventory) takes them.
+      - C(method), V(nocloud) (default) for images with cloud-init, V(guestfs) for images without, or V(none).
+      - V(nocloud) is a small disk that cloud-init reads. V(guestfs) writes into the machine's first disk before it is
+        started, inside libguestfs's appliance, and needs guestfish on the hypervisor (C(virt_hypervisor_guestfs) of
+        the
+        role P(brine.virt.virt_hypervisor#role)). It knows Linux images with netplan, NetworkManager,
+        systemd-networkd or
+        ifupdown. C(packages), C(run_commands), C(user_data), C(network), C(locale) and C(instance_id) are refused
+        with it.
+        It does not install python3 and does not grow the root file system. An image with SELinux labels its files at
+        its first boot, and starts once more for it. A cloud-init that is in the image is switched off.
+      - C(hostname), by default the first part of C(fqdn), else the machine's name.
+      - C(fqdn), the full host name, such as V(web1.example.org).
+      - C(instance_id), by default made from the machine's name and the seed, so that cloud-init takes a changed seed
+        for
+        a new one. With one of your own, a refreshed seed has an effect only when you change it.
       - C(user), the user that Ansible logs in as, by default V(ansible). It may use sudo without a password.
-      - C(authorized_keys), the public SSH keys of this user.
-      - C(hostname), by default the machine's name.
+      - C(authorized_keys), the public SSH keys of this user, as a list, or as a text with one a line.
+      - C(password_hash), the hash of this user's password for /etc/shadow, such as C(openssl passwd -6) or the filter
+        P(ansible.builtin.password_hash#filter) makes. It is for the console; SSH takes keys alone, unless
+        C(ssh_pwauth) is V(true).
+      - C(ssh_pwauth), whether sshd takes passwords, by default V(false).
+      - C(users), more users, each a mapping with C(name) and, where wanted, C(gecos), C(groups) (made when missing),
+        C(shell) (default V(/bin/bash)), C(sudo) (default V(false); without a password), C(authorized_keys) and
+        C(password_hash). Without a hash the password is locked.
+      - C(files), files to write, each a mapping with C(path) and, where wanted, C(content), C(owner) (default
+        V(root:root)), C(mode) (default V("0644"), in quotes), C(encoding) (V(text), the default, or V(base64)), and
+        C(secret) (default V(false)). The content of a file with V(secret=true) stands in no output.
+        cloud-init before 21.4 writes files before it makes users, and so cannot give them to these.
+      - C(timezone), such as V(Europe/Vienna).
+      - C(locale), such as V(C.UTF-8).
       - C(packages), packages to install.
       - C(run_commands), commands to run once, each a line for the shell or a list of words.
+      - C(network), a whole network configuration of cloud-init, version 1 or 2, in place of the one that is made of
+        O(nics). The key C(network) around it may be there.
       - C(user_data), cloud-init's user-data, as data or as text. Data and cloud-config texts are merged with what
-        this module writes, key
-        by key, lists appended.
+        this module writes, key by key, lists appended. Other texts (scripts, include files, boothooks, part handlers,
+        cloud-config archives, jinja templates) go beside it as a part of their own.
       - C(pool), the storage pool of the seed volume, by default V(default).
-      - The machine's SSH host keys are made here as well. Their public halves stand in the machine's metadata, from
-        where
-        P(brine.virt.domains#inventory) takes them.
-    type: dict
-    default: {}
-  graphics:
-    description:
-      - V(vnc) or V(spice) for a console with a picture, V(none) for none, which is the default for a new machine.
-      - Also a mapping with C(type) and C(listen), the address that it listens on, by default 127.0.0.1.
+      - The seed is stored on the hypervisor in a volume that root can read. Password hashes, passwords, private keys
+        and the contents of secret files are kept out of the output of Ansible, also of C(-vvv); texts of less than 6
+        characters are not.
     type: raw
-  machine_type:
-    description: Machine type of QEMU. The default is q35 where the hypervisor has it.
-    type: str
-  cpu_mode:
+    default: {}
+  seed_policy:
     description:
-      - CPU mode. The default is V(host-model) with KVM.
-      - Without KVM the default is a model of the level x86-64-v2, which is quick to emulate. An image that needs more,
-        such as those of RHEL 10, needs V(maximum) there.
+      - V(keep) leaves the seed of a machine that is there, and reports V(seed) in RV(machines[].outdated) when the
+        wish
+        is another one.
+      - V(refresh) writes it anew. cloud-init does all of it again when the machine starts next; what the machine has
+        it
+        keeps, its SSH host keys too. Only for seeds of method V(nocloud).
     type: str
-    choices: [host-model, host-passthrough, maximum]
-  firmware:
-    description: Firmware of a new machine.
+    choices: [keep, refresh]
+    default: keep
+  enable_vnc:
+    description: Salt's word for O(graphics) V(vnc).
+    type: bool
+  enable_qcow:
+    description: Salt's word for O(clone). V(true) is V(clone=overlay), V(false) is V(clone=copy).
+    type: bool
+  boot_dev:
+    description: Salt's word for C(devices) of O(boot), a text with blanks between them.
     type: str
-    choices: [bios, efi]
-    default: bios
+  stop_on_reboot:
+    description: Salt's word for C(reboot) of O(events). V(true) is V(destroy), V(false) is V(restart).
+    type: bool
   start:
     description:
       - Whether the machine is to be running. With V(false) a machine stays as it is, and a new one is not started.
@@ -170,7 +235,7 @@ options:
     type: dict
   machines:
     description:
-      - Many machines in one task. Each is a mapping with the options from O(name) to O(variables), except
+      - Many machines in one task. Each is a mapping with the options of a single machine and their aliases, except
         O(disk_profiles) and O(nic_profiles), which stand beside O(machines) for all of them. The key C(hypervisor),
         which
         P(brine.virt.place#filter) reads, is accepted and has no meaning here.
@@ -234,6 +299,49 @@ EXAMPLES = r"""
       - {name: eth1, addresses: [192.0.2.10/24]}
     autostart: true
     tags: [db]
+
+- name: A machine with a static address, a DHCP address, an admin of its own and a secret file
+  brine.virt.virt_init:
+    name: db2
+    vcpus: 2
+    memory: 2GiB
+    image: debian
+    nics:
+      - {name: eth0, bridge: br0, addresses: [192.0.2.10/24], gateway: 192.0.2.1, nameservers: [192.0.2.53]}
+      - {name: eth1, bridge: storage_br}
+    seed:
+      fqdn: db2.example.org
+      authorized_keys: "{{ lookup('ansible.builtin.file', '~/.ssh/id_ed25519.pub') }}"
+      users:
+        - {name: ops, sudo: true, groups: [adm], password_hash: "{{ ops_password_hash }}"}
+      files:
+        - {path: /etc/app/token, content: "{{ app_token }}", mode: "0600", secret: true}
+
+- name: UEFI with secure boot and a TPM, CPUs pinned, a console with a password
+  brine.virt.virt_init:
+    name: win1
+    vcpus: {current: 4, maximum: 8}
+    memory: {current: 4GiB, maximum: 16GiB, hugepages: true}
+    cpu: {mode: host-passthrough, tuning: {vcpupin: {0: "2", 1: "3"}, emulatorpin: "0-1"}}
+    secure_boot: true
+    tpm: true
+    clock: {offset: localtime, timers: {hpet: false}}
+    graphics: {type: vnc, password: "{{ console_password }}"}
+    disks:
+      - {name: system, size: 64GiB, cache: none, io: native}
+      - {name: cd, device: cdrom, pool: iso, source: installer.iso}
+    seed: false
+
+- name: A task as a Salt user writes it
+  brine.virt.virt_init:
+    name: centos1
+    cpu: 2
+    mem: 512
+    image: centos
+    disk: default
+    interfaces:
+      eth0: {bridge: br0}
+    enable_vnc: true
 
 - name: Many machines in one task, their seeds alike
   brine.virt.virt_init:
@@ -320,32 +428,55 @@ from ansible_collections.brine.virt.plugins.module_utils._arguments import finis
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.as_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
-    MACHINE_RULES,
     Machine,
     read_machine,
     read_machines,
 )
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
+from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import secrets_of
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.machines import carry_out, look_ahead, make_plans
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},
-    "vcpus": {"type": "int"},
-    "memory": {"type": "raw"},
+    "vcpus": {"type": "raw"},
+    "memory": {"type": "raw", "aliases": ["mem"]},
+    "cpu": {"type": "raw"},
+    "cpu_mode": {"type": "str", "choices": ["host-model", "host-passthrough", "maximum"]},
+    "numatune": {"type": "dict"},
+    "features": {"type": "dict", "aliases": ["hypervisor_features"]},
+    "machine_type": {"type": "str"},
+    "firmware": {"type": "str", "choices": ["bios", "efi"]},
+    "secure_boot": {"type": "bool"},
+    "tpm": {"type": "raw"},
+    "boot": {"type": "dict"},
+    "clock": {"type": "raw"},
+    "events": {"type": "dict"},
+    "serials": {"type": "raw"},
+    "consoles": {"type": "raw"},
+    "graphics": {"type": "raw"},
+    "video": {"type": "raw"},
+    "rng": {"type": "raw"},
+    "watchdog": {"type": "raw"},
+    "shared_folders": {"type": "list", "elements": "dict"},
+    "host_devices": {"type": "list", "elements": "str"},
+    "xml": {"type": "str"},
     "image": {"type": "str"},
-    "disk_profile": {"type": "str", "default": "default"},
+    "clone": {"type": "str", "choices": ["overlay", "copy"]},
+    "disk_profile": {"type": "str", "default": "default", "aliases": ["disk"]},
     "disk_profiles": {"type": "dict", "default": {}},
     "disks": {"type": "raw"},
-    "nic_profile": {"type": "str", "default": "default"},
+    "nic_profile": {"type": "str", "default": "default", "aliases": ["nic"]},
     "nic_profiles": {"type": "dict", "default": {}},
-    "nics": {"type": "raw"},
-    "seed": {"type": "dict", "default": {}},
-    "graphics": {"type": "raw"},
-    "machine_type": {"type": "str"},
-    "cpu_mode": {"type": "str", "choices": ["host-model", "host-passthrough", "maximum"]},
-    "firmware": {"type": "str", "choices": ["bios", "efi"], "default": "bios"},
+    "nics": {"type": "raw", "aliases": ["interfaces"]},
+    "seed": {"type": "raw", "default": {}},
+    "seed_policy": {"type": "str", "choices": ["keep", "refresh"], "default": "keep"},
+    "enable_vnc": {"type": "bool"},
+    "enable_qcow": {"type": "bool"},
+    "boot_dev": {"type": "str"},
+    "stop_on_reboot": {"type": "bool"},
     "start": {"type": "bool", "default": True},
     "autostart": {"type": "bool"},
     "title": {"type": "str"},
@@ -359,22 +490,43 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "lock_timeout": {"type": "int", "default": 300},
 }
 
-# These make no sense for a list; the others have defaults, or serve both.
-MACHINE_OPTIONS = ("name", "vcpus", "memory", "image", "disks", "nics", "graphics", "tags", "variables")
+# These serve a list of machines as well; all others are a single machine's own.
+SHARED_OPTIONS = (
+    "machines",
+    "concurrency",
+    "images",
+    "image_pool",
+    "lock_timeout",
+    "disk_profiles",
+    "nic_profiles",
+    "seed",
+)
+# Options with a default are there in every task, so that nobody can tell whether they were named.
+SINGLE_OPTIONS = tuple(name for name, spec in ARGUMENTS.items() if name not in SHARED_OPTIONS and "default" not in spec)
 
 
 def read_wishes(params: dict[str, t.Any]) -> list[Machine]:
     """The machines that the task asks for: one by the module's own options, or the list."""
     profiles = {"disk_profiles": params["disk_profiles"], "nic_profiles": params["nic_profiles"]}
     if params["machines"] is not None:
-        return read_machines(params["machines"], seed_defaults=params["seed"], where="machines", **profiles)
-    wish = {key: params[key] for key in MACHINE_RULES if params.get(key) is not None}
-    return [read_machine(wish, **profiles)]
+        defaults = {"method": "none"} if params["seed"] is False else params["seed"]
+        return read_machines(params["machines"], seed_defaults=defaults, where="machines", **profiles)
+    wish = {key: params[key] for key in ARGUMENTS if params[key] is not None and key not in SHARED_OPTIONS}
+    return [read_machine({**wish, "seed": params["seed"]}, **profiles)]
+
+
+def secrets_in(params: dict[str, t.Any]) -> set[str]:
+    """What is in the options of a task and must never be in its output."""
+    wishes = [wish for wish in (params, *(params["machines"] or ())) if isinstance(wish, dict)]
+    found = {secret for wish in wishes for secret in secrets_of(wish.get("seed"))}
+    consoles = [wish["graphics"] for wish in wishes if isinstance(wish.get("graphics"), dict)]
+    return found | {str(console["password"]) for console in consoles if console.get("password")}
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what is true afterwards."""
     params = module.params
+    module.no_log_values.update(secrets_in(params))
     machines = read_wishes(params)
     where = "" if params["machines"] is None else "machines"
     with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
@@ -395,7 +547,12 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         "changed": any(result["changed"] for result in results),
         "machines": results,
         "diff": [
-            {"before": todo.before, "after": todo.after, "before_header": name, "after_header": name}
+            {
+                "before": as_yaml(todo.before),
+                "after": as_yaml(todo.after),
+                "before_header": name,
+                "after_header": name,
+            }
             for todo, name in zip(plans, names)  # noqa: B905 - Python 3.9 has no strict
             if todo.before != todo.after
         ],
@@ -414,7 +571,9 @@ def main() -> None:
     module = make_module(
         ARGUMENTS,
         required_one_of=[("name", "machines")],
-        mutually_exclusive=[("machines", option) for option in MACHINE_OPTIONS],
+        mutually_exclusive=[("machines", option) for option in SINGLE_OPTIONS],
+        # Ansible would write the options into the hypervisor's log before anybody can say what in them is secret.
+        no_log=True,
     )
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:
         module.fail_json(

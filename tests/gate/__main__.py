@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The words `check` and `test` of the Makefile, after the set-up."""
+"""The words `check`, `test` and `test-full` of the Makefile, after the set-up."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ def close(results: list[Result], interrupted: bool) -> t.NoReturn:
 def main() -> t.NoReturn:
     """Run what the command line says."""
     parser = argparse.ArgumentParser(prog="tests.gate", description=__doc__)
-    parser.add_argument("word", choices=["check", "test"], help="the quick part; or that and the scenario in the lab")
+    words = ["check", "test", "test-full"]
+    parser.add_argument("word", choices=words, help="the quick part; that and the scenario in the lab; or all of both")
     word = parser.parse_args().word
 
     runner = Runner(ROOT / ".build/log")
-    scenario = Scenario(ROOT)
+    scenario = Scenario(ROOT, full=word == "test-full")
     interrupted = False
 
     def interrupt(_number: int, _frame: types.FrameType | None) -> None:
@@ -64,10 +65,10 @@ def main() -> t.NoReturn:
     results: list[Result] = []
     try:
         results += run_checks(runner, quick=word == "check")
-        if word == "test" and not interrupted:
+        if word != "check" and not interrupted:
             results.append(scenario.run())
     finally:
-        if word == "test":
+        if word != "check":
             results += scenario.tear_down()
     close(results, interrupted)
 

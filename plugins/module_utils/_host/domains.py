@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
@@ -21,6 +23,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
     read_notes,
 )
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+# How long a guest may take to let go of a device.
+_DETACH_SECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,29 @@ def undefine(conn: VirConnect, name: str) -> None:
         except libvirt.libvirtError as exc:
             if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
                 raise
+
+
+def detach_live(handle: t.Any, device_xml: str) -> None:
+    """Take a device out of a living domain, and wait until the guest has let go of it.
+
+    Raises HostError when it has not done so in time; it may still do it later.
+    """
+    device = etree.fromstring(device_xml)
+    with errors_as_ours(f"cannot detach a device from machine {handle.name()}"):
+        handle.detachDeviceFlags(device_xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+    alias = device.find("alias")
+    end = time.monotonic() + _DETACH_SECONDS
+    while alias is not None and time.monotonic() < end:
+        with errors_as_ours(f"cannot look at machine {handle.name()}"):
+            living = etree.fromstring(handle.XMLDesc(0))
+        if living.find(f"devices/{device.tag}/alias[@name='{alias.get('name')}']") is None:
+            return
+        time.sleep(0.1)
+    if alias is not None:
+        raise HostError(
+            f"machine {handle.name()} has not let go of its {device.tag} within {_DETACH_SECONDS} s",
+            hint="Its system has to be up, and must not use it any more",
+        )
 
 
 def write_notes(handle: t.Any, notes: MachineNotes) -> None:

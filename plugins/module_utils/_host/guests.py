@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.abilities import check_abilities
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
     libvirt,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import HostChoices
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.table import Values
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # Where virtlogd may write on every distribution, whatever AppArmor and SELinux say.
@@ -35,55 +37,70 @@ class Guests:
             raise UnsupportedError(f"this hypervisor cannot run guests of its own architecture {self.arch}")
         types = {domain.get("type") for domain in arch.iterfind("domain")}
         self.domain_type = next((kind for kind in ("kvm", "qemu", "test") if kind in types), "qemu")
+        self._canonical = {m.text or "": m.get("canonical", m.text or "") for m in arch.iter("machine")}
         # Some capabilities name the machine types beside the domain types, some inside them.
         self.machine_types = {m.text or "" for m in arch.iter("machine")}
-        self._cpu: tuple[str | None, str | None] | None = None
+        self._known_abilities: dict[str | None, etree._Element | None] = {}
 
     @property
     def emulated(self) -> bool:
         """Guests run without hardware acceleration."""
         return self.domain_type == "qemu"
 
-    def choices(self, machine: Machine, where: str | None = None) -> HostChoices:
-        """The choices for one machine; its own wishes first."""
+    def same_machine_type(self, have: str, wanted: str) -> bool:
+        """Whether a machine of the type that its XML names (``pc-q35-7.2``) is what the wish calls ``q35``.
+
+        libvirt replaces an alias by the newest version when it defines a machine; an older one is of that family still.
+        """
+        return have == wanted or have == self._canonical.get(wanted) or have.startswith(f"pc-{wanted}-")
+
+    def choices(self, machine: Machine, where: str = "") -> HostChoices:
+        """The choices for one machine; its own wishes first.
+
+        Raises UnsupportedError when the hypervisor cannot run a machine like this, with the place of the option.
+        """
         wanted = machine.machine_type or ("q35" if "q35" in self.machine_types else None)
         if wanted and wanted not in self.machine_types:
             raise UnsupportedError(
                 f"this hypervisor has no machine type {wanted!r}",
-                where=f"{where}.machine_type" if where else None,
+                where=inside(where, "machine_type"),
                 hint=one_of_these(wanted, self.machine_types),
             )
-        mode, model = (machine.cpu_mode, None) if machine.cpu_mode else self._best_cpu(wanted)
+        abilities = self._abilities(wanted)
+        if abilities is not None:
+            check_abilities(machine, abilities, where)
         return HostChoices(
             domain_type=self.domain_type,
             arch=self.arch,
             machine_type=wanted,
-            cpu_mode=mode,
-            cpu_model=model,
+            cpu=self._best_cpu(abilities),
             serial_log_dir=self._log_dir,
         )
 
-    def _best_cpu(self, machine_type: str | None) -> tuple[str | None, str | None]:
-        """The mode and, for ``custom``, the model: the host's own CPU with KVM.
+    def _best_cpu(self, abilities: etree._Element | None) -> Values:
+        """The CPU of a machine that does not say it: the host's own with KVM.
 
         Without KVM, a model that today's distributions still run on (x86-64-v2) and that costs little to emulate: all
         that the emulator could do (``maximum``) made a Debian boot a third slower. Its own default is older than that.
         """
-        if self._cpu is None:
-            self._cpu = self._ask_for_cpu(machine_type)
-        return self._cpu
-
-    def _ask_for_cpu(self, machine_type: str | None) -> tuple[str | None, str | None]:
-        try:
-            capabilities = etree.fromstring(
-                self._conn.getDomainCapabilities(None, self.arch, machine_type, self.domain_type, 0)
-            )
-        except libvirt.libvirtError:
-            # A driver without domain capabilities (test:///) has nothing to choose from.
-            return None, None
-        modes = {mode.get("name") for mode in capabilities.iterfind("cpu/mode[@supported='yes']")}
-        usable = {m.text for m in capabilities.iterfind("cpu/mode[@name='custom']/model[@usable='yes']")}
+        if abilities is None:
+            return {}
+        modes = {mode.get("name") for mode in abilities.iterfind("cpu/mode[@supported='yes']")}
+        usable = {m.text for m in abilities.iterfind("cpu/mode[@name='custom']/model[@usable='yes']")}
         if self.emulated and _EMULATED_CPU in usable:
-            return "custom", _EMULATED_CPU
+            return {"mode": "custom", "match": "exact", "model": _EMULATED_CPU}
         wishes = ("maximum",) if self.emulated else ("host-model", "host-passthrough")
-        return next((mode for mode in wishes if mode in modes), None), None
+        mode = next((mode for mode in wishes if mode in modes), None)
+        return {"mode": mode} if mode else {}
+
+    def _abilities(self, machine_type: str | None) -> etree._Element | None:
+        """What libvirt can do with a machine type (https://libvirt.org/formatdomaincaps.html), asked once for each."""
+        if machine_type not in self._known_abilities:
+            try:
+                found = self._conn.getDomainCapabilities(None, self.arch, machine_type, self.domain_type, 0)
+            except libvirt.libvirtError:
+                # A driver without domain capabilities (test:///) has nothing to choose from.
+                self._known_abilities[machine_type] = None
+            else:
+                self._known_abilities[machine_type] = etree.fromstring(found)
+        return self._known_abilities[machine_type]

@@ -17,7 +17,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_files impor
 from ansible_collections.brine.virt.plugins.module_utils._host.image_use import ImageUse, observe_use
 from ansible_collections.brine.virt.plugins.module_utils._host.images import refresh_pool, stored_names
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Pools, delete_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.volumes import delete_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName
 
 # What virt_init holds from its first look at the store until its machines stand on what it saw there.

@@ -27,7 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images import (
     refresh_pool,
     stored_names,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName, image_name
 from ansible_collections.brine.virt.plugins.module_utils._model.provenance import Provenance

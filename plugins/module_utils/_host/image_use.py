@@ -25,7 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     libvirt,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import backing_name
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import read_notes

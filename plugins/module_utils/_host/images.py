@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Pools, volume_names
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName, parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 

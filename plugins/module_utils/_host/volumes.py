@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage pools and volumes: make, fill, delete. One lookup of all pools serves all machines of a task."""
+"""Volumes of storage pools: make, fill, grow, delete. Full copies are in volume_copy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import contextlib
 import time
 import typing as t
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
@@ -18,78 +17,24 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     libvirt,
     translate_error,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import find_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish
+from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB, format_size
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
-# Pool types whose volumes lie at <target path>/<volume name>, so that the path is known before the volume is made.
-_FILE_POOLS = ("dir", "fs", "netfs")
 # A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
 _DELETE_PATIENCE_SECONDS = 60
-
-
-@dataclass(frozen=True)
-class Pool:
-    """An active storage pool of files."""
-
-    name: str
-    path: str
-    available_bytes: int
-    handle: t.Any
-
-    def volume_path(self, volume: str) -> str:
-        """Where a volume of this name lies, whether it is there or not."""
-        return f"{self.path}/{volume}"
+# What libvirt cannot resize, and how its owner can.
+_OTHER_WAYS_TO_GROW = {
+    "logical": "Grow it by hand: lvextend --size {size}b {path} && virsh pool-refresh {pool}",
+    "zfs": "Grow it by hand: zfs set volsize={size} DATASET && virsh pool-refresh {pool}",
+    "disk": "A partition cannot be grown here: make a larger volume and copy it",
+}
 
 
 class AlreadyThereError(ConflictError):
     """Somebody has made a volume of this name meanwhile; it is theirs."""
-
-
-class Pools:
-    """The pools of one hypervisor, looked up and refreshed once."""
-
-    def __init__(self, conn: VirConnect) -> None:
-        self._conn = conn
-        self._known: dict[str, Pool] = {}
-
-    def get(self, name: str, where: str | None = None) -> Pool:
-        """An active pool of files by its name.
-
-        Raises NotFoundError with the names that exist, ConflictError for an inactive one, UnsupportedError for a
-        type of pool that this version cannot work with.
-        """
-        if name not in self._known:
-            self._known[name] = self._load(name, where)
-        return self._known[name]
-
-    def _load(self, name: str, where: str | None) -> Pool:
-        with errors_as_ours("cannot list the storage pools"):
-            handles = {handle.name(): handle for handle in self._conn.listAllStoragePools(0)}
-        if name not in handles:
-            raise NotFoundError(f"there is no storage pool {name!r}", where=where, hint=one_of_these(name, handles))
-        handle = handles[name]
-        with errors_as_ours(f"cannot look into storage pool {name}", where):
-            if not handle.isActive():
-                raise ConflictError(
-                    f"storage pool {name!r} is not active", where=where, hint=f"Start it: virsh pool-start {name}"
-                )
-            root = etree.fromstring(handle.XMLDesc(0))
-            if root.get("type") not in _FILE_POOLS:
-                raise UnsupportedError(
-                    f"storage pool {name!r} is of type {root.get('type')}",
-                    where=where,
-                    hint=f"This version works with pools of type {', '.join(_FILE_POOLS)}",
-                )
-            # Files may have come and gone behind libvirt's back. Another task's running job forbids a refresh; what it
-            # makes is known to libvirt anyway.
-            with contextlib.suppress(libvirt.libvirtError):
-                handle.refresh(0)
-            return Pool(
-                name=name,
-                path=root.findtext("target/path", "").rstrip("/"),
-                available_bytes=handle.info()[3],
-                handle=handle,
-            )
 
 
 def volume_names(pool: Pool) -> set[str]:
@@ -98,43 +43,40 @@ def volume_names(pool: Pool) -> set[str]:
         return set(pool.handle.listVolumes())
 
 
+def room_for(pool: Pool, *, size_bytes: int, copied_bytes: int = 0) -> RoomWish:
+    """The room that a new volume takes at once, for require_room.
+
+    size_bytes: its size for the guest. copied_bytes: what a full copy that shares no blocks brings in.
+    """
+    needed_bytes = copied_bytes if pool.thin else size_bytes
+    return RoomWish(pool.name, pool.room, pool.available_bytes, needed_bytes)
+
+
 def create_empty(pool: Pool, name: str, *, size_bytes: int, image_format: str) -> None:
-    """A new, sparse volume with nothing in it."""
-    _create(pool, name, _volume_xml(name, size_bytes, image_format))
+    """A new volume with nothing in it, sparse where the pool can. UnsupportedError for a format that it cannot have."""
+    pool.require_format(image_format)
+    make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format))
 
 
 def create_overlay(pool: Pool, name: str, *, size_bytes: int, image_path: str, image_format: str) -> None:
     """A new qcow2 volume that holds only the difference to an image, whose format stands beside its path."""
-    root = _volume_element(name, size_bytes, "qcow2")
+    pool.require_overlay()
+    root = new_volume_element(pool, name, size_bytes, "qcow2")
     backing = etree.SubElement(root, "backingStore")
     etree.SubElement(backing, "path").text = image_path
     etree.SubElement(backing, "format", type=image_format)
-    _create(pool, name, etree.tostring(root, encoding="unicode"))
+    make_volume(pool, name, root)
 
 
-def create_copy(pool: Pool, name: str, *, size_bytes: int, image_format: str, source: t.Any) -> None:
-    """A new volume with all of another volume's content, grown to size_bytes.
+def new_volume_element(pool: Pool, name: str, size_bytes: int, image_format: str) -> etree._Element:
+    """A volume that is to be made: https://libvirt.org/formatstorage.html#storage-volume-xml
 
-    Blocks are shared with the source where the file system can (reflink).
+    It begins with nothing where the pool is thin; elsewhere it gets all of its room at once.
     """
-    xml = _volume_xml(name, size_bytes, image_format)
-    with errors_as_ours(f"cannot copy an image to volume {name} of pool {pool.name}"):
-        with _never_somebody_elses(pool, name):
-            volume = pool.handle.createXMLFrom(xml, source, 0)
-        if volume.info()[1] < size_bytes:
-            volume.resize(size_bytes, 0)
-
-
-def _volume_xml(name: str, size_bytes: int, image_format: str) -> str:
-    return etree.tostring(_volume_element(name, size_bytes, image_format), encoding="unicode")
-
-
-def _volume_element(name: str, size_bytes: int, image_format: str) -> etree._Element:
-    """https://libvirt.org/formatstorage.html; an allocation of nothing makes it sparse."""
     root = etree.Element("volume")
     etree.SubElement(root, "name").text = name
     etree.SubElement(root, "capacity", unit="bytes").text = str(size_bytes)
-    etree.SubElement(root, "allocation").text = "0"
+    etree.SubElement(root, "allocation", unit="bytes").text = "0" if pool.thin else str(size_bytes)
     target = etree.SubElement(root, "target")
     etree.SubElement(target, "format", type=image_format)
     if image_format == "qcow2":
@@ -145,9 +87,19 @@ def _volume_element(name: str, size_bytes: int, image_format: str) -> etree._Ele
     return root
 
 
-def _create(pool: Pool, name: str, xml: str) -> t.Any:
-    with errors_as_ours(f"cannot make volume {name} in pool {pool.name}"), _never_somebody_elses(pool, name):
-        return pool.handle.createXML(xml, 0)
+def make_volume(pool: Pool, name: str, root: etree._Element, source: t.Any = None, flags: int = 0) -> t.Any:
+    """Make a volume from its XML, with the content of the volume source if there is one; libvirt's handle of it.
+
+    Raises AlreadyThereError instead of touching a volume that has this name already.
+    """
+    xml = etree.tostring(root, encoding="unicode")
+    doing = (
+        f"make volume {name} in pool {pool.name}" if source is None else f"copy to volume {name} of pool {pool.name}"
+    )
+    with errors_as_ours(f"cannot {doing}"), _never_somebody_elses(pool, name):
+        if source is None:
+            return pool.handle.createXML(xml, flags)
+        return pool.handle.createXMLFrom(xml, source, flags)
 
 
 @contextlib.contextmanager
@@ -173,9 +125,27 @@ def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
 
 
 def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
-    """A new raw volume with this content."""
-    volume = _create(pool, name, _volume_xml(name, len(content), "raw"))
-    with errors_as_ours(f"cannot write volume {name} of pool {pool.name}"):
+    """A new raw volume with this content, and zeros after it up to a whole MiB: room for a longer one, see refill."""
+    pool.require_format("raw")
+    size_bytes = -(-len(content) // MIB) * MIB
+    volume = make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"))
+    _upload(volume, content, conn, f"cannot write volume {name} of pool {pool.name}")
+
+
+def refill(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
+    """Other content for a volume of create_filled, in its place: a living machine that has it open sees the new one."""
+    what = f"cannot write volume {name} of pool {pool.name}"
+    with errors_as_ours(what):
+        volume = pool.handle.storageVolLookupByName(name)
+        size_bytes = volume.info()[1]
+        if len(content) > size_bytes:
+            size_bytes = -(-len(content) // MIB) * MIB
+            volume.resize(size_bytes, 0)
+    _upload(volume, content.ljust(size_bytes, b"\0"), conn, what)
+
+
+def _upload(volume: t.Any, content: bytes, conn: VirConnect, what: str) -> None:
+    with errors_as_ours(what):
         stream = conn.newStream(0)
         volume.upload(stream, 0, len(content), 0)
         for chunk in _chunks(content):
@@ -208,3 +178,32 @@ def delete_volume(pool: Pool, name: str) -> bool:
             time.sleep(0.2)
         else:
             return True
+
+
+def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str | None = None) -> bool:
+    """Make the volume of a machine that is off larger; False when it has this size already.
+
+    image_format: what the machine takes it for. Raises NotFoundError; ConflictError for a size below the present one
+    (nothing is ever cut off) and for a volume that looks like another format; UnsupportedError where libvirt cannot
+    resize, with the command that can.
+    """
+    volume = find_volume(pool, name)
+    if volume is None:
+        raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}")
+    if size_bytes < volume.capacity_bytes:
+        raise ConflictError(
+            f"volume {name} of pool {pool.name} has {format_size(volume.capacity_bytes)}, and is never made smaller",
+            hint="A smaller disk would lose what stands at its end",
+        )
+    if size_bytes == volume.capacity_bytes:
+        return False
+    if image_format is not None and volume.format != image_format:
+        # libvirt goes by what it sees. It would write a qcow2 header's new size into what is a raw disk to its guest.
+        raise ConflictError(f"volume {name} of pool {pool.name} looks like {volume.format}, not like {image_format}")
+    hint = _OTHER_WAYS_TO_GROW.get(pool.type, "").format(size=size_bytes, path=volume.path, pool=pool.name)
+    try:
+        pool.handle.storageVolLookupByName(name).resize(size_bytes, 0)
+    except libvirt.libvirtError as exc:
+        error = translate_error(exc, f"cannot grow volume {name} of pool {pool.name}")
+        raise type(error)(error.what, hint=hint if isinstance(error, UnsupportedError) else None) from exc
+    return True

@@ -1,78 +1,61 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A machine as libvirt's domain XML (https://libvirt.org/formatdomain.html)."""
+"""A machine as libvirt's domain XML (https://libvirt.org/formatdomain.html): what a new one is made of."""
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import (
+    Placed,
+    add_disk,
+    add_nic,
+    add_seed,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.fragment import merge_fragment
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, notes_to_element
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Disk, Machine, Nic
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic
+from ansible_collections.brine.virt.plugins.module_utils._model.table import Values, write_table
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 AGENT_CHANNEL = "org.qemu.guest_agent.0"
-# Last in the alphabet, so that disks can be added between the first ones and the seed.
-SEED_TARGET = "vdz"
-_TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd"}
-# virtio-blk shows a guest at most this much of a serial number.
-_SERIAL_LENGTH = 20
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A disk and where its volume lies: source_type is ``file`` or ``block``, source the path."""
-
-    disk: Disk
-    target: str
-    source_type: str
-    source: str
+_SPICE_CHANNEL = "com.redhat.spice.0"
+# A q35 machine has as many places for devices as it has root ports; these leave some free for what comes later.
+_ROOT_PORTS = 14
 
 
 @dataclass(frozen=True)
 class HostChoices:
     """What the hypervisor decides: how guests run there, and on which machine and CPU.
 
-    cpu_mode None: libvirt's default; cpu_model: name of the model, for the mode ``custom`` only.
+    cpu: the lines of option ``cpu`` for a machine that does not say them itself.
     """
 
     domain_type: str
     arch: str
     machine_type: str | None
-    cpu_mode: str | None
+    cpu: Values
     serial_log_dir: str | None
-    cpu_model: str | None = None
-
-
-def disk_targets(disks: Sequence[Disk]) -> dict[str, str]:
-    """The target device of each disk by its name: vda, vdb, ... for each bus in the order of the list."""
-    used: dict[str, int] = {}
-    targets = {}
-    for disk in disks:
-        prefix = _TARGET_PREFIX[disk.model]
-        targets[disk.name] = prefix + _letters(used.get(prefix, 0))
-        used[prefix] = used.get(prefix, 0) + 1
-    return targets
-
-
-def _letters(index: int) -> str:
-    """0 is a, 25 is z, 26 is aa, as the kernel counts disks."""
-    word = ""
-    index += 1
-    while index:
-        index, letter = divmod(index - 1, 26)
-        word = chr(ord("a") + letter) + word
-    return word
 
 
 def domain_xml(
-    machine: Machine, *, notes: MachineNotes, host: HostChoices, disks: Sequence[Placed], seed: str | None
+    machine: Machine,
+    *,
+    notes: MachineNotes,
+    host: HostChoices,
+    disks: Sequence[Placed],
+    seed: DiskSource | None,
 ) -> str:
     """The XML of a new domain.
 
-    disks: where each of the machine's disks lies; seed: path of the seed volume, or None without one.
+    disks: where each of the machine's disks lies; seed: the seed volume, or None without one.
     """
     domain = etree.Element("domain", type=host.domain_type)
     _add(domain, "name", machine.name)
@@ -80,36 +63,49 @@ def domain_xml(
         if value:
             _add(domain, key, value)
     etree.SubElement(domain, "metadata").append(notes_to_element(notes))
-    _add(domain, "memory", machine.memory_mib, unit="MiB")
-    _add(domain, "vcpu", machine.vcpus)
     _add_os(domain, machine, host)
-    features = _add(domain, "features")
-    _add(features, "acpi")
-    _add(features, "apic")
-    if host.cpu_mode:
-        cpu = _add(domain, "cpu", mode=host.cpu_mode, match="exact" if host.cpu_model else None)
-        if host.cpu_model:
-            _add(cpu, "model", host.cpu_model, fallback="forbid")
-    _add(domain, "clock", offset="utc")
-    for event, reaction in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
-        _add(domain, f"on_{event}", reaction)
-    devices = _add(domain, "devices")
-    for order, placed in enumerate(disks, start=1):
-        _add_disk(devices, placed, order)
+    write_table(domain, HARDWARE, _defaults(machine, host))
+    devices = domain.find("devices")
+    if devices is None:
+        devices = _add(domain, "devices")
+    _add_disks(devices, machine, disks)
     if seed:
-        _add_seed(devices, seed)
-    _add(devices, "controller", type="usb", model="qemu-xhci")
-    if any(disk.model == "scsi" for disk in machine.disks):
-        _add(devices, "controller", type="scsi", model="virtio-scsi")
+        add_seed(devices, seed)
+    _add_controllers(devices, machine, host)
+    orders = _boot_orders(machine)
     for nic in machine.nics:
-        _add_nic(devices, nic)
-    _add_consoles(devices, machine, host)
+        add_nic(devices, nic, orders.get(nic.name))
     channel = _add(devices, "channel", type="unix")
     _add(channel, "target", type="virtio", name=AGENT_CHANNEL)
-    rng = _add(devices, "rng", model="virtio")
-    _add(rng, "backend", "/dev/urandom", model="random")
     _add(devices, "memballoon", model="virtio")
+    write_table(domain, HARDWARE, machine.hardware)
+    _add_for_graphics(domain, machine)
+    if machine.xml:
+        domain = merge_fragment(domain, machine.xml)
     return etree.tostring(domain, encoding="unicode", pretty_print=True)
+
+
+def _defaults(machine: Machine, host: HostChoices) -> Values:
+    """What a new machine is where its wish does not say it."""
+    serial: Values = {"type": "pty", "target_port": 0}
+    if host.serial_log_dir:
+        serial["log"] = f"{host.serial_log_dir}/{machine.name}-serial.log"
+    values: Values = {
+        "features": {"acpi": True, "apic": True},
+        "cpu": {**host.cpu, "fallback": "forbid"} if host.cpu.get("model") else host.cpu,
+        "clock": {"offset": "utc"},
+        "events": {"poweroff": "destroy", "reboot": "restart", "crash": "destroy"},
+        "serials": (serial,),
+        "consoles": ({"type": "pty", "target_type": "serial", "target_port": 0},),
+        "rng": {},
+    }
+    if "mode" in machine.hardware.get("cpu", {}):
+        # The host's choice has a model, or a check, that belongs to its own mode.
+        values.pop("cpu")
+    if "serials" in machine.hardware and "consoles" not in machine.hardware:
+        # libvirt makes the console of the first serial device by itself.
+        values.pop("consoles")
+    return {key: value for key, value in values.items() if value or key == "rng"}
 
 
 def _add(parent: etree._Element, tag: str, text: t.Any = None, **attributes: str | None) -> etree._Element:
@@ -123,50 +119,53 @@ def _add(parent: etree._Element, tag: str, text: t.Any = None, **attributes: str
 def _add_os(domain: etree._Element, machine: Machine, host: HostChoices) -> None:
     os = _add(domain, "os", firmware="efi" if machine.firmware == "efi" else None)
     _add(os, "type", "hvm", arch=host.arch, machine=host.machine_type)
+    if machine.firmware == "efi" and machine.secure_boot is not None:
+        # With secure boot, keys that trust the distributions' boot loaders; without, none at all.
+        firmware = _add(os, "firmware")
+        for name in ("secure-boot", "enrolled-keys"):
+            _add(firmware, "feature", enabled="yes" if machine.secure_boot else "no", name=name)
+    if machine.secure_boot:
+        features = _add(domain, "features")
+        _add(features, "smm", state="on")
 
 
-def _add_disk(devices: etree._Element, placed: Placed, boot_order: int) -> None:
-    element = _add(devices, "disk", type=placed.source_type, device="disk")
-    _add(element, "driver", name="qemu", type=placed.disk.format, discard="unmap")
-    _add_source(element, placed.source_type, placed.source)
-    _add(element, "target", dev=placed.target, bus=placed.disk.model)
-    _add(element, "serial", placed.disk.name[:_SERIAL_LENGTH])
-    _add(element, "boot", order=str(boot_order))
+def _add_disks(devices: etree._Element, machine: Machine, disks: Iterable[Placed]) -> None:
+    orders = _boot_orders(machine)
+    for placed in disks:
+        add_disk(devices, placed, orders.get(placed.disk.name))
 
 
-def _add_source(disk: etree._Element, source_type: str, source: str) -> None:
-    _add(disk, "source", **{"dev" if source_type == "block" else "file": source})
+def _boot_orders(machine: Machine) -> dict[str, int]:
+    """The place of each device in the boot order: as the wish has it, or else the disks in their order."""
+    if "devices" in machine.hardware.get("boot", {}):
+        return {}
+    devices: list[Disk | Nic] = [*machine.disks, *machine.nics]
+    named = {device.name: device.options["boot_order"] for device in devices if "boot_order" in device.options}
+    bootable = (disk for disk in machine.disks if disk.device != "floppy")
+    return named or {disk.name: order for order, disk in enumerate(bootable, start=1)}
 
 
-def _add_seed(devices: etree._Element, path: str) -> None:
-    """A virtio disk, not a CD-ROM: the cloud kernels of Debian have no driver for a SATA drive."""
-    element = _add(devices, "disk", type="file", device="disk")
-    _add(element, "driver", name="qemu", type="raw")
-    _add_source(element, "file", path)
-    _add(element, "target", dev=SEED_TARGET, bus="virtio")
-    _add(element, "readonly")
-    _add(element, "serial", "cidata")
+def _add_controllers(devices: etree._Element, machine: Machine, host: HostChoices) -> None:
+    _add(devices, "controller", type="usb", model="qemu-xhci")
+    if any(disk.model == "scsi" for disk in machine.disks):
+        _add(devices, "controller", type="scsi", model="virtio-scsi")
+    if "q35" in (host.machine_type or ""):
+        _add(devices, "controller", type="pci", model="pcie-root")
+        for _index in range(_ROOT_PORTS):
+            _add(devices, "controller", type="pci", model="pcie-root-port")
 
 
-def _add_nic(devices: etree._Element, nic: Nic) -> None:
-    element = _add(devices, "interface", type=nic.type)
-    _add(element, "mac", address=nic.mac)
-    _add(element, "source", **{nic.type: nic.source})
-    _add(element, "model", type=nic.model)
-
-
-def _add_consoles(devices: etree._Element, machine: Machine, host: HostChoices) -> None:
-    """A serial console that is also logged on the hypervisor, and a picture only for those who asked."""
-    serial = _add(devices, "serial", type="pty")
-    if host.serial_log_dir:
-        _add(serial, "log", file=f"{host.serial_log_dir}/{machine.name}-serial.log", append="on")
-    _add(serial, "target", port="0")
-    console = _add(devices, "console", type="pty")
-    _add(console, "target", type="serial", port="0")
-    graphics = machine.graphics
-    if graphics is not None and graphics.type != "none":
-        element = _add(devices, "graphics", type=graphics.type, autoport="yes")
-        _add(element, "listen", type="address", address=graphics.listen)
-        video = _add(devices, "video")
-        _add(video, "model", type="virtio")
-        _add(devices, "input", type="tablet", bus="usb")
+def _add_for_graphics(domain: etree._Element, machine: Machine) -> None:
+    """What a console with a picture needs beside itself."""
+    graphics = machine.hardware.get("graphics")
+    if not graphics:
+        return
+    devices = domain.find("devices")
+    if devices is None:
+        return
+    if "video" not in machine.hardware:
+        _add(_add(devices, "video"), "model", type="virtio")
+    _add(devices, "input", type="tablet", bus="usb")
+    if graphics["type"] == "spice":
+        channel = _add(devices, "channel", type="spicevmc")
+        _add(channel, "target", type="virtio", name=_SPICE_CHANNEL)

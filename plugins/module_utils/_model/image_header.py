@@ -44,6 +44,8 @@ _OTHER_FORMATS = (
     (0, b"WithouFreSpacExt", "parallels"),
     (0, b"QFI\xfb\x00\x00\x00\x01", "qcow (version 1)"),
 )
+# Formats that QEMU has another word for.
+_QEMU_WORDS = {"vhd": "vpc", "qcow (version 1)": "qcow"}
 _LUKS = b"LUKS\xba\xbe"
 _QCOW2 = b"QFI\xfb"
 _QCOW2_SIZE_OFFSET = 24
@@ -92,6 +94,19 @@ def judge_image(header: bytes, size_bytes: int, what: str, where: str | None = N
             where=where,
         )
     return "raw"
+
+
+def disk_format(header: bytes) -> str:
+    """The format of a disk by its first bytes, in the words of QEMU; what has no mark of any other is ``raw``.
+
+    header: the first HEADER_BYTES of it. Unlike judge_image, this complains of nothing.
+    """
+    if header.startswith(_QCOW2) and header[4:8] != b"\x00\x00\x00\x01":
+        return "qcow2"
+    for offset, magic, name in _OTHER_FORMATS:
+        if header[offset:].startswith(magic):
+            return _QEMU_WORDS.get(name, name)
+    return "luks" if header.startswith(_LUKS) else "raw"
 
 
 def virtual_size(header: bytes, size_bytes: int) -> int:

@@ -34,11 +34,15 @@ class ImageNote:
 
 @dataclass(frozen=True)
 class VolumeNote:
-    """A volume that was made for this machine and belongs to nobody else; role is ``disk`` or ``seed``."""
+    """A volume that was made for this machine and belongs to nobody else; role is ``disk`` or ``seed``.
+
+    building: it is for a disk that is being added to a machine which is there already, and may not be whole yet.
+    """
 
     pool: str
     name: str
     role: str
+    building: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,8 @@ class MachineNotes:
     """All that the metadata element says.
 
     status is ``building`` until every volume stands and the seed is written, then ``ready``: a run that finds
-    ``building`` knows that an earlier one was cut off, and that ``volumes`` lists exactly what it may clear.
+    ``building`` knows that an earlier one was cut off, and that ``volumes`` lists exactly what it may clear. fragment
+    is the hash of the XML that the user had merged in.
     """
 
     status: str = READY
@@ -84,6 +89,7 @@ class MachineNotes:
     variables: dict[str, t.Any] = field(default_factory=dict)
     seed: SeedNote | None = None
     host_keys: tuple[str, ...] = ()
+    fragment: str | None = None
 
 
 def _tag(name: str) -> str:
@@ -96,7 +102,9 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
     if notes.image:
         etree.SubElement(root, _tag("image"), name=notes.image.name, volume=notes.image.volume, pool=notes.image.pool)
     for volume in notes.volumes:
-        etree.SubElement(root, _tag("volume"), pool=volume.pool, name=volume.name, role=volume.role)
+        element = etree.SubElement(root, _tag("volume"), pool=volume.pool, name=volume.name, role=volume.role)
+        if volume.building:
+            element.set("status", BUILDING)
     for disk in notes.disks:
         etree.SubElement(root, _tag("disk"), name=disk.name, target=disk.target)
     for nic in notes.nics:
@@ -111,6 +119,8 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
         seed = etree.SubElement(root, _tag("seed"), method=notes.seed.method, sha256=notes.seed.sha256)
         if notes.seed.user:
             seed.set("user", notes.seed.user)
+    if notes.fragment:
+        etree.SubElement(root, _tag("fragment"), sha256=notes.fragment)
     for key in notes.host_keys:
         etree.SubElement(root, _tag("hostkey")).text = key
     return root
@@ -141,13 +151,14 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
     """The notes in our own element; what a newer version of the collection may have added is passed over."""
     image = root.find(_tag("image"))
     seed = root.find(_tag("seed"))
+    fragment = root.find(_tag("fragment"))
     return MachineNotes(
         status=root.get("status", READY),
         image=None
         if image is None
         else ImageNote(image.get("name", ""), image.get("volume", ""), image.get("pool", "")),
         volumes=tuple(
-            VolumeNote(v.get("pool", ""), v.get("name", ""), v.get("role", "disk"))
+            VolumeNote(v.get("pool", ""), v.get("name", ""), v.get("role", "disk"), v.get("status") == BUILDING)
             for v in root.iterfind(_tag("volume"))
         ),
         disks=tuple(DiskNote(d.get("name", ""), d.get("target", "")) for d in root.iterfind(_tag("disk"))),
@@ -159,6 +170,7 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
         variables=_variables(root.find(_tag("variables"))),
         seed=None if seed is None else SeedNote(seed.get("method", ""), seed.get("sha256", ""), seed.get("user")),
         host_keys=tuple(e.text or "" for e in root.iterfind(_tag("hostkey"))),
+        fragment=None if fragment is None else fragment.get("sha256"),
     )
 
 

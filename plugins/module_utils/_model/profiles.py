@@ -58,24 +58,48 @@ def resolve_devices(
         place = f"{profiles_where}.{wanted}"
         devices = normalise(known[wanted], place)
     merged = {device["name"]: (device, place) for device, place in devices}
+    lay_over = _lay_disk_over if kind == "disk" else _lay_nic_over
     for device, place in normalise(overrides, inside(where, f"{kind}s")):
         base = merged.get(device["name"], ({}, place))[0]
-        merged[device["name"]] = (_lay_over(base, device), place)
+        merged[device["name"]] = (lay_over(base, device), place)
     return list(merged.values())
 
 
-def _lay_over(base: Device, device: Device) -> Device:
-    """The override over the base, key by key; where a nic is plugged in counts as one thing, however it is spelt."""
+# Words for where a disk's content comes from; the last three are Salt's.
+_IMAGE_WORDS = ("image", "clone", "overlay", "overlay_image")
+_ORIGIN_WORDS = {
+    "source": (*_IMAGE_WORDS, "backing", "backing_store_path", "size", "format"),
+    "source_file": (*_IMAGE_WORDS, "backing", "backing_store_path", "size", "format"),
+    "backing": (*_IMAGE_WORDS, "source", "source_file"),
+    "backing_store_path": (*_IMAGE_WORDS, "source", "source_file"),
+    "image": ("source", "source_file", "backing", "backing_store_path"),
+}
+
+
+def _lay_disk_over(base: Device, device: Device) -> Device:
+    """The override over the base, key by key; another origin of the content takes the place of the base's."""
+    replaced = {word for origin in _ORIGIN_WORDS if origin in device for word in _ORIGIN_WORDS[origin]}
+    return {**{key: value for key, value in base.items() if key not in replaced}, **device}
+
+
+# What a nic can be plugged into, as short words for type and source, and the keys that only one of them has.
+_SHORT_NIC_WORDS = ("bridge", "network", "direct")
+_KEYS_OF_TYPE = ("source", "mode", "portgroup")
+
+
+def _lay_nic_over(base: Device, device: Device) -> Device:
+    """The override over the base, key by key; what the nic is plugged into counts as one thing, however it is spelt."""
     base, device = _without_short_words(base), _without_short_words(device)
     if device.get("type") not in (None, base.get("type")):
         # A name on a bridge is no name on a network.
-        base.pop("source", None)
+        base = {key: value for key, value in base.items() if key not in _KEYS_OF_TYPE}
     return {**base, **device}
 
 
 def _without_short_words(device: Device) -> Device:
-    """``bridge: br0`` as ``type: bridge, source: br0``, ``network`` likewise; contradictions stay, to be refused."""
-    short = [word for word in ("bridge", "network") if word in device]
+    """``bridge: br0`` as ``type: bridge, source: br0``, ``network`` and ``direct`` likewise; contradictions stay, to be
+    refused."""
+    short = [word for word in _SHORT_NIC_WORDS if word in device]
     if len(short) != 1 or "type" in device or "source" in device:
         return dict(device)
     rest = {key: value for key, value in device.items() if key != short[0]}

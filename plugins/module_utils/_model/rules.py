@@ -65,6 +65,14 @@ def text(value: t.Any, where: str) -> str:
     return str(value)
 
 
+def line(value: t.Any, where: str) -> str:
+    """A text without line breaks, as libvirt wants a title."""
+    clean = text(value, where)
+    if "\n" in clean or "\r" in clean:
+        raise InputError("the text has more than one line", where=where)
+    return clean
+
+
 def name(value: t.Any, where: str) -> str:
     """A name that is safe as a libvirt name, as a part of a file name and, nearly, as a host name."""
     if not isinstance(value, (str, int)) or isinstance(value, bool) or not _NAME.match(str(value)):
@@ -76,22 +84,25 @@ def name(value: t.Any, where: str) -> str:
     return str(value)
 
 
-def whole_number(minimum: int, maximum: int) -> Rule:
+class whole_number:  # noqa: N801 - used like the functions beside it
     """A rule for whole numbers from minimum to maximum."""
 
-    def rule(value: t.Any, where: str) -> int:
+    def __init__(self, minimum: int, maximum: int) -> None:
+        self._minimum, self._maximum = minimum, maximum
+
+    def __call__(self, value: t.Any, where: str) -> int:
         number = None
         if isinstance(value, int) and not isinstance(value, bool):
             number = value
         elif isinstance(value, str) and value.strip().isdecimal():
             number = int(value)
-        if number is None or not minimum <= number <= maximum:
+        if number is None or not self._minimum <= number <= self._maximum:
             raise InputError(
-                f"{value!r} is not possible", where=where, hint=f"Give a whole number from {minimum} to {maximum}"
+                f"{value!r} is not possible",
+                where=where,
+                hint=f"Give a whole number from {self._minimum} to {self._maximum}",
             )
         return number
-
-    return rule
 
 
 def yes_or_no(value: t.Any, where: str) -> bool:
@@ -103,15 +114,35 @@ def yes_or_no(value: t.Any, where: str) -> bool:
     return answer
 
 
-def choice(*words: str) -> Rule:
+class choice:  # noqa: N801 - used like the functions beside it
     """A rule for one of a few words."""
 
-    def rule(value: t.Any, where: str) -> str:
-        if value not in words:
-            raise InputError(f"{value!r} is not a choice", where=where, hint=f"Choose one of {', '.join(words)}")
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def __call__(self, value: t.Any, where: str) -> str:
+        if value not in self.words:
+            raise InputError(f"{value!r} is not a choice", where=where, hint=f"Choose one of {', '.join(self.words)}")
         return str(value)
 
-    return rule
+
+class pattern:  # noqa: N801 - used like the functions beside it
+    """A rule for texts that a regular expression matches as a whole; example is what complaints show."""
+
+    def __init__(self, expression: str, what: str, example: str) -> None:
+        self.expression = re.compile(expression)
+        self._what, self._example = what, example
+
+    def __call__(self, value: t.Any, where: str) -> str:
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or not self.expression.fullmatch(str(value)):
+            raise InputError(f"{value!r} is not {self._what}", where=where, hint=f"Write it like {self._example}")
+        return str(value)
+
+
+# Sets of CPUs or of NUMA nodes as libvirt writes them.
+cpu_set = pattern(r"\d{1,5}(-\d{1,5})?(,\^?\d{1,5}(-\d{1,5})?)*", "a set of numbers", "0-3,8")
+word = pattern(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", "a word", "EPYC-Rome")
+path = pattern(r"/[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f/]", "an absolute path", "/srv/data")
 
 
 def list_of(item_rule: Rule) -> Rule:

@@ -5,59 +5,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.fragment import check_fragment
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware import CPU_MODES, HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.profiles import resolve_devices
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import DEFAULT_POOL, Seed, read_seed
-
-DISK_MODELS = ("virtio", "scsi", "sata", "usb")
-NIC_MODELS = ("virtio", "e1000e", "e1000", "rtl8139")
-
-
-@dataclass(frozen=True)
-class Disk:
-    """One disk. size_mib None: as large as its image."""
-
-    name: str
-    size_mib: int | None = None
-    format: str = "qcow2"
-    model: str = "virtio"
-    pool: str = DEFAULT_POOL
-    image: str | None = None
-    clone: str = "overlay"
-
-
-@dataclass(frozen=True)
-class Nic:
-    """One network interface on a bridge or on a libvirt network; without addresses the guest asks DHCP."""
-
-    name: str
-    type: str = "bridge"
-    source: str = "br0"
-    model: str = "virtio"
-    mac: str = ""
-    addresses: tuple[str, ...] = ()
-    gateway: str | None = None
-    nameservers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Graphics:
-    """A console with a picture; ``none`` is no console at all."""
-
-    type: str = "none"
-    listen: str = "127.0.0.1"
+from ansible_collections.brine.virt.plugins.module_utils._model.salt_words import translate_salt_words
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk, read_disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic, read_nic
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import Seed, make_seed, read_seed
+from ansible_collections.brine.virt.plugins.module_utils._model.table import Values
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine. Fields that are None were not named:
-    a new machine gets the default, a living one keeps what it has."""
+    """One machine. Fields that are None were not named: a new machine gets the default, a living one keeps what it has.
+
+    vcpus and memory_mib: the most that it can have, which is what placement counts. hardware: the rest of the
+    description by the lines of HARDWARE, only what was named. xml: a fragment of domain XML to be merged in.
+    """
 
     name: str
     vcpus: int
@@ -66,73 +36,44 @@ class Machine:
     disks: tuple[Disk, ...]
     nics: tuple[Nic, ...]
     seed: Seed
-    graphics: Graphics | None = None
+    hardware: Values = field(default_factory=dict)
     hypervisor: str | None = None
     start: bool = True
     autostart: bool | None = None
     title: str | None = None
     description: str | None = None
     tags: tuple[str, ...] | None = None
-    variables: dict[str, t.Any] | None = field(default=None)
+    variables: dict[str, t.Any] | None = None
     machine_type: str | None = None
-    cpu_mode: str | None = None
-    firmware: str = "bios"
-
-
-_DISK_RULES: dict[str, rules.Rule] = {
-    "name": rules.name,
-    "size": rules.size,
-    "format": rules.choice("qcow2", "raw"),
-    "model": rules.choice(*DISK_MODELS),
-    "pool": rules.name,
-    "image": rules.text,
-    "clone": rules.choice("overlay", "copy"),
-}
-_NIC_RULES: dict[str, rules.Rule] = {
-    "name": rules.name,
-    "bridge": rules.name,
-    "network": rules.name,
-    "type": rules.choice("bridge", "network"),
-    "source": rules.name,
-    "model": rules.choice(*NIC_MODELS),
-    "mac": rules.mac,
-    "addresses": rules.list_of(rules.interface_address),
-    "gateway": rules.address,
-    "nameservers": rules.list_of(rules.address),
-}
-_GRAPHICS_RULES: dict[str, rules.Rule] = {
-    "type": rules.choice("none", "vnc", "spice"),
-    "listen": rules.address,
-}
-
-
-def _graphics(value: t.Any, where: str) -> Graphics:
-    if isinstance(value, str):
-        value = {"type": value}
-    return Graphics(**rules.read_mapping(value, where, _GRAPHICS_RULES))
+    firmware: str | None = None
+    secure_boot: bool | None = None
+    xml: str | None = None
+    seed_policy: str = "keep"
 
 
 MACHINE_RULES: dict[str, rules.Rule] = {
     "name": rules.name,
-    "vcpus": rules.whole_number(1, 4096),
-    "memory": rules.size,
+    **{line.key: line.check for line in HARDWARE},
     "image": rules.text,
+    "clone": rules.choice("overlay", "copy"),
     "disk_profile": rules.name,
     "nic_profile": rules.name,
     "disks": lambda value, where: value,
     "nics": lambda value, where: value,
-    "seed": lambda value, where: read_seed(value, where),
-    "graphics": _graphics,
+    "seed": read_seed,
+    "seed_policy": rules.choice("keep", "refresh"),
     "hypervisor": rules.text,
     "start": rules.yes_or_no,
     "autostart": rules.yes_or_no,
-    "title": rules.text,
+    "title": rules.line,
     "description": rules.text,
     "tags": rules.list_of(rules.name),
     "variables": rules.any_mapping,
     "machine_type": rules.name,
-    "cpu_mode": rules.choice("host-model", "host-passthrough", "maximum"),
+    "cpu_mode": rules.choice(*(mode for mode in CPU_MODES if mode != "custom")),
     "firmware": rules.choice("bios", "efi"),
+    "secure_boot": rules.yes_or_no,
+    "xml": check_fragment,
 }
 
 
@@ -180,7 +121,7 @@ def read_machine(
     where: str = "",
 ) -> Machine:
     """One wish, checked and with its profiles resolved; where is empty for a module's own options."""
-    given = rules.read_mapping(wish, where, MACHINE_RULES)
+    given = rules.read_mapping(translate_salt_words(wish, where), where, MACHINE_RULES)
     for key in ("name", "vcpus", "memory"):
         if key not in given:
             raise InputError(f"{key} is missing", where=where or None, hint="A machine needs name, vcpus and memory")
@@ -200,54 +141,95 @@ def read_machine(
         where=where,
         profiles_where="nic_profiles",
     )
-    seed = {**read_seed(seed_defaults or {}, "seed"), **given.pop("seed", {})}
-    name, image = given["name"], given.pop("image", None)
-    return Machine(
-        memory_mib=given.pop("memory"),
+    seed_place, seed_base = rules.inside(where, "seed"), read_seed(seed_defaults or {}, "seed")
+    name, image, clone = given["name"], given.pop("image", None), given.pop("clone", None)
+    hardware = {line.key: given.pop(line.key) for line in HARDWARE if line.key in given}
+    _take_cpu_mode(hardware, given.pop("cpu_mode", None), where)
+    _take_firmware(given, where)
+    machine = Machine(
+        vcpus=hardware["vcpus"]["maximum"],
+        memory_mib=hardware["memory"]["maximum"],
         image=image,
-        disks=tuple(_disk(device, place, image if index == 0 else None) for index, (device, place) in enumerate(disks)),
-        nics=tuple(_nic(device, place, name) for device, place in nics),
-        seed=Seed(**{"hostname": name.replace("_", "-"), **seed}),
+        disks=_read_disks(disks, image, clone),
+        nics=tuple(read_nic(device, place, name) for device, place in nics),
+        seed=make_seed(name, given.pop("seed", {}), seed_place, defaults=seed_base),
+        hardware=hardware,
         **given,
+    )
+    _check_whole(machine, where)
+    return machine
+
+
+def _read_disks(devices: list[tuple[dict[str, t.Any], str]], image: str | None, clone: str | None) -> tuple[Disk, ...]:
+    """The disks; the machine's own image is for the first one that is a disk at all."""
+    first = next((device["name"] for device, _place in devices if device.get("device", "disk") == "disk"), None)
+    return tuple(
+        read_disk(device, place, image if device["name"] == first else None, clone) for device, place in devices
     )
 
 
-def _disk(device: Mapping[str, t.Any], where: str, machine_image: str | None) -> Disk:
-    """A disk; the machine's own image is for the first one, unless that names another."""
-    given = rules.read_mapping(device, where, _DISK_RULES)
-    given["size_mib"] = given.pop("size", None)
-    given.setdefault("image", machine_image)
-    if given["size_mib"] is None and given["image"] is None:
+def _take_cpu_mode(hardware: Values, mode: str | None, where: str) -> None:
+    """The option cpu_mode is short for the mode of cpu."""
+    if mode is None:
+        return
+    cpu = dict(hardware.get("cpu", {}))
+    if cpu.setdefault("mode", mode) != mode:
         raise InputError(
-            f"disk {given['name']!r} has neither a size nor an image", where=where, hint="Say size: 8GiB, for example"
+            f"cpu has the mode {cpu['mode']}", where=rules.inside(where, "cpu_mode"), hint="Name one of the two"
         )
-    if given["image"] is not None and given.get("clone", "overlay") == "overlay" and given.get("format") == "raw":
+    hardware["cpu"] = cpu
+
+
+def _take_firmware(given: dict[str, t.Any], where: str) -> None:
+    """Secure boot is a thing of UEFI."""
+    if given.get("secure_boot"):
+        if given.get("firmware") == "bios":
+            raise InputError(
+                "there is no secure boot with firmware bios",
+                where=rules.inside(where, "secure_boot"),
+                hint="Say firmware: efi",
+            )
+        given["firmware"] = "efi"
+
+
+def _check_whole(machine: Machine, where: str) -> None:
+    """What no single option can see."""
+    hardware = machine.hardware
+    topology = hardware.get("cpu", {}).get("topology")
+    if topology:
+        count = 1
+        for word in ("sockets", "dies", "cores", "threads"):
+            count *= topology.get(word, 1)
+        if count != machine.vcpus:
+            raise InputError(
+                f"the topology makes {count} vCPUs, the machine has up to {machine.vcpus}",
+                where=rules.inside(where, "cpu.topology"),
+                hint="The product of sockets, dies, cores and threads is the maximum of vcpus",
+            )
+    boot = hardware.get("boot", {})
+    for key in ("initrd", "cmdline"):
+        if key in boot and "kernel" not in boot:
+            raise InputError(f"{key} needs kernel", where=rules.inside(where, f"boot.{key}"))
+    devices: list[Disk | Nic] = [*machine.disks, *machine.nics]
+    ordered = next((device.name for device in devices if "boot_order" in device.options), None)
+    if "devices" in boot and ordered:
         raise InputError(
-            "a raw disk cannot be an overlay on an image",
-            where=rules.inside(where, "format"),
-            hint="Say clone: copy, or format: qcow2",
+            f"device {ordered!r} has a boot_order as well",
+            where=rules.inside(where, "boot.devices"),
+            hint="Order kinds of devices or single devices, not both",
         )
-    return Disk(**given)
-
-
-def _nic(device: Mapping[str, t.Any], where: str, machine_name: str) -> Nic:
-    """A nic; ``bridge`` and ``network`` are the short words for type and source."""
-    given = rules.read_mapping(device, where, _NIC_RULES)
-    short = [word for word in ("bridge", "network") if word in given]
-    if len(short) == 2 or (short and "type" in given and given["type"] != short[0]):
-        raise InputError("it is on a bridge and on a network at once", where=where, hint="Name one of the two")
-    if short:
-        given["type"], given["source"] = short[0], given.pop(short[0])
-    elif given.get("type") == "network" and "source" not in given:
-        raise InputError("the network has no name", where=where, hint="Say network: NAME")
-    given.setdefault("mac", stable_mac(machine_name, given["name"]))
-    return Nic(**given)
-
-
-def stable_mac(machine_name: str, nic_name: str) -> str:
-    """The MAC address of a nic for which nobody named one: the same for the same names, on any hypervisor.
-
-    The prefix 52:54:00 is the one that QEMU and libvirt use.
-    """
-    digest = hashlib.sha256(f"{machine_name}/{nic_name}".encode()).hexdigest()
-    return "52:54:00:" + ":".join(digest[i : i + 2] for i in (0, 2, 4))
+    if hardware.get("shared_folders"):
+        memory = hardware["memory"]
+        memory.setdefault("source", "memfd")
+        if memory.setdefault("access", "shared") != "shared":
+            raise InputError(
+                "shared folders need shared memory", where=rules.inside(where, "memory.access"), hint="Say shared"
+            )
+    macs: dict[str, str] = {}
+    for nic in machine.nics:
+        if nic.mac in macs:
+            raise InputError(
+                f"nics {macs[nic.mac]!r} and {nic.name!r} have the same MAC address {nic.mac}",
+                where=rules.inside(where, f"nics[{nic.name}].mac"),
+            )
+        macs[nic.mac] = nic.name

@@ -10,13 +10,15 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 
-MIB = 1024 * 1024
+KIB = 1024
+MIB = 1024 * KIB
 
 # Binary units by their IEC names and by the single letters that qemu-img and Salt use; decimal ones by their SI names.
 _BYTES_PER_UNIT = {
     "B": 1,
-    "K": 1024,
-    "KIB": 1024,
+    "BYTES": 1,
+    "K": KIB,
+    "KIB": KIB,
     "M": MIB,
     "MIB": MIB,
     "G": 1024**3,
@@ -49,6 +51,11 @@ def parse_size_mib(value: t.Any, where: str | None = None) -> int:
     if not 1 <= size_mib < _TOO_LARGE_MIB:
         raise InputError(f"{value!r} is no size to work with", where=where, hint=_RIGHT)
     return int(size_mib)
+
+
+def parse_size_kib(number: str, unit: str) -> int:
+    """A whole number and its unit, as they stand in libvirt's XML, in KiB; a part of a KiB is left out."""
+    return int(number) * _BYTES_PER_UNIT[unit.upper()] // KIB
 
 
 def format_size(size_bytes: float) -> str:

@@ -10,6 +10,7 @@ so that the first connection to the guest is a verified one.
 from __future__ import annotations
 
 import traceback
+import typing as t
 from dataclasses import dataclass, field
 
 CRYPTOGRAPHY_IMPORT_ERROR: str | None = None
@@ -18,6 +19,12 @@ try:
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 except ImportError:
     CRYPTOGRAPHY_IMPORT_ERROR = traceback.format_exc()
+
+if t.TYPE_CHECKING:
+    _PrivateKey = t.Union[ed25519.Ed25519PrivateKey, ec.EllipticCurvePrivateKey]
+
+# The kinds that are made, in cloud-init's words.
+KINDS = ("ed25519", "ecdsa")
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,10 @@ class HostKey:
 
 def make_host_keys() -> tuple[HostKey, ...]:
     """A fresh Ed25519 key, and an ECDSA one for clients that may not use the first (FIPS)."""
-    pairs = (("ed25519", ed25519.Ed25519PrivateKey.generate()), ("ecdsa", ec.generate_private_key(ec.SECP256R1())))
+    keys: tuple[_PrivateKey, ...] = (
+        ed25519.Ed25519PrivateKey.generate(),
+        ec.generate_private_key(ec.SECP256R1()),
+    )
     return tuple(
         HostKey(
             kind=kind,
@@ -42,5 +52,5 @@ def make_host_keys() -> tuple[HostKey, ...]:
                 serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
             ).decode("ascii"),
         )
-        for kind, key in pairs
+        for kind, key in zip(KINDS, keys)  # noqa: B905 - Python 3.9 has no strict
     )

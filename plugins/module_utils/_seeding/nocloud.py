@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import tarfile
 import typing as t
 from collections.abc import Mapping, Sequence
@@ -21,13 +22,22 @@ from email.mime.text import MIMEText
 from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, Nic
-from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import family
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import (
+    SeedFile,
+    User,
+    plain_data,
+    user_data_kind,
+)
+from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import KINDS, HostKey
 
 CLOUD_CONFIG = "#cloud-config\n"
 # The label by which cloud-init finds the disk.
 VOLUME_LABEL = "cidata"
 # The longest name that Linux lets an interface have.
-_INTERFACE_NAME_LENGTH = 15
+INTERFACE_NAME_LENGTH = 15
+# What JSON may have as it is and YAML may not, or takes for a line break: https://yaml.org/spec/1.1/#c-printable
+_NOT_AS_IT_IS = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 # cloud-init itself needs Python, but on RHEL 8 that one is out of Ansible's sight.
 _PYTHON_WHEN_MISSING = (
     "command -v python3 >/dev/null 2>&1 || { apt-get update && apt-get install -y python3; } "
@@ -40,86 +50,187 @@ def seed_digest(machine: Machine) -> str:
 
     The host keys are not part of it; they are new whenever a seed is made.
     """
-    documents = [meta_data(machine, ""), network_config(machine.nics), user_data(machine, ())]
+    documents = [meta_data(machine, ""), network_config(machine), user_data(machine)]
+    if machine.seed.method == "guestfs":
+        documents.append(machine.seed.method)
     return hashlib.sha256(json.dumps(documents, sort_keys=True).encode()).hexdigest()
 
 
 def seed_documents(machine: Machine, host_keys: Sequence[HostKey]) -> dict[str, str]:
-    """The documents by their file names."""
+    """The documents by their file names.
+
+    Without host keys they are a refreshed seed, for a machine that lives already: cloud-init sees a new instance-id,
+    does everything again that it does once, and leaves the machine its host keys.
+    """
     return {
         "meta-data": _json(meta_data(machine, seed_digest(machine))),
-        "network-config": _json(network_config(machine.nics)),
-        "user-data": user_data(machine, host_keys),
+        "network-config": _json(network_config(machine)),
+        "user-data": user_data(machine, host_keys, keep_host_keys=not host_keys),
     }
 
 
 def meta_data(machine: Machine, digest: str) -> dict[str, t.Any]:
     """Who the machine is. The instance-id changes with the seed, so that cloud-init knows a new one."""
-    return {"instance-id": f"{machine.name}-{digest[:12]}", "local-hostname": machine.seed.hostname}
+    seed = machine.seed
+    return {"instance-id": seed.instance_id or f"{machine.name}-{digest[:12]}", "local-hostname": seed.hostname}
 
 
-def network_config(nics: Sequence[Nic]) -> dict[str, t.Any]:
-    """Network configuration, version 2: every nic found by its MAC address and given its name in the profile."""
-    return {"version": 2, "ethernets": {nic.name: _ethernet(nic) for nic in nics}}
+def network_config(machine: Machine) -> dict[str, t.Any]:
+    """Network configuration, version 2, or the user's own in its stead.
+
+    Every nic is found by its MAC address and given its name in the profile.
+    """
+    if machine.seed.network is not None:
+        return machine.seed.network
+    return {"version": 2, "ethernets": {nic.name: ethernet(nic) for nic in machine.nics}}
 
 
-def _ethernet(nic: Nic) -> dict[str, t.Any]:
-    ethernet: dict[str, t.Any] = {"match": {"macaddress": nic.mac}}
-    if len(nic.name) <= _INTERFACE_NAME_LENGTH:
-        ethernet["set-name"] = nic.name
-    if not nic.addresses:
-        ethernet["dhcp4"] = True
-        return ethernet
-    ethernet["addresses"] = list(nic.addresses)
-    if nic.gateway:
-        # Spelt out instead of "default", which older releases of cloud-init do not know.
-        ethernet["routes"] = [{"to": "::/0" if ":" in nic.gateway else "0.0.0.0/0", "via": nic.gateway}]
-    if nic.nameservers:
-        ethernet["nameservers"] = {"addresses": list(nic.nameservers)}
-    return ethernet
+def ethernet(nic: Nic) -> dict[str, t.Any]:
+    """A nic as network configuration version 2 has it, which is netplan's as well."""
+    words: dict[str, t.Any] = {"match": {"macaddress": nic.mac}}
+    if len(nic.name) <= INTERFACE_NAME_LENGTH:
+        words["set-name"] = nic.name
+    if asks_dhcp4(nic):
+        words["dhcp4"] = True
+    elif nic.dhcp4 is False:
+        words["dhcp4"] = False
+    if nic.addresses:
+        words["addresses"] = list(nic.addresses)
+    routes = all_routes(nic)
+    if routes:
+        words["routes"] = routes
+    names = {"search": list(nic.search), "addresses": list(nic.nameservers)}
+    if any(names.values()):
+        words["nameservers"] = {key: value for key, value in names.items() if value}
+    further = {"dhcp6": nic.dhcp6, "accept-ra": nic.accept_ra, "mtu": nic.mtu}
+    return {**words, **{key: value for key, value in further.items() if value is not None}}
 
 
-def user_data(machine: Machine, host_keys: Sequence[HostKey]) -> str:
+def asks_dhcp4(nic: Nic) -> bool:
+    """Whether the guest asks DHCP for an address of IPv4."""
+    return not nic.addresses if nic.dhcp4 is None else nic.dhcp4
+
+
+def all_routes(nic: Nic) -> list[dict[str, t.Any]]:
+    """The routes of a nic, those of its gateways first.
+
+    These are spelt out instead of "default", which older releases of cloud-init do not know.
+    """
+    ways_out = [{"to": "::/0" if family(gateway) == 6 else "0.0.0.0/0", "via": gateway} for gateway in nic.gateway]
+    return [*ways_out, *(dict(route) for route in nic.routes)]
+
+
+def user_data(machine: Machine, host_keys: Sequence[HostKey] = (), *, keep_host_keys: bool = False) -> str:
     """The user-data: ours, with the user's own merged in.
 
+    keep_host_keys: the machine keeps those that it has.
     Data, and text that is a cloud-config, are merged key by key (lists are appended); any other text, such as a
     script, goes beside ours as a part of its own.
     """
-    ours = _cloud_config(machine, host_keys)
+    ours = _cloud_config(machine, host_keys, keep_host_keys)
     theirs = machine.seed.user_data
-    if isinstance(theirs, str) and not theirs.startswith("#cloud-config"):
+    if isinstance(theirs, str) and user_data_kind(theirs) != "cloud-config":
         return _multipart(CLOUD_CONFIG + _json(ours), theirs)
     if isinstance(theirs, str):
-        theirs = _parse_cloud_config(theirs)
+        theirs = parse_cloud_config(theirs)
     return CLOUD_CONFIG + _json(merge(ours, theirs or {}))
 
 
-def _cloud_config(machine: Machine, host_keys: Sequence[HostKey]) -> dict[str, t.Any]:
+def _cloud_config(machine: Machine, host_keys: Sequence[HostKey], keep_host_keys: bool) -> dict[str, t.Any]:
     seed = machine.seed
-    user: dict[str, t.Any] = {
-        "name": seed.user,
-        "shell": "/bin/bash",
-        "lock_passwd": True,
-        "sudo": "ALL=(ALL) NOPASSWD:ALL",
-    }
-    if seed.authorized_keys:
-        user["ssh_authorized_keys"] = list(seed.authorized_keys)
     config: dict[str, t.Any] = {
         "hostname": seed.hostname,
         "preserve_hostname": False,
         "manage_etc_hosts": True,
-        "users": [user],
-        "ssh_pwauth": False,
+        "users": [_user(User(seed.user, None, (), "/bin/bash", True, seed.authorized_keys, seed.password_hash))],
+        "ssh_pwauth": seed.ssh_pwauth,
         "runcmd": [["sh", "-c", _PYTHON_WHEN_MISSING], *seed.run_commands],
     }
-    if host_keys:
+    if keep_host_keys:
+        # No new ones beside them either, such as RSA: the metadata knows all keys of the machine.
+        config["ssh_deletekeys"] = False
+        config["ssh_genkeytypes"] = list(KINDS)
+    elif host_keys:
         config["ssh_keys"] = {
             f"{key.kind}_{half}": getattr(key, half) for key in host_keys for half in ("private", "public")
         }
     if seed.packages:
         config["package_update"] = True
         config["packages"] = list(seed.packages)
+    # Only what was asked for from here on: a seed that names none of it is the same as ever, and so is its hash.
+    aid = "" if seed.network is not None else _aid_to_ifupdown(machine.nics)
+    if aid:
+        config["bootcmd"] = [["sh", "-c", aid]]
+    if seed.fqdn:
+        config["fqdn"] = seed.fqdn
+    if seed.user == "root":
+        config["disable_root"] = False
+    config["users"].extend(_user(user) for user in seed.users)
+    if seed.files:
+        config["write_files"] = [_file(file) for file in seed.files]
+    if seed.timezone:
+        config["timezone"] = seed.timezone
+    if seed.locale:
+        config["locale"] = seed.locale
     return config
+
+
+def _aid_to_ifupdown(nics: Sequence[Nic]) -> str:
+    """What a Debian with ifupdown is short of, at each boot; nothing for nics without routes and name servers.
+
+    cloud-init has ifupdown call route, of net-tools, and leave the name servers to resolvconf: images have neither
+    (cloudinit/net/eni.py). Nothing happens where cloud-init wrote for another program.
+    """
+    routes = [
+        f"ip -{family(route['via'])} route replace {route['to']} via {route['via']}"
+        + (f" metric {route['metric']}" if "metric" in route else "")
+        for nic in nics
+        for route in all_routes(nic)
+    ]
+    resolver = "".join(f"{line}\\n" for line in resolver_lines(nics))
+    lines = []
+    if routes:
+        lines.append(f"command -v route >/dev/null || {{ {'; '.join(routes)}; }}")
+    if resolver:
+        lines.append(
+            "command -v resolvconf >/dev/null || grep -qs ^nameserver /etc/resolv.conf"
+            f" || printf '{resolver}' >/etc/resolv.conf"
+        )
+    return "\n".join(["[ -e /etc/network/interfaces.d/50-cloud-init ] || exit 0", *lines]) if lines else ""
+
+
+def resolver_lines(nics: Sequence[Nic]) -> list[str]:
+    """The lines of /etc/resolv.conf for what the nics say together: resolv.conf(5)."""
+    search = list(dict.fromkeys(domain for nic in nics for domain in nic.search))
+    servers = dict.fromkeys(server for nic in nics for server in nic.nameservers)
+    return [*([f"search {' '.join(search)}"] if search else []), *(f"nameserver {server}" for server in servers)]
+
+
+def _user(user: User) -> dict[str, t.Any]:
+    words: dict[str, t.Any] = {"name": user.name, "shell": user.shell, "lock_passwd": user.password_hash is None}
+    if user.sudo:
+        words["sudo"] = "ALL=(ALL) NOPASSWD:ALL"
+    if user.authorized_keys:
+        words["ssh_authorized_keys"] = list(user.authorized_keys)
+    if user.password_hash:
+        # Unlike passwd this one is for a user who is there already, too.
+        words["hashed_passwd"] = user.password_hash
+    if user.gecos:
+        words["gecos"] = user.gecos
+    if user.groups:
+        words["groups"] = list(user.groups)
+    return words
+
+
+def _file(file: SeedFile) -> dict[str, t.Any]:
+    words: dict[str, t.Any] = {"path": file.path, "content": file.content}
+    if file.encoding == "base64":
+        words["encoding"] = "b64"
+    words.update(owner=file.owner, permissions=file.mode)
+    if file.owner not in ("root", "root:root") or file.path.startswith("/home/"):
+        # Written when the users are there. Releases before 21.4 do not know the word and pass over it.
+        words["defer"] = True
+    return words
 
 
 def merge(ours: t.Any, theirs: t.Any) -> t.Any:
@@ -131,7 +242,8 @@ def merge(ours: t.Any, theirs: t.Any) -> t.Any:
     return theirs
 
 
-def _parse_cloud_config(text: str) -> dict[str, t.Any]:
+def parse_cloud_config(text: str) -> dict[str, t.Any]:
+    """A cloud-config text as data. Raises InputError for what is none, UnsupportedError without PyYAML."""
     try:
         import yaml
     except ImportError as exc:
@@ -147,18 +259,11 @@ def _parse_cloud_config(text: str) -> dict[str, t.Any]:
         ) from exc
     if loaded is not None and not isinstance(loaded, Mapping):
         raise InputError("the user_data is not a mapping", where="seed.user_data")
-    return dict(loaded or {})
+    return dict(plain_data(loaded or {}, "seed.user_data"))
 
 
 def _multipart(ours: str, theirs: str) -> str:
-    kinds = {"#!": "x-shellscript", "#include": "x-include-url", "#cloud-boothook": "cloud-boothook"}
-    kind = next((kind for start, kind in kinds.items() if theirs.startswith(start)), None)
-    if kind is None:
-        raise InputError(
-            "the user_data is of no kind that cloud-init knows",
-            where="seed.user_data",
-            hint="Begin it with #cloud-config or #!, or write it as a mapping",
-        )
+    kind = user_data_kind(theirs) or "plain"
     # A boundary of its own making would be a new one each time, and the seed's hash with it.
     parts = MIMEMultipart(boundary=f"==={hashlib.sha256(theirs.encode()).hexdigest()[:32]}===")
     for index, (text, subtype) in enumerate(((ours, "cloud-config"), (theirs, kind))):
@@ -169,7 +274,8 @@ def _multipart(ours: str, theirs: str) -> str:
 
 
 def _json(data: t.Any) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    return _NOT_AS_IT_IS.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n"
 
 
 def seed_image(documents: Mapping[str, str]) -> bytes:

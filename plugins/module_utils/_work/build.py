@@ -10,18 +10,19 @@ list.
 
 from __future__ import annotations
 
+import hashlib
 import typing as t
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool
-from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import Placed, disk_targets, domain_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.schema import check_schema
+from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import disk_targets
+from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import domain_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
     BUILDING,
     READY,
@@ -30,46 +31,20 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
     MachineNotes,
     NicNote,
     SeedNote,
-    VolumeNote,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Disk, Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey, make_host_keys
-from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import (
-    seed_digest,
-    seed_documents,
-    seed_image,
+from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
+from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
+    PlannedDisk,
+    check_room,
+    disk_step,
+    plan_disk,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
-
-
-@dataclass(frozen=True)
-class _NewDisk:
-    """A disk to make: where, how large, from which image."""
-
-    disk: Disk
-    pool: Pool
-    volume: str
-    size_bytes: int
-    image: StoredImage | None
-
-    @property
-    def path(self) -> str:
-        return self.pool.volume_path(self.volume)
-
-
-@dataclass(frozen=True)
-class _NewSeed:
-    """A seed volume to make."""
-
-    pool: Pool
-    volume: str
-
-    @property
-    def path(self) -> str:
-        return self.pool.volume_path(self.volume)
+from ansible_collections.brine.virt.plugins.module_utils._work.seeds import PlannedSeed, plan_seed, seed_step
 
 
 def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinished: Domain | None) -> list[Step]:
@@ -78,28 +53,35 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
     All checks happen here, before the first step. where: the machine's place in the input.
     Raises an error of ours when the hypervisor cannot have this machine.
     """
+    # What is to be taken out of a machine is not put into a new one.
+    machine = replace(
+        machine,
+        disks=tuple(disk for disk in machine.disks if disk.present),
+        nics=tuple(nic for nic in machine.nics if nic.present),
+    )
     own_volumes = unfinished.notes.volumes if unfinished and unfinished.notes else ()
-    _check_hypervisor(machine, hypervisor, where)
-    disks = [_new_disk(disk, machine, hypervisor, where, own_volumes) for disk in machine.disks]
-    seed = _new_seed(machine, hypervisor, where, own_volumes)
-    _check_room(disks)
+    check_hypervisor(machine, hypervisor, where)
+    choices = hypervisor.guests.choices(machine, where)
+    disks = [plan_disk(disk, machine, hypervisor, where, own_volumes) for disk in machine.disks]
+    check_room(disks)
+    seed = plan_seed(machine, disks, hypervisor, where, own_volumes)
     keys = make_host_keys() if seed else ()
+    targets = disk_targets(machine.disks)
     notes = _notes(machine, disks, seed, keys)
     xml = domain_xml(
         machine,
         notes=notes,
-        host=hypervisor.guests.choices(machine, where),
-        disks=[
-            Placed(new.disk, note.target, "file", new.path)
-            for new, note in zip(disks, notes.disks)  # noqa: B905 - Python 3.9 has no strict
-        ],
-        seed=seed.path if seed else None,
+        host=choices,
+        disks=[planned.placed(targets[planned.disk.name]) for planned in disks],
+        seed=seed.source if seed else None,
     )
+    if machine.xml:
+        check_schema(xml, inside(where, "xml"))
     steps = steps_to_clear(unfinished, hypervisor) if unfinished else []
     steps.append(_define_step(machine.name, xml, notes, hypervisor))
-    steps.extend(_disk_step(new, hypervisor) for new in disks)
+    steps.extend(step for step in (disk_step(planned, hypervisor) for planned in disks) if step)
     if seed:
-        steps.append(_seed_step(machine, seed, keys, hypervisor))
+        steps.append(seed_step(machine, seed, keys, hypervisor))
     steps.append(_ready_step(machine.name, notes, hypervisor))
     if machine.autostart:
         steps.append(autostart_step(machine.name, True, hypervisor))
@@ -133,7 +115,8 @@ def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
     return [Step(f"clear what an interrupted run left of {unfinished.name}", clear)]
 
 
-def _check_hypervisor(machine: Machine, hypervisor: Hypervisor, where: str) -> None:
+def check_hypervisor(machine: Machine, hypervisor: Hypervisor, where: str) -> None:
+    """Memory, and what the nics are plugged into; for a machine that is to be, and for one that is there."""
     if machine.memory_mib > hypervisor.memory_mib:
         raise ConflictError(
             f"{machine.name} wants {machine.memory_mib} MiB of memory, this hypervisor has {hypervisor.memory_mib} MiB",
@@ -149,77 +132,29 @@ def _check_hypervisor(machine: Machine, hypervisor: Hypervisor, where: str) -> N
             )
 
 
-def _free_name(volume: str, pool: Pool, hypervisor: Hypervisor, where: str, own: Sequence[VolumeNote]) -> str:
-    """The volume's name, if no volume has it but one that an unfinished run of this same machine made."""
-    if volume in hypervisor.volumes(pool) and not any(v.pool == pool.name and v.name == volume for v in own):
-        raise ConflictError(
-            f"pool {pool.name!r} has a volume {volume!r} already, which belongs to no machine of this name",
-            where=where,
-            hint=f"If nobody needs it: virsh vol-delete {volume} --pool {pool.name}",
-        )
-    return volume
-
-
-def _new_disk(disk: Disk, machine: Machine, hypervisor: Hypervisor, where: str, own: Sequence[VolumeNote]) -> _NewDisk:
-    place = inside(where, f"disks[{disk.name}]")
-    pool = hypervisor.pools.get(disk.pool, f"{place}.pool")
-    volume = _free_name(f"{machine.name}-{disk.name}.{disk.format}", pool, hypervisor, place, own)
-    image = None
-    if disk.image is not None:
-        try:
-            image = hypervisor.image(disk.image)
-        except VirtError as exc:
-            named = inside(where, "image") if disk.image == machine.image else f"{place}.image"
-            raise type(exc)(exc.what, where=exc.where or named, hint=exc.hint) from exc
-    wanted = (disk.size_mib or 0) * MIB
-    if image and disk.size_mib and wanted < image.virtual_size_bytes:
-        raise InputError(
-            f"{disk.size_mib} MiB is less than the {-(-image.virtual_size_bytes // MIB)} MiB of image {image.name}",
-            where=f"{place}.size",
-            hint="A disk cannot be smaller than its image",
-        )
-    return _NewDisk(disk, pool, volume, wanted or (image.virtual_size_bytes if image else 0), image)
-
-
-def _new_seed(machine: Machine, hypervisor: Hypervisor, where: str, own: Sequence[VolumeNote]) -> _NewSeed | None:
-    if machine.seed.method == "none":
-        return None
-    place = inside(where, "seed")
-    pool = hypervisor.pools.get(machine.seed.pool, f"{place}.pool")
-    return _NewSeed(pool, _free_name(f"{machine.name}-seed.iso", pool, hypervisor, place, own))
-
-
-def _check_room(disks: Sequence[_NewDisk]) -> None:
-    """A full copy is written whole; overlays and empty disks begin with nothing."""
-    for pool in {new.pool.name: new.pool for new in disks}.values():
-        needed = sum(
-            new.image.virtual_size_bytes
-            for new in disks
-            if new.image and new.disk.clone == "copy" and new.pool.name == pool.name
-        )
-        if needed > pool.available_bytes:
-            raise ConflictError(
-                f"pool {pool.name!r} has {pool.available_bytes // MIB} MiB free, the copies need {needed // MIB} MiB"
-            )
-
-
-def _notes(machine: Machine, disks: Sequence[_NewDisk], seed: _NewSeed | None, keys: Sequence[HostKey]) -> MachineNotes:
+def _notes(
+    machine: Machine, disks: Sequence[PlannedDisk], seed: PlannedSeed | None, keys: Sequence[HostKey]
+) -> MachineNotes:
     targets = disk_targets(machine.disks)
-    image = next((new.image for new in disks if new.image), None)
-    made = [VolumeNote(new.pool.name, new.volume, "disk") for new in disks]
-    if seed:
-        made.append(VolumeNote(seed.pool.name, seed.volume, "seed"))
+    image = next((planned.image for planned in disks if planned.image), None)
+    made = [planned.note for planned in disks] + [seed.note if seed else None]
     return MachineNotes(
         status=BUILDING,
         image=ImageNote(image.name, image.volume, image.pool) if image else None,
-        volumes=tuple(made),
+        volumes=tuple(note for note in made if note),
         disks=tuple(DiskNote(disk.name, targets[disk.name]) for disk in machine.disks),
         nics=tuple(NicNote(nic.name, nic.mac, nic.addresses) for nic in machine.nics),
         tags=machine.tags or (),
         variables=machine.variables or {},
         seed=SeedNote(machine.seed.method, seed_digest(machine), machine.seed.user) if seed else None,
         host_keys=tuple(key.public for key in keys),
+        fragment=fragment_digest(machine),
     )
+
+
+def fragment_digest(machine: Machine) -> str | None:
+    """What tells one XML fragment of the user from another."""
+    return hashlib.sha256(machine.xml.encode()).hexdigest() if machine.xml else None
 
 
 def _define_step(name: str, xml: str, notes: MachineNotes, hypervisor: Hypervisor) -> Step:
@@ -230,61 +165,6 @@ def _define_step(name: str, xml: str, notes: MachineNotes, hypervisor: Hyperviso
             host_domains.undefine(hypervisor.conn, name)
 
     return Step(f"define machine {name}", lambda: host_domains.define(hypervisor.conn, xml, name), undo)
-
-
-def _volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str) -> Step:
-    """The step that makes a volume; taking it back deletes it, unless it turned out to be somebody else's."""
-    theirs: list[VirtError] = []
-
-    def apply() -> None:
-        try:
-            make()
-        except volumes.AlreadyThereError as exc:
-            theirs.append(exc)
-            raise
-
-    def undo() -> None:
-        if not theirs:
-            volumes.delete_volume(pool, volume)
-
-    return Step(what, apply, undo)
-
-
-def _disk_step(new: _NewDisk, hypervisor: Hypervisor) -> Step:
-    size = f"{new.size_bytes // MIB} MiB"
-    if new.image is None:
-        what = f"make empty disk {new.disk.name} ({size}, {new.volume} in pool {new.pool.name})"
-    elif new.disk.clone == "copy":
-        what = f"copy image {new.image.volume} to disk {new.disk.name} ({size}, {new.volume} in pool {new.pool.name})"
-    else:
-        what = f"make disk {new.disk.name} on image {new.image.volume} ({size}, {new.volume} in pool {new.pool.name})"
-
-    def apply() -> None:
-        if new.image is None:
-            volumes.create_empty(new.pool, new.volume, size_bytes=new.size_bytes, image_format=new.disk.format)
-        elif new.disk.clone == "copy":
-            source = hypervisor.pools.get(new.image.pool).handle.storageVolLookupByName(new.image.volume)
-            volumes.create_copy(
-                new.pool, new.volume, size_bytes=new.size_bytes, image_format=new.disk.format, source=source
-            )
-        else:
-            volumes.create_overlay(
-                new.pool,
-                new.volume,
-                size_bytes=new.size_bytes,
-                image_path=new.image.path,
-                image_format=new.image.format,
-            )
-
-    return _volume_step(what, apply, new.pool, new.volume)
-
-
-def _seed_step(machine: Machine, seed: _NewSeed, keys: Sequence[HostKey], hypervisor: Hypervisor) -> Step:
-    def apply() -> None:
-        volumes.create_filled(seed.pool, seed.volume, seed_image(seed_documents(machine, keys)), hypervisor.conn)
-
-    what = f"seed {machine.name} ({machine.seed.method}, {seed.volume} in pool {seed.pool.name})"
-    return _volume_step(what, apply, seed.pool, seed.volume)
 
 
 def _ready_step(name: str, notes: MachineNotes, hypervisor: Hypervisor) -> Step:

@@ -19,7 +19,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
 from ansible_collections.brine.virt.plugins.module_utils._host.guests import Guests
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, find_image_in
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import observe_bridges, observe_networks
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pool, Pools, volume_names
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Nic
 
@@ -109,6 +111,17 @@ class Hypervisor:
             self._volumes[pool.name] = volume_names(pool)
         return self._volumes[pool.name]
 
+    def volume_at(self, path: str) -> tuple[Pool, Volume] | None:
+        """The volume at a path with its pool, whichever that is; None when libvirt knows none."""
+        try:
+            with errors_as_ours(f"cannot look for a volume {path}"):
+                handle = self.conn.storageVolLookupByPath(path)
+                name, pool = handle.name(), self.pools.get(handle.storagePoolLookupByVolume().name())
+        except NotFoundError:
+            return None
+        found = find_volume(pool, name)
+        return None if found is None else (pool, found)
+
     def check_nic(self, nic: Nic, where: str) -> None:
         """Raise NotFoundError or ConflictError when what the nic is to be plugged into is not there or not up."""
         if nic.type == "bridge":
@@ -118,6 +131,9 @@ class Hypervisor:
                     where=where,
                     hint=one_of_these(nic.source, self._bridges),
                 )
+            return
+        if nic.type == "direct":
+            # libvirt says it when the machine starts; which devices can carry a macvtap is not to be known from afar.
             return
         networks = {network["name"]: network for network in self._networks}
         if nic.source not in networks:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._work import plan
@@ -72,29 +73,9 @@ def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachineP
     domain = hypervisor.domains.get(machine.name)
     if domain is None or (domain.notes is not None and domain.notes.status == BUILDING):
         steps = steps_to_build(machine, hypervisor, where, domain)
-        return MachinePlan(machine, True, steps, before={}, after=_declared(machine))
+        return MachinePlan(machine, True, steps, before={}, after=declared(machine))
     found = difference(machine, domain, hypervisor, where)
-    # A machine that this run starts boots with what would otherwise wait.
-    pending = found.pending if domain.active else []
-    return MachinePlan(machine, False, found.steps, found.before, found.after, pending, found.outdated)
-
-
-def _declared(machine: Machine) -> dict[str, t.Any]:
-    """The new machine in the words of the wish, for the diff. Seeds stay out: they may hold secrets."""
-    declared: dict[str, t.Any] = {
-        "name": machine.name,
-        "vcpus": machine.vcpus,
-        "memory_mib": machine.memory_mib,
-        "image": machine.image,
-        "disks": [{"name": d.name, "size_mib": d.size_mib, "format": d.format, "pool": d.pool} for d in machine.disks],
-        "nics": [{"name": n.name, n.type: n.source, "mac": n.mac} for n in machine.nics],
-        "autostart": machine.autostart,
-        "title": machine.title,
-        "description": machine.description,
-        "tags": list(machine.tags or ()),
-        "running": machine.start,
-    }
-    return {key: value for key, value in declared.items() if value not in (None, [])}
+    return MachinePlan(machine, False, found.steps(), found.before, found.after, found.pending, found.outdated)
 
 
 def look_ahead(plans: Sequence[MachinePlan]) -> list[Outcome]:

@@ -3,55 +3,35 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A machine that is there already: what differs from the wish, and the steps that bring it there.
 
-What the wish does not name stays as it is. What this version cannot change without losing something is an error that
-says so, never a silent nothing.
+What the wish does not name stays as it is. What cannot be changed without losing something is an error that says so,
+never a silent nothing.
 """
 
 from __future__ import annotations
 
-import copy
-import typing as t
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import (
-    ConflictError,
-    UnsupportedError,
-    VirtError,
-)
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.schema import check_schema
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata import ImageNote, MachineNotes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import ImageNote
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Disk, Machine, Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB, parse_size_mib
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
 from ansible_collections.brine.virt.plugins.module_utils._work.build import autostart_step, start_step
+from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._work.seeds import refresh_seed
+from ansible_collections.brine.virt.plugins.module_utils._work.update_disks import compare_disks
+from ansible_collections.brine.virt.plugins.module_utils._work.update_hardware import compare_hardware
+from ansible_collections.brine.virt.plugins.module_utils._work.update_nics import compare_nics
 
 
-@dataclass
-class Difference:
-    """What is, what shall be, and the way there."""
-
-    before: dict[str, t.Any] = field(default_factory=dict)
-    after: dict[str, t.Any] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
-    pending: list[str] = field(default_factory=list)
-    outdated: list[str] = field(default_factory=list)
-
-    def add(self, name: str, before: t.Any, after: t.Any) -> bool:
-        """Take note of a field if it differs; whether it does."""
-        if before == after:
-            return False
-        self.before[name], self.after[name] = before, after
-        return True
-
-
-def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: str) -> Difference:
+def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: str) -> Draft:
     """The difference between the wish and the machine. Raises what cannot be done before anything is done."""
     if domain.notes is None:
         raise ConflictError(
@@ -59,111 +39,27 @@ def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: 
             where=inside(where, "name"),
             hint="Choose another name",
         )
-    found = Difference()
-    _check_devices(machine, domain, domain.notes, hypervisor, where)
-    _compare_size(machine, domain, hypervisor, found)
-    _compare_texts(machine, domain, hypervisor, found)
-    _compare_notes(machine, domain, domain.notes, hypervisor, found)
-    _compare_power(machine, domain, hypervisor, found)
-    _look_at_origin(machine, domain.notes, hypervisor, found)
-    return found
+    draft = Draft(domain, domain.notes, hypervisor)
+    compare_hardware(machine, draft, where)
+    compare_disks(machine, draft, where)
+    compare_nics(machine, draft, where)
+    if machine.xml and draft.record_xml:
+        check_schema(draft.record_xml, inside(where, "xml"))
+    _compare_texts(machine, draft)
+    _compare_notes(machine, draft)
+    _look_at_origin(machine, draft, where)
+    _compare_power(machine, draft)
+    return draft
 
 
-def _check_devices(machine: Machine, domain: Domain, notes: MachineNotes, hypervisor: Hypervisor, where: str) -> None:
-    """Disks and nics are as the wish has them, or this version says that it cannot change them."""
-    targets = {note.name: note.target for note in notes.disks}
-    for disk in machine.disks:
-        place = inside(where, f"disks[{disk.name}]")
-        if disk.name not in targets:
-            raise UnsupportedError(
-                f"machine {machine.name} has no disk {disk.name!r}",
-                where=place,
-                hint="This version cannot add a disk to a machine that is there already",
-            )
-        _check_disk_size(disk, _disk_path(domain, targets[disk.name]), hypervisor, place)
-    macs = {note.name: note.mac for note in notes.nics}
-    for nic in machine.nics:
-        _check_nic(nic, macs.get(nic.name), domain, inside(where, f"nics[{nic.name}]"))
-
-
-def _disk_path(domain: Domain, target: str) -> str | None:
-    source = domain.xml.find(f"devices/disk/target[@dev='{target}']/../source")
-    return None if source is None else source.get("file") or source.get("dev")
-
-
-def _check_disk_size(disk: Disk, path: str | None, hypervisor: Hypervisor, place: str) -> None:
-    if disk.size_mib is None or path is None:
-        return
-    with errors_as_ours(f"cannot look at disk {disk.name}", place):
-        have_mib = hypervisor.conn.storageVolLookupByPath(path).info()[1] // MIB
-    if disk.size_mib != have_mib:
-        raise UnsupportedError(
-            f"the disk has {have_mib} MiB, the wish says {disk.size_mib} MiB",
-            where=f"{place}.size",
-            hint="A disk never shrinks; growing one that is there already is beyond this version",
-        )
-
-
-def _check_nic(nic: Nic, mac: str | None, domain: Domain, place: str) -> None:
-    if mac is None:
-        raise UnsupportedError(
-            f"machine {domain.name} has no nic {nic.name!r}",
-            where=place,
-            hint="This version cannot add a nic to a machine that is there already",
-        )
-    if nic.mac != mac:
-        raise UnsupportedError(
-            f"the nic has the MAC address {mac}, the wish says {nic.mac}",
-            where=f"{place}.mac",
-            hint="This version cannot change it",
-        )
-    element = domain.xml.find(f"devices/interface/mac[@address='{mac}']/..")
-    source = None if element is None else element.find("source")
-    have = (None, None) if source is None else (element.get("type"), source.get(element.get("type")))
-    if have != (nic.type, nic.source):
-        raise UnsupportedError(
-            f"the nic is on {have[0]} {have[1]}, the wish says {nic.type} {nic.source}",
-            where=place,
-            hint="This version cannot move it",
-        )
-
-
-def _compare_size(machine: Machine, domain: Domain, hypervisor: Hypervisor, found: Difference) -> None:
-    """Memory and vCPUs of a machine are changed on record; a living one gets them at its next boot."""
-    memory = domain.xml.find("memory")
-    have_mib = parse_size_mib(f"{memory.text}{memory.get('unit', 'KiB')}")
-    more_memory = found.add("memory_mib", have_mib, machine.memory_mib)
-    more_vcpus = found.add("vcpus", int(domain.xml.findtext("vcpu", "1")), machine.vcpus)
-    if not (more_memory or more_vcpus):
-        return
-    changed = copy.deepcopy(domain.xml)
-    for tag in ("memory", "currentMemory"):
-        element = changed.find(tag)
-        if element is not None:
-            element.text, element.attrib["unit"] = str(machine.memory_mib), "MiB"
-    vcpu = changed.find("vcpu")
-    vcpu.text = str(machine.vcpus)
-    vcpu.attrib.pop("current", None)
-    old, new = (etree.tostring(xml, encoding="unicode") for xml in (domain.xml, changed))
-    words = f"set {machine.vcpus} vCPUs and {machine.memory_mib} MiB of memory"
-    found.steps.append(
-        Step(
-            f"{words} for {machine.name}{' at its next boot' if domain.active else ''}",
-            lambda: host_domains.define(hypervisor.conn, new, machine.name),
-            lambda: host_domains.define(hypervisor.conn, old, machine.name),
-        )
-    )
-    if domain.active:
-        found.pending.extend(name for name, differs in (("memory", more_memory), ("vcpus", more_vcpus)) if differs)
-
-
-def _compare_texts(machine: Machine, domain: Domain, hypervisor: Hypervisor, found: Difference) -> None:
+def _compare_texts(machine: Machine, draft: Draft) -> None:
     for name, kind in (("title", "VIR_DOMAIN_METADATA_TITLE"), ("description", "VIR_DOMAIN_METADATA_DESCRIPTION")):
         wanted = getattr(machine, name)
-        have = domain.xml.findtext(name, "")
-        if wanted is None or not found.add(name, have, wanted):
+        have = draft.domain.xml.findtext(name, "")
+        if wanted is None or wanted == have:
             continue
-        found.steps.append(_text_step(domain, name, getattr(libvirt, kind), have, wanted))
+        draft.differ((name,), have, wanted)
+        draft.other_steps.append(_text_step(draft.domain, name, getattr(libvirt, kind), have, wanted))
 
 
 def _text_step(domain: Domain, name: str, kind: int, have: str, wanted: str) -> Step:
@@ -174,41 +70,45 @@ def _text_step(domain: Domain, name: str, kind: int, have: str, wanted: str) -> 
     return Step(f"set the {name} of {domain.name}", lambda: write(wanted), lambda: write(have))
 
 
-def _compare_notes(
-    machine: Machine, domain: Domain, notes: MachineNotes, hypervisor: Hypervisor, found: Difference
-) -> None:
-    wanted = notes
-    if machine.tags is not None and found.add("tags", list(notes.tags), list(machine.tags)):
-        wanted = replace(wanted, tags=machine.tags)
-    if machine.variables is not None and found.add("variables", notes.variables, machine.variables):
-        wanted = replace(wanted, variables=machine.variables)
-    if wanted != notes:
-        found.steps.append(
-            Step(
-                f"write tags and variables of {machine.name}",
-                lambda: host_domains.write_notes(domain.handle, wanted),
-                lambda: host_domains.write_notes(domain.handle, notes),
-            )
-        )
+def _compare_notes(machine: Machine, draft: Draft) -> None:
+    if machine.tags is not None and draft.notes.tags != machine.tags:
+        draft.differ(("tags",), list(draft.notes.tags), list(machine.tags))
+        draft.notes = replace(draft.notes, tags=machine.tags)
+    if machine.variables is not None and draft.notes.variables != machine.variables:
+        draft.differ(("variables",), draft.notes.variables, machine.variables)
+        draft.notes = replace(draft.notes, variables=machine.variables)
+    wanted = {nic.name: nic.addresses for nic in machine.nics}
+    draft.notes = replace(
+        draft.notes,
+        nics=tuple(replace(note, addresses=wanted.get(note.name, note.addresses)) for note in draft.notes.nics),
+    )
 
 
-def _compare_power(machine: Machine, domain: Domain, hypervisor: Hypervisor, found: Difference) -> None:
+def _compare_power(machine: Machine, draft: Draft) -> None:
+    hypervisor, domain = draft.hypervisor, draft.domain
     if machine.autostart is not None:
         with errors_as_ours(f"cannot read the autostart of machine {machine.name}"):
             have = bool(domain.handle.autostart())
-        if found.add("autostart", have, machine.autostart):
-            found.steps.append(autostart_step(machine.name, machine.autostart, hypervisor))
-    if machine.start and found.add("running", domain.active, True):
+        if have != machine.autostart:
+            draft.differ(("autostart",), have, machine.autostart)
+            draft.other_steps.append(autostart_step(machine.name, machine.autostart, hypervisor))
+    if machine.start and not domain.active:
         # What was to wait for the next boot is in place when this very run boots the machine.
-        found.steps.append(start_step(machine.name, hypervisor))
+        draft.differ(("running",), False, True)
+        draft.other_steps.append(start_step(machine.name, hypervisor))
 
 
-def _look_at_origin(machine: Machine, notes: MachineNotes, hypervisor: Hypervisor, found: Difference) -> None:
-    """A living machine is not made anew because its image or its seed has; it is only said."""
+def _look_at_origin(machine: Machine, draft: Draft, where: str) -> None:
+    """A living machine is not made anew because its image or its seed has; it is said, or its seed is made new."""
+    notes, hypervisor = draft.notes, draft.hypervisor
     if notes.image is not None and _other_image(machine, notes.image, hypervisor):
-        found.outdated.append("image")
-    if notes.seed is not None and seed_digest(machine) != notes.seed.sha256:
-        found.outdated.append("seed")
+        draft.outdated.append("image")
+    if notes.seed is None or seed_digest(machine) == notes.seed.sha256:
+        return
+    if machine.seed_policy == "refresh":
+        refresh_seed(machine, draft, where)
+    else:
+        draft.outdated.append("seed")
 
 
 def _other_image(machine: Machine, image: ImageNote, hypervisor: Hypervisor) -> bool:

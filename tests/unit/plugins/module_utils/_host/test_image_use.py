@@ -27,7 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_prune impor
 from ansible_collections.brine.virt.plugins.module_utils._host.image_use import observe_use
 from ansible_collections.brine.virt.plugins.module_utils._host.images import stored_names
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import ImageNote, MachineNotes, notes_to_xml
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")

@@ -12,25 +12,25 @@ import typing as t
 import pytest
 from lxml import etree
 
-from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import (
-    HostChoices,
-    Placed,
-    disk_targets,
-    domain_xml,
-)
+from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import Placed, disk_targets
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import HostChoices, domain_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Disk, read_machine
 
-KVM = HostChoices("kvm", "x86_64", "q35", "host-model", "/var/log/libvirt/qemu")
+KVM = HostChoices("kvm", "x86_64", "q35", {"mode": "host-model"}, "/var/log/libvirt/qemu")
 BASE = {"name": "web1", "vcpus": 2, "memory": 1024}
 
 
 def build(wish: dict[str, t.Any], host: HostChoices = KVM, seed: str | None = "/pool/web1-seed.iso") -> str:
     machine = read_machine({**BASE, **wish})
     targets = disk_targets(machine.disks)
-    disks = [Placed(disk, targets[disk.name], "file", f"/pool/web1-{disk.name}") for disk in machine.disks]
+    disks = [
+        Placed(disk, targets[disk.name], DiskSource("file", f"/pool/web1-{disk.name}"), disk.format or "qcow2")
+        for disk in machine.disks
+    ]
     notes = MachineNotes(tags=machine.tags or (), variables=machine.variables or {})
-    return domain_xml(machine, notes=notes, host=host, disks=disks, seed=seed)
+    return domain_xml(machine, notes=notes, host=host, disks=disks, seed=DiskSource("file", seed) if seed else None)
 
 
 WISHES: list[dict[str, t.Any]] = [
@@ -40,6 +40,37 @@ WISHES: list[dict[str, t.Any]] = [
     {"disks": [{"name": "data", "size": "1GiB", "model": "scsi"}, {"name": "old", "size": 10, "model": "sata"}]},
     {"disk_profile": "none", "nic_profile": "none"},
     {"nics": [{"name": "eth1", "network": "default", "model": "e1000"}]},
+    {
+        "disks": [
+            {"name": "cd", "device": "cdrom"},
+            {"name": "fd", "device": "floppy"},
+            {"name": "x", "size": 1, "io": "native", "cache": "none", "readonly": True, "serial": "S 1"},
+        ]
+    },
+    {
+        "nics": [
+            {"name": "eth1", "direct": "eno1", "mode": "vepa", "virtualport": {"type": "802.1Qbh", "profileid": "p"}}
+        ]
+    },
+    {
+        "nics": [
+            {
+                "name": "eth1",
+                "network": "n",
+                "portgroup": "p",
+                "vlan": [42, 43],
+                "mtu": 9000,
+                "link": "down",
+                "filter": {"name": "clean-traffic", "parameters": {"IP": "192.0.2.1"}},
+                "bandwidth": {"inbound": {"average": 100}, "outbound": {"average": 1, "peak": 2, "burst": 3}},
+            }
+        ]
+    },
+    {"firmware": "efi", "secure_boot": True, "tpm": True, "watchdog": "reset", "rng": False, "video": "vga"},
+    {"shared_folders": [{"source": "/srv/data", "tag": "data"}], "host_devices": ["0000:03:00.0"]},
+    {"serials": [{"port": 2000}], "consoles": [{"type": "pty", "target_type": "virtio"}]},
+    {"boot": {"devices": ["network", "hd"], "kernel": "/k", "initrd": "/i", "cmdline": "quiet <&>"}},
+    {"xml": "<devices><sound model='ich9'/></devices><sysinfo type='smbios'/>"},
     {"tags": ["a", "b"], "variables": {"x": {"y": [1, "<z>&"]}}},
 ]
 
@@ -62,7 +93,7 @@ def test_text_stays_in_its_place(text: str) -> None:
 
 
 def test_an_emulated_machine_has_a_named_cpu() -> None:
-    host = HostChoices("qemu", "x86_64", "q35", "custom", None, "Nehalem")
+    host = HostChoices("qemu", "x86_64", "q35", {"mode": "custom", "model": "Nehalem"}, None)
     cpu = etree.fromstring(build({}, host)).find("cpu")
     assert cpu is not None
     assert (cpu.get("mode"), cpu.findtext("model")) == ("custom", "Nehalem")
@@ -89,4 +120,7 @@ def test_the_seed_is_a_read_only_virtio_disk_and_boots_last() -> None:
 def test_disks_are_counted_for_each_bus() -> None:
     disks = [Disk(str(index), 1) for index in range(28)] + [Disk("s", 1, model="scsi"), Disk("u", 1, model="usb")]
     targets = disk_targets(disks)
-    assert [targets[name] for name in ("0", "25", "26", "27", "s", "u")] == ["vda", "vdz", "vdaa", "vdab", "sda", "sdb"]
+    names = ("0", "24", "25", "27", "s", "u")
+    assert [targets[name] for name in names] == ["vda", "vdy", "vdaa", "vdac", "sda", "sdb"]
+    assert "vdz" not in targets.values(), "the place of the seed"
+    assert disk_targets([Disk("new", 1)], taken=["vda", "vdc"]) == {"new": "vdb"}

@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image_header imp
     HEADER_BYTES,
     backing_name,
     compression,
+    disk_format,
     judge_image,
 )
 
@@ -142,3 +143,9 @@ def test_a_header_that_lies_about_its_backing_name_is_not_followed() -> None:
 
 def test_any_whole_sectors_are_a_raw_disk() -> None:
     assert judge(bytes(512)) == "raw"
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("image_format", ["raw", "qcow", "qcow2", "vmdk", "vdi", "vpc", "vhdx", "qed", "parallels"])
+def test_a_format_is_named_as_qemu_names_it(tmp_path: t.Any, image_format: str) -> None:
+    assert disk_format(made(tmp_path, "-f", image_format, "image", "1M")[:HEADER_BYTES]) == image_format

@@ -13,14 +13,13 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
     Disk,
-    Graphics,
     Machine,
     Nic,
     Seed,
     read_machine,
     read_machines,
-    stable_mac,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import stable_mac
 
 MINIMAL = {"name": "web_1", "vcpus": 1, "memory": 512}
 
@@ -86,11 +85,11 @@ def test_everything_that_can_be_said() -> None:
             source="lan",
             mac="52:54:00:00:00:0a",
             addresses=("192.0.2.2/24",),
-            gateway="192.0.2.1",
+            gateway=("192.0.2.1",),
         ),
     )
     assert machine.seed == Seed(hostname="web-1", user="admin", packages=("vim",), run_commands=("true", ["echo", "1"]))
-    assert machine.graphics == Graphics(type="vnc", listen="127.0.0.1")
+    assert machine.hardware["graphics"] == {"type": "vnc"}
     assert (machine.start, machine.autostart, machine.tags) == (False, True, ("db", "x"))
 
 

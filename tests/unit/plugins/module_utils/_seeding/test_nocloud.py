@@ -14,7 +14,8 @@ import tarfile
 import typing as t
 
 import pytest
-from hypothesis import given
+import yaml
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
@@ -28,6 +29,9 @@ from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import
 )
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKey operator@example"
+
+
+HASH = "$6$abcdefgh$" + "x" * 86
 
 
 def machine(**wish: t.Any) -> Machine:
@@ -57,7 +61,21 @@ def test_host_keys_are_new_each_time_and_the_hash_is_not() -> None:
 
 @pytest.mark.parametrize(
     "seed",
-    [{"user": "x"}, {"packages": ["vim"]}, {"run_commands": ["true"]}, {"user_data": {"timezone": "UTC"}}],
+    [
+        {"user": "x"},
+        {"packages": ["vim"]},
+        {"run_commands": ["true"]},
+        {"user_data": {"timezone": "UTC"}},
+        {"fqdn": "web1.example.org"},
+        {"instance_id": "one"},
+        {"password_hash": HASH},
+        {"ssh_pwauth": True},
+        {"users": [{"name": "ops"}]},
+        {"files": [{"path": "/x"}]},
+        {"network": {"version": 2}},
+        {"timezone": "UTC"},
+        {"locale": "C.UTF-8"},
+    ],
     ids=lambda seed: next(iter(seed)),
 )
 def test_another_wish_is_another_hash(seed: dict[str, t.Any]) -> None:
@@ -71,6 +89,119 @@ def test_host_keys_fit_together_and_hide_their_private_half() -> None:
         assert key.private not in repr(key)
         assert "PRIVATE" not in repr(key)
         assert key.public.startswith("ssh-ed25519 " if key.kind == "ed25519" else "ecdsa-sha2-nistp256 ")
+
+
+def test_a_seed_that_names_nothing_new_has_the_hash_that_it_always_had() -> None:
+    """A machine made by an earlier version is not called outdated by this one."""
+    nics = [{"eth0": {}}, {"eth1": {"bridge": "b", "addresses": ["192.0.2.10/24"]}}]
+    seed = {"authorized_keys": [KEY], "packages": ["vim"], "run_commands": ["a", ["b", "c"]], "user_data": {"x": "y"}}
+    assert (
+        seed_digest(machine(nics=nics, seed=seed)) == "acef160741dfb06af1dd83e58f0128cca5782f98c048357b46d6190859c018a1"
+    )
+
+
+def test_a_refreshed_seed_leaves_the_machine_its_host_keys() -> None:
+    made = json.loads(seed_documents(machine(seed={"timezone": "UTC"}), ())["user-data"].partition("\n")[2])
+    assert "ssh_keys" not in made
+    # No further ones are made either: the metadata has the public halves of all.
+    assert (made["ssh_deletekeys"], made["ssh_genkeytypes"]) == (False, [key.kind for key in make_host_keys()])
+    assert (
+        seed_documents(machine(seed={"timezone": "UTC"}), ())["meta-data"] != seed_documents(machine(), ())["meta-data"]
+    )
+
+
+def test_who_the_machine_is() -> None:
+    made = documents(seed={"fqdn": "www.example.org", "instance_id": "i-1", "timezone": "UTC", "locale": "C.UTF-8"})
+    assert made["meta-data"] == {"instance-id": "i-1", "local-hostname": "www"}
+    config = made["user-data"]
+    assert (config["hostname"], config["fqdn"]) == ("www", "www.example.org")
+    assert (config["timezone"], config["locale"]) == ("UTC", "C.UTF-8")
+
+
+def test_users_and_their_passwords() -> None:
+    more = [
+        {"name": "ops", "sudo": True, "groups": ["adm"], "gecos": "Ops", "shell": "/bin/sh", "authorized_keys": [KEY]},
+        {"name": "guest", "password_hash": HASH},
+    ]
+    made = documents(seed={"user": "root", "password_hash": HASH, "users": more})["user-data"]
+    assert [user["name"] for user in made["users"]] == ["root", "ops", "guest"]
+    assert [(user["lock_passwd"], user.get("hashed_passwd")) for user in made["users"]] == [
+        (False, HASH),
+        (True, None),
+        (False, HASH),
+    ]
+    assert made["users"][1] == {
+        "name": "ops",
+        "shell": "/bin/sh",
+        "lock_passwd": True,
+        "sudo": "ALL=(ALL) NOPASSWD:ALL",
+        "ssh_authorized_keys": [KEY],
+        "gecos": "Ops",
+        "groups": ["adm"],
+    }
+    assert "sudo" not in made["users"][2]
+    # A password is for the console: logging in over SSH with it is another wish.
+    assert (made["ssh_pwauth"], made["disable_root"]) == (False, False)
+
+
+def test_files() -> None:
+    files = [
+        {"path": "/etc/motd", "content": "hello\n"},
+        {"path": "/srv/x", "content": "aG\nkA", "encoding": "base64", "owner": "ops:adm", "mode": "600"},
+        {"path": "/home/ops/y"},
+    ]
+    assert documents(seed={"files": files})["user-data"]["write_files"] == [
+        {"path": "/etc/motd", "content": "hello\n", "owner": "root:root", "permissions": "0644"},
+        {
+            "path": "/srv/x",
+            "content": "aGkA",
+            "encoding": "b64",
+            "owner": "ops:adm",
+            "permissions": "0600",
+            "defer": True,
+        },
+        {"path": "/home/ops/y", "content": "", "owner": "root:root", "permissions": "0644", "defer": True},
+    ]
+
+
+def test_network_words() -> None:
+    words = {
+        "addresses": ["192.0.2.10/24", "2001:db8::2/64"],
+        "gateway": ["192.0.2.1", "2001:db8::1"],
+        "search": ["example.org"],
+        "routes": [{"to": "198.51.100.0/24", "via": "192.0.2.9", "metric": 5}, {"to": "default", "via": "192.0.2.8"}],
+        "dhcp4": True,
+        "dhcp6": False,
+        "accept_ra": False,
+        "mtu": 1400,
+    }
+    made = documents(nics=[{"name": "eth0", **words}])
+    ethernet = made["network-config"]["ethernets"]["eth0"]
+    del ethernet["match"]
+    assert ethernet == {
+        "set-name": "eth0",
+        "dhcp4": True,
+        "dhcp6": False,
+        "accept-ra": False,
+        "mtu": 1400,
+        "addresses": words["addresses"],
+        "nameservers": {"search": ["example.org"]},
+        "routes": [
+            {"to": "0.0.0.0/0", "via": "192.0.2.1"},
+            {"to": "::/0", "via": "2001:db8::1"},
+            {"to": "198.51.100.0/24", "via": "192.0.2.9", "metric": 5},
+            {"to": "0.0.0.0/0", "via": "192.0.2.8"},
+        ],
+    }
+    script = made["user-data"]["bootcmd"][0][2]
+    assert "ip -6 route replace ::/0 via 2001:db8::1" in script
+    assert "ip -4 route replace 198.51.100.0/24 via 192.0.2.9 metric 5" in script
+    subprocess.run(["sh", "-n"], input=script.encode(), check=True)
+
+
+def test_without_dhcp_and_without_addresses_there_is_neither() -> None:
+    ethernet = documents(nics=[{"name": "eth0", "dhcp4": False}])["network-config"]["ethernets"]["eth0"]
+    assert ethernet["dhcp4"] is False
 
 
 def test_network_by_mac_and_name() -> None:
@@ -109,18 +240,73 @@ def test_a_script_becomes_a_part_of_its_own() -> None:
     assert script == b"#!/bin/sh\ntouch /hello\n"
 
 
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [
+        ("#include-once\n", "x-include-once-url"),
+        ("#include\n", "x-include-url"),
+        ("#cloud-boothook\n", "cloud-boothook"),
+        ("#cloud-config-archive\n- {}\n", "cloud-config-archive"),
+        ("## template: jinja\n#cloud-config\n", "jinja2"),
+        ("#part-handler\n", "part-handler"),
+    ],
+)
+def test_other_kinds_of_user_data(start: str, kind: str) -> None:
+    text = seed_documents(machine(seed={"user_data": start}), ())["user-data"]
+    parts = t.cast("list[email.message.Message]", email.message_from_string(text).get_payload())
+    assert parts[1].get_content_type() == f"text/{kind}"
+    assert parts[1].get_payload(decode=True) == start.encode()
+
+
+def test_dates_of_yaml_are_texts_again() -> None:
+    text = "#cloud-config\nusers: [{name: ops, expiredate: 2030-01-31}]\n"
+    assert documents(seed={"user_data": text})["user-data"]["users"][1]["expiredate"] == "2030-01-31"
+
+
 @pytest.mark.parametrize("text", ["hello", "#cloud-config\n- a list\n", "#cloud-config\n{unclosed"])
 def test_nonsense_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="seed.user_data"):
         seed_documents(machine(seed={"user_data": text}), ())
 
 
-@given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1))
-def test_no_text_breaks_out_of_the_cloud_config(text: str) -> None:
-    made = documents(seed={"authorized_keys": [text], "run_commands": [["echo", text]]})["user-data"]
-    assert made["users"][0]["ssh_authorized_keys"] == [text]
-    assert made["runcmd"][1] == ["echo", text]
-    assert set(made) == set(documents()["user-data"])
+TEXTS = st.text(
+    st.characters(exclude_categories=("Cs",), min_codepoint=0x20, exclude_characters="\ufffe\uffff"), min_size=1
+)
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def as_yaml(wish: Machine) -> dict[str, t.Any]:
+    """The documents as cloud-init reads them: with a YAML reader, whose characters and line breaks are not JSON's."""
+    return {name: yaml.safe_load(text) for name, text in seed_documents(wish, make_host_keys()).items()}
+
+
+@settings(deadline=None)
+@given(TEXTS, st.dictionaries(TEXTS.map(lambda text: f"x{text}"), DATA, max_size=3))
+def test_no_text_breaks_out_of_the_cloud_config(text: str, data: dict[str, t.Any]) -> None:
+    wish = machine(
+        seed={
+            "files": [{"path": "/x", "content": text}],
+            "run_commands": [["echo", text]],
+            "user_data": {"theirs": data},
+        }
+    )
+    made, keys = as_yaml(wish)["user-data"], set(documents()["user-data"])
+    assert made["write_files"][0]["content"] == text
+    assert made["runcmd"][1:] == [["echo", text]]
+    assert made["theirs"] == data
+    assert set(made) == keys | {"write_files", "theirs"}
+
+
+@settings(deadline=None)
+@given(st.dictionaries(TEXTS, DATA, max_size=3))
+def test_no_text_breaks_out_of_the_network_config(data: dict[str, t.Any]) -> None:
+    network = {"version": 2, "theirs": data}
+    assert as_yaml(machine(seed={"network": network}))["network-config"] == network
+    assert as_yaml(machine(seed={"network": {"network": network}}))["network-config"] == network
 
 
 def test_merge_changes_nothing_of_its_arguments() -> None:

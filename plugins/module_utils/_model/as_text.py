@@ -1,0 +1,98 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A wish and a machine in the user's own words, for diffs: the declared fields, before and after."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections.abc import Mapping
+
+from ansible.module_utils.common.yaml import HAS_YAML, yaml_dump
+
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic
+
+_SECRETS = ("password",)
+
+
+def plain(value: t.Any) -> t.Any:
+    """The value as YAML has it: lists for tuples, no secrets."""
+    if isinstance(value, Mapping):
+        return {key: "(hidden)" if key in _SECRETS else plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+def as_yaml(value: Mapping[str, t.Any]) -> str:
+    """Plain data as a person reads it: YAML, which JSON is as well on a host without PyYAML."""
+    if not value:
+        return ""
+    clean = plain(value)
+    if HAS_YAML:
+        return str(yaml_dump(clean, sort_keys=False, allow_unicode=True))
+    return json.dumps(clean, indent=2, ensure_ascii=False) + "\n"
+
+
+def _named(values: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return {key: plain(value) for key, value in values.items() if value not in (None, (), {}, [])}
+
+
+def declared(machine: Machine) -> dict[str, t.Any]:
+    """A new machine, as far as its wish says it. Seeds stay out: they may hold secrets."""
+    hardware = {key: plain(value) for key, value in machine.hardware.items() if key not in ("vcpus", "memory")}
+    return {
+        "name": machine.name,
+        "vcpus": short_count(machine.hardware.get("vcpus"), machine.vcpus),
+        "memory": short_count(machine.hardware.get("memory"), machine.memory_mib),
+        **_named({"image": machine.image, "machine_type": machine.machine_type, "firmware": machine.firmware}),
+        **_named({"secure_boot": machine.secure_boot}),
+        **hardware,
+        "disks": {disk.name: declared_disk(disk) for disk in machine.disks if disk.present},
+        "nics": {nic.name: declared_nic(nic) for nic in machine.nics if nic.present},
+        **_named(
+            {
+                "autostart": machine.autostart,
+                "title": machine.title,
+                "description": machine.description,
+                "tags": machine.tags,
+                "variables": machine.variables,
+                "xml": machine.xml,
+            }
+        ),
+        "running": machine.start,
+    }
+
+
+def short_count(value: t.Any, maximum: int) -> t.Any:
+    """The plain number where that says all."""
+    if not isinstance(value, Mapping) or dict(value) == {"maximum": maximum, "current": maximum}:
+        return maximum
+    return plain(value)
+
+
+def declared_disk(disk: Disk) -> dict[str, t.Any]:
+    """A disk in the words of its option."""
+    backing = {"volume": disk.backing.volume, "pool": disk.backing.pool} if disk.backing else None
+    return _named(
+        {
+            "size_mib": disk.size_mib,
+            "format": disk.format,
+            "pool": disk.pool if disk.made else None,
+            "image": disk.image,
+            "clone": disk.clone,
+            "source": disk.source,
+            "backing": backing,
+            "device": disk.device if disk.device != "disk" else None,
+            "model": disk.model,
+            **disk.options,
+        }
+    )
+
+
+def declared_nic(nic: Nic) -> dict[str, t.Any]:
+    """A nic in the words of its option."""
+    return _named({nic.type: nic.source, "mac": nic.mac, "model": nic.model, **nic.options})

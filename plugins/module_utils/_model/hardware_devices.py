@@ -1,0 +1,193 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Devices of a machine that are neither disks nor nics: every option, and where it stands in the domain's XML.
+
+Names and values are those of https://libvirt.org/formatdomain.html#devices, and Salt Virt's where it had its own.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.host_devices import HostDevices
+from ansible_collections.brine.virt.plugins.module_utils._model.table import (
+    Attribute,
+    Content,
+    Device,
+    Kind,
+    Line,
+    Mark,
+    Rows,
+    Values,
+)
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+LOOPBACK = "127.0.0.1"
+_INDEX = rules.whole_number(0, 65535)
+_PORT = rules.whole_number(1, 65535)
+
+
+@dataclass(frozen=True)
+class _Port:
+    """A port; without one libvirt takes the next free one, which ``autoport`` says."""
+
+    key: str
+
+    def check(self, value: t.Any, where: str) -> int:
+        return _PORT(value, where)
+
+    def write(self, parent: etree._Element, value: int) -> None:
+        parent.set("port", str(value))
+        parent.set("autoport", "no")
+
+    def read(self, parent: etree._Element) -> int | None:
+        port = int(parent.get("port", "-1"))
+        return port if parent.get("autoport") != "yes" and port > 0 else None
+
+
+@dataclass(frozen=True)
+class _Graphics(Device):
+    """``true`` is VNC, Salt's ``enable_vnc``. What protects a console depends on its type."""
+
+    def check(self, value: t.Any, where: str) -> Values | bool:
+        values = super().check("vnc" if value is True else value, where)
+        if not isinstance(values, dict):
+            return values
+        if values.setdefault("type", "vnc") == "none":
+            return False
+        for key in ("tls_port", "tls"):
+            if values["type"] != "spice" and key in values:
+                raise InputError(
+                    f"{values['type']} has no {key} of its own",
+                    where=rules.inside(where, key),
+                    hint="TLS of VNC is a setting of the whole hypervisor: vnc_tls in /etc/libvirt/qemu.conf",
+                )
+        if values["type"] == "spice" and "websocket" in values:
+            raise InputError("spice has no websocket of its own", where=rules.inside(where, "websocket"))
+        if len(values.get("password", "")) > 8 and values["type"] == "vnc":
+            raise InputError(
+                "the password is too long", where=rules.inside(where, "password"), hint="VNC knows 8 characters at most"
+            )
+        return values
+
+
+@dataclass(frozen=True)
+class _Characters(Rows):
+    """Character devices; the type follows from what is named, and a server listens on the loopback address."""
+
+    def _check_row(self, row: t.Any, where: str) -> Values:
+        values = super()._check_row(row, where)
+        kind = values.setdefault("type", "tcp" if "port" in values else "unix" if "path" in values else "pty")
+        needed = {"tcp": "port", "udp": "port", "unix": "path", "file": "path", "dev": "path"}.get(kind)
+        if needed and needed not in values:
+            raise InputError(f"a device of type {kind} needs {needed}", where=where)
+        if kind in ("tcp", "udp"):
+            values.setdefault("host", LOOPBACK)
+        if kind in ("tcp", "unix"):
+            values.setdefault("mode", "bind")
+        return values
+
+
+_CHARACTER_DEVICE = (
+    Attribute("type", rules.choice("pty", "tcp", "udp", "unix", "file", "null", "dev"), "@type"),
+    Attribute("host", rules.address, "source@host"),
+    Attribute("port", _PORT, "source@service"),
+    Attribute("mode", rules.choice("bind", "connect"), "source@mode"),
+    Attribute("path", rules.path, "source@path"),
+    Attribute("tls", rules.yes_or_no, "source@tls"),
+    Attribute("protocol", rules.choice("raw", "telnet", "telnets", "tls"), "protocol@type"),
+    Attribute("log", rules.path, "log@file"),
+    Attribute("target_port", _INDEX, "target@port"),
+    Attribute("target_type", rules.word, "target@type"),
+)
+SERIALS = _Characters("serials", "devices/serial", _CHARACTER_DEVICE, short="type")
+CONSOLES = _Characters("consoles", "devices/console", _CHARACTER_DEVICE, short="type")
+GRAPHICS = _Graphics(
+    "graphics",
+    "devices/graphics",
+    (
+        Attribute("type", rules.choice("none", "vnc", "spice"), "@type"),
+        Attribute("listen", rules.address, "listen@address"),
+        _Port("port"),
+        Attribute("tls_port", _PORT, "@tlsPort"),
+        Attribute("websocket", rules.whole_number(-1, 65535), "@websocket"),
+        Attribute("password", rules.text, "@passwd"),
+        Attribute("tls", rules.yes_or_no, "@defaultMode", Kind(lambda on: "secure" if on else "any", "secure".__eq__)),
+    ),
+    short="type",
+    none="none",
+    fixed=(("@autoport", "yes"), ("listen@type", "address"), ("listen@address", LOOPBACK)),
+)
+VIDEO = Device(
+    "video",
+    "devices/video",
+    (
+        Attribute("model", rules.choice("virtio", "vga", "qxl", "cirrus", "bochs", "ramfb", "none"), "model@type"),
+        Attribute("vram", rules.whole_number(1024, 2**22), "model@vram"),
+        Attribute("heads", rules.whole_number(1, 16), "model@heads"),
+    ),
+    short="model",
+    fixed=(("model@type", "virtio"),),
+)
+RNG = Device(
+    "rng",
+    "devices/rng",
+    (
+        Attribute("model", rules.choice("virtio", "virtio-transitional", "virtio-non-transitional"), "@model"),
+        Content("source", rules.path, "backend"),
+        Attribute("bytes", rules.whole_number(1, 2**30), "rate@bytes"),
+        Attribute("period", rules.whole_number(1, 2**30), "rate@period"),
+    ),
+    short="source",
+    fixed=(("@model", "virtio"), ("backend@model", "random"), ("backend", "/dev/urandom")),
+)
+WATCHDOG = Device(
+    "watchdog",
+    "devices/watchdog",
+    (
+        Attribute("model", rules.choice("itco", "i6300esb", "ib700"), "@model"),
+        Attribute("action", rules.choice("reset", "shutdown", "poweroff", "pause", "dump", "inject-nmi"), "@action"),
+    ),
+    short="action",
+    none="none",
+    fixed=(("@model", "i6300esb"), ("@action", "reset")),
+)
+TPM = Device(
+    "tpm",
+    "devices/tpm",
+    (
+        Attribute("model", rules.choice("tpm-crb", "tpm-tis"), "@model"),
+        Attribute("version", rules.choice("1.2", "2.0"), "backend@version"),
+    ),
+    short="version",
+    fixed=(("@model", "tpm-crb"), ("backend@type", "emulator"), ("backend@version", "2.0")),
+)
+SHARED_FOLDERS = Rows(
+    "shared_folders",
+    "devices/filesystem",
+    (
+        Attribute("source", rules.path, "source@dir"),
+        Attribute("tag", rules.name, "target@dir"),
+        Mark("readonly", "readonly"),
+    ),
+    fixed=(("@type", "mount"), ("@accessmode", "passthrough"), ("driver@type", "virtiofs")),
+    required=("source", "tag"),
+)
+HOST_DEVICES = HostDevices("host_devices", "devices/hostdev")
+
+# The order is that of the documentation.
+DEVICES: tuple[Line, ...] = (
+    SERIALS,
+    CONSOLES,
+    GRAPHICS,
+    VIDEO,
+    RNG,
+    WATCHDOG,
+    TPM,
+    SHARED_FOLDERS,
+    HOST_DEVICES,
+)

@@ -1,0 +1,189 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The wish for a disk: its words, their checks, and where the plain ones stand in libvirt's XML."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import DEFAULT_POOL
+from ansible_collections.brine.virt.plugins.module_utils._model.table import (
+    Attribute,
+    Content,
+    Line,
+    Mark,
+)
+
+# The bus that each kind of device is on unless the wish says otherwise, and what it is called there.
+DEFAULT_MODELS = {"disk": "virtio", "lun": "virtio", "cdrom": "sata", "floppy": "fdc"}
+TARGET_PREFIXES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "fdc": "fd"}
+# Devices whose medium can be changed, and be missing.
+REMOVABLE = ("cdrom", "floppy")
+# The source of a drive that is to be empty.
+NO_MEDIUM = "none"
+# virtio-blk shows a guest at most this much of a serial number.
+SERIAL_LENGTH = 20
+
+
+@dataclass(frozen=True)
+class Backing:
+    """A volume that an overlay is laid on; the pool is the disk's own where none is named."""
+
+    volume: str
+    pool: str
+
+
+@dataclass(frozen=True)
+class Disk:
+    """One disk.
+
+    size_mib None: as large as its image. format and clone None: what the pool does best. source: an existing volume of
+    the pool, a path or an address, which is used as it is. present False: it is to be taken out of the machine.
+    options: what stands in the XML as it was written, by the lines of DISK_OPTIONS.
+    """
+
+    name: str
+    size_mib: int | None = None
+    format: str | None = None
+    model: str = "virtio"
+    pool: str = DEFAULT_POOL
+    image: str | None = None
+    clone: str | None = None
+    device: str = "disk"
+    source: str | None = None
+    backing: Backing | None = None
+    present: bool = True
+    options: dict[str, t.Any] = field(default_factory=dict)
+
+    @property
+    def made(self) -> bool:
+        """Whether the disk is a volume that is made for this machine."""
+        return self.present and self.source is None and self.device not in REMOVABLE
+
+
+# Lines below <disk>.
+DISK_OPTIONS: tuple[Line, ...] = (
+    Attribute("io", rules.choice("native", "threads", "io_uring"), "driver@io"),
+    Attribute(
+        "cache",
+        rules.choice("default", "none", "writethrough", "writeback", "directsync", "unsafe"),
+        "driver@cache",
+    ),
+    Attribute("discard", rules.choice("unmap", "ignore"), "driver@discard"),
+    Attribute("detect_zeroes", rules.choice("off", "on", "unmap"), "driver@detect_zeroes"),
+    Attribute("iothread", rules.whole_number(1, 4096), "driver@iothread"),
+    Content("serial", rules.pattern(r"[A-Za-z0-9_ .+-]{1,36}", "a serial number", "WD-1234"), "serial"),
+    Attribute("boot_order", rules.whole_number(1, 4096), "boot@order"),
+    Mark("readonly", "readonly"),
+    Mark("shareable", "shareable"),
+)
+
+_RULES: dict[str, rules.Rule] = {
+    "name": rules.name,
+    "size": rules.size,
+    "format": rules.choice("qcow2", "raw"),
+    "model": rules.choice(*TARGET_PREFIXES),
+    "pool": rules.name,
+    "image": rules.text,
+    "clone": rules.choice("overlay", "copy"),
+    "overlay": rules.yes_or_no,
+    "backing": lambda value, where: _backing(value, where),
+    "source": rules.text,
+    "device": rules.choice(*DEFAULT_MODELS),
+    "state": rules.choice("present", "absent"),
+    **{line.key: line.check for line in DISK_OPTIONS},
+}
+# Words of Salt Virt for the same things.
+_SALT_WORDS = {"overlay_image": "overlay", "source_file": "source", "backing_store_path": "backing"}
+_ORIGINS = ("image", "source", "backing")
+
+
+def _backing(value: t.Any, where: str) -> dict[str, t.Any]:
+    if not isinstance(value, Mapping):
+        return {"volume": rules.text(value, where)}
+    clean = rules.read_mapping(value, where, {"volume": rules.text, "pool": rules.name})
+    if "volume" not in clean:
+        raise InputError("the backing volume has no name", where=where, hint="Say volume: NAME")
+    return clean
+
+
+def read_disk(device: Mapping[str, t.Any], where: str, machine_image: str | None, clone: str | None = None) -> Disk:
+    """A disk out of its profile and overrides.
+
+    machine_image: the machine's own image, for the disk that it is meant for, unless that names another origin; clone:
+    how disks of this machine come from their images when they do not say it themselves.
+    """
+    words = {_SALT_WORDS.get(key, key): value for key, value in device.items() if key != "backing_store_format"}
+    given = rules.read_mapping(words, where, _RULES)
+    kind = given.setdefault("device", "disk")
+    given.setdefault("model", DEFAULT_MODELS[kind])
+    given["size_mib"] = given.pop("size", None)
+    given["present"] = given.pop("state", "present") == "present"
+    given["options"] = {line.key: given.pop(line.key) for line in DISK_OPTIONS if line.key in given}
+    if "overlay" in given:
+        overlay = "overlay" if given.pop("overlay") else "copy"
+        if given.setdefault("clone", overlay) != overlay:
+            raise InputError("overlay and clone contradict each other", where=where, hint="Name one of the two")
+    _take_origin(given, where, machine_image)
+    if given.get("image") is not None and clone is not None:
+        given.setdefault("clone", clone)
+    if given.get("clone", "overlay") == "overlay" and given.get("format") == "raw" and given.get("image"):
+        raise InputError(
+            "a raw disk cannot be an overlay on an image",
+            where=rules.inside(where, "format"),
+            hint="Say clone: copy, or format: qcow2",
+        )
+    _check_kind(given, where)
+    return Disk(**given)
+
+
+def _take_origin(given: dict[str, t.Any], where: str, machine_image: str | None) -> None:
+    """Where the disk's content comes from: one of image, source and backing, or nowhere for an empty disk."""
+    named = [word for word in _ORIGINS if given.get(word) is not None]
+    if len(named) > 1:
+        raise InputError(
+            f"the disk has {' and '.join(named)} at once", where=where, hint="Its content comes from one place"
+        )
+    if not named and given["device"] == "disk" and given["present"]:
+        given["image"] = machine_image
+    if "backing" in given:
+        given["backing"] = Backing(**{"pool": given.get("pool", DEFAULT_POOL), **given["backing"]})
+        for key, wrong in (("format", "raw"), ("clone", "copy")):
+            if given.get(key) == wrong:
+                raise InputError("a disk with a backing volume is a qcow2 overlay", where=rules.inside(where, key))
+
+
+def _check_kind(given: Mapping[str, t.Any], where: str) -> None:
+    """What is no disk of its own has no size and no image; a disk has one of them."""
+    if not given["present"]:
+        return
+    if (given["device"] == "floppy") != (given["model"] == "fdc"):
+        raise InputError(f"a {given['device']} cannot be on {given['model']}", where=rules.inside(where, "model"))
+    origin = next((word for word in _ORIGINS if given.get(word) is not None), None)
+    if given["device"] in REMOVABLE or given["device"] == "lun":
+        for key in ("size_mib", "image", "backing", "clone"):
+            if given.get(key) is not None:
+                word = "size" if key == "size_mib" else key
+                raise InputError(
+                    f"a {given['device']} has no {word}", where=rules.inside(where, word), hint="Name a source"
+                )
+        if given["device"] == "lun" and origin is None:
+            raise InputError("a lun needs a source", where=where)
+        return
+    if given.get("source") == NO_MEDIUM:
+        raise InputError("only a cdrom or floppy can be empty", where=rules.inside(where, "source"))
+    if origin == "source" and given["size_mib"] is not None:
+        raise InputError(
+            "a disk with a source is as large as that is",
+            where=rules.inside(where, "size"),
+            hint="Leave size out; this collection does not change volumes that it did not make",
+        )
+    if origin is None and given["size_mib"] is None:
+        raise InputError(
+            f"disk {given['name']!r} has neither a size nor an image", where=where, hint="Say size: 8GiB, for example"
+        )

@@ -1,0 +1,186 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The wish for a nic: its words, their checks, and where the plain ones stand in libvirt's XML."""
+
+from __future__ import annotations
+
+import hashlib
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import NETWORK_RULES, check_network
+from ansible_collections.brine.virt.plugins.module_utils._model.table import (
+    Attribute,
+    Group,
+    Line,
+    Named,
+    Rows,
+    Values,
+)
+
+NIC_MODELS = ("virtio", "e1000e", "e1000", "rtl8139")
+# What a nic can be plugged into, and the attribute of <source> that names it.
+SOURCE_ATTRIBUTES = {"bridge": "bridge", "network": "network", "direct": "dev"}
+DEFAULT_SOURCE = {"type": "bridge", "source": "br0"}
+
+
+@dataclass(frozen=True)
+class Nic:
+    """One network interface.
+
+    type and source: what it is plugged into. gateway: at most one of each family. dhcp4 None: the guest asks DHCP
+    exactly when it has no addresses. present False: it is to be taken out of the machine. options: what stands in the
+    XML as it was written, by the lines of NIC_OPTIONS.
+    """
+
+    name: str
+    type: str = "bridge"
+    source: str = "br0"
+    model: str = "virtio"
+    mac: str = ""
+    addresses: tuple[str, ...] = ()
+    gateway: tuple[str, ...] = ()
+    nameservers: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
+    routes: tuple[dict[str, t.Any], ...] = ()
+    dhcp4: bool | None = None
+    dhcp6: bool | None = None
+    accept_ra: bool | None = None
+    mtu: int | None = None
+    present: bool = True
+    options: dict[str, t.Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _ShortGroup(Group):
+    """A mapping of which a plain word stands for one key."""
+
+    short: str = ""
+
+    def check(self, value: t.Any, where: str) -> Values:
+        return super().check(value if isinstance(value, Mapping) else {self.short: value}, where)
+
+
+@dataclass(frozen=True)
+class _Link(Attribute):
+    """``up`` or ``down``; YAML's words for true and false do as well."""
+
+    def check(self, value: t.Any, where: str) -> str:
+        if isinstance(value, bool):
+            return "up" if value else "down"
+        return str(super().check(value, where))
+
+
+_KIB_PER_SECOND = rules.whole_number(1, 2**32)
+_BANDWIDTH = tuple(Attribute(word, _KIB_PER_SECOND, f"@{word}") for word in ("average", "peak", "burst", "floor"))
+# Lines below <interface>.
+NIC_OPTIONS: tuple[Line, ...] = (
+    Attribute("mode", rules.choice("bridge", "vepa", "private", "passthrough"), "source@mode"),
+    Attribute("portgroup", rules.name, "source@portgroup"),
+    Rows(
+        "vlan",
+        "vlan/tag",
+        (
+            Attribute("id", rules.whole_number(1, 4094), "@id"),
+            Attribute("native", rules.choice("tagged", "untagged"), "@nativeMode"),
+        ),
+        short="id",
+    ),
+    _ShortGroup(
+        "virtualport",
+        "virtualport",
+        (
+            Attribute("type", rules.choice("802.1Qbg", "802.1Qbh", "openvswitch", "midonet"), "@type"),
+            *(
+                Attribute(word, rules.pattern(r"[A-Za-z0-9_.:-]+", "an identifier", "prof1"), f"parameters@{word}")
+                for word in ("interfaceid", "profileid", "managerid", "typeid", "typeidversion", "instanceid")
+            ),
+        ),
+        short="type",
+    ),
+    Attribute("mtu", rules.whole_number(68, 65535), "mtu@size"),
+    _Link("link", rules.choice("up", "down"), "link@state"),
+    _ShortGroup(
+        "filter",
+        "filterref",
+        (
+            Attribute("name", rules.name, "@filter"),
+            Named(
+                "parameters",
+                "parameter",
+                "name",
+                rules.name,
+                (Attribute("value", rules.text, "@value"),),
+                short="value",
+            ),
+        ),
+        short="name",
+    ),
+    Attribute("boot_order", rules.whole_number(1, 4096), "boot@order"),
+    Group(
+        "bandwidth",
+        "bandwidth",
+        (Group("inbound", "inbound", _BANDWIDTH), Group("outbound", "outbound", _BANDWIDTH[:3])),
+    ),
+    Attribute("queues", rules.whole_number(1, 256), "driver@queues"),
+    Attribute("trust_guest_rx_filters", rules.yes_or_no, "@trustGuestRxFilters"),
+)
+# What libvirt changes in a living machine (qemuDomainChangeNet in its src/qemu/qemu_hotplug.c); source as well.
+LIVE_OPTIONS = ("link", "filter", "bandwidth")
+
+_RULES: dict[str, rules.Rule] = {
+    "name": rules.name,
+    "bridge": rules.name,
+    "network": rules.name,
+    "direct": rules.name,
+    "type": rules.choice(*SOURCE_ATTRIBUTES),
+    "source": rules.name,
+    "model": rules.choice(*NIC_MODELS),
+    "mac": rules.mac,
+    **NETWORK_RULES,
+    "state": rules.choice("present", "absent"),
+    **{line.key: line.check for line in NIC_OPTIONS},
+}
+
+
+def read_nic(device: Mapping[str, t.Any], where: str, machine_name: str) -> Nic:
+    """A nic out of its profile and overrides; ``bridge``, ``network`` and ``direct`` are short for type and source."""
+    given = rules.read_mapping(device, where, _RULES)
+    check_network(given, where)
+    short = [word for word in SOURCE_ATTRIBUTES if word in given]
+    if len(short) > 1 or (short and given.get("type", short[0]) != short[0]):
+        raise InputError(
+            f"it is on a {' and on a '.join(dict.fromkeys([*short, given.get('type', short[0])]))} at once",
+            where=where,
+            hint="Name one of them",
+        )
+    if short:
+        given["type"], given["source"] = short[0], given.pop(short[0])
+    elif given.get("type", "bridge") != "bridge" and "source" not in given:
+        raise InputError(f"the {given['type']} has no name", where=where, hint=f"Say {given['type']}: NAME")
+    for word, kind in (("mode", "direct"), ("portgroup", "network")):
+        if word in given and given.get("type", "bridge") != kind:
+            raise InputError(
+                f"{word} is for nics of type {kind}",
+                where=rules.inside(where, word),
+                hint=f"This one is of type {given.get('type', 'bridge')}",
+            )
+    given["present"] = given.pop("state", "present") == "present"
+    mtu = given.get("mtu")
+    given["options"] = {line.key: given.pop(line.key) for line in NIC_OPTIONS if line.key in given}
+    given.setdefault("mac", stable_mac(machine_name, given["name"]))
+    # Both ends of the wire have it: the hypervisor's by the XML, the guest's by its seed.
+    return Nic(mtu=mtu, **given)
+
+
+def stable_mac(machine_name: str, nic_name: str) -> str:
+    """The MAC address of a nic for which nobody named one: the same for the same names, on any hypervisor.
+
+    The prefix 52:54:00 is the one that QEMU and libvirt use.
+    """
+    digest = hashlib.sha256(f"{machine_name}/{nic_name}".encode()).hexdigest()
+    return "52:54:00:" + ":".join(digest[i : i + 2] for i in (0, 2, 4))

@@ -1,0 +1,88 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine's disk seeded before its first boot, for images without cloud-init: by guestfish of libguestfs.
+
+guestfish starts a small virtual machine, the appliance, which has the disk and nothing else of the hypervisor. All that
+is read of the image or run from it happens there: https://libguestfs.org/guestfs-security.1.html.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
+from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import SCRIPT, STAGE, seed_archive
+
+# Several times what it takes with emulation on a slow host, its very first run included, which builds the appliance.
+TIMEOUT_SECONDS = 900
+# What guestfish says around what is wrong: where in its input that was, and how to look for more.
+_ADVICE = re.compile(r"\*stdin\*:\d+: |libguestfs: error: (sh: )?| To see full error messages.*")
+# What guestfish says of a disk that is not what it is for, and what that means.
+_NOT_ONE_SYSTEM = {
+    "no operating system was found on this disk": "libguestfs finds no operating system on it",
+    "multi-boot operating systems are not supported": "it has more than one operating system",
+}
+
+
+def seed_disk(
+    path: str,
+    image_format: str,
+    machine: Machine,
+    host_keys: Sequence[HostKey],
+    *,
+    emulated: bool = False,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> None:
+    """Write a machine's seed into the disk at a path, which no machine may be using.
+
+    image_format: ``qcow2`` or ``raw``. emulated: KVM is there and does not work, so that libguestfs is not to try it;
+    where there is none libguestfs finds that out itself.
+    Secrets go through a pipe into the appliance, and never lie in a file of the hypervisor.
+    Raises UnsupportedError when the hypervisor or the image lacks something, HostError with guestfish's own complaint.
+    """
+    command = ["guestfish", f"--format={image_format}", "-a", path, "-i"]
+    command += ["mkdir-mode", STAGE, "0700", ":", "tar-in", "-", STAGE, ":"]
+    command += ["sh", f"/bin/sh {STAGE}/{SCRIPT} {STAGE}", ":", "rm-rf", STAGE, ":", "umount-all"]
+    environment = {"LIBGUESTFS_BACKEND": "direct"}
+    if emulated:
+        environment["LIBGUESTFS_BACKEND_SETTINGS"] = "force_tcg"
+    try:
+        answer = run_program(
+            command, data=seed_archive(machine, host_keys), timeout_seconds=timeout_seconds, environment=environment
+        )
+    except FileNotFoundError as exc:
+        raise UnsupportedError(
+            "the hypervisor has no guestfish to seed disks with",
+            hint="Set virt_hypervisor_guestfs for its role, or install guestfish (Debian, Ubuntu) or libguestfs",
+        ) from exc
+    except TimeoutError as exc:
+        raise HostError(f"guestfish did not seed {path} within {timeout_seconds:.0f} s") from exc
+    if answer.status != 0:
+        raise _failure(path, image_format, answer.complaint)
+
+
+def _failure(path: str, image_format: str, complaint: str) -> UnsupportedError | HostError:
+    for words, meaning in _NOT_ONE_SYSTEM.items():
+        if words in complaint:
+            return UnsupportedError(
+                f"the disk {path} cannot be seeded: {meaning}", hint="Use an image of one Linux, or another seed method"
+            )
+    if "supermin" in complaint:
+        return UnsupportedError(
+            "libguestfs cannot build its appliance on this hypervisor",
+            hint="It needs a kernel in /boot with its modules; libguestfs-test-tool says more",
+        )
+    if "guestfs_launch failed" in complaint:
+        # guestfish has a page of advice for this and no reason; QEMU's own tool has the reason if it is the disk.
+        disk = run_program(["qemu-img", "info", "-f", image_format, path])
+        return HostError(
+            f"libguestfs could not start its appliance with the disk {path}"
+            + (f": {disk.complaint}" * bool(disk.status)),
+            hint=None if disk.status else "libguestfs-test-tool, run on the hypervisor, says more",
+        )
+    return HostError(f"guestfish could not seed {path}: {_ADVICE.sub('', complaint)}")

@@ -1,0 +1,280 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Disks to be: where each one's content lies or comes from, checked on the hypervisor, and the step that makes it."""
+
+from __future__ import annotations
+
+import typing as t
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import (
+    ConflictError,
+    InputError,
+    NotFoundError,
+    VirtError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_copy import create_copy, shares_blocks
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import Placed
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.room import require_room
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import NO_MEDIUM, REMOVABLE, Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
+from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+
+# Protocols that QEMU reads a CD from by itself.
+_WEB = {"http": 80, "https": 443, "ftp": 21}
+
+
+@dataclass(frozen=True)
+class PlannedDisk:
+    """A disk with all that is decided about it. pool and volume: only for a volume that is to be made."""
+
+    disk: Disk
+    format: str
+    source: DiskSource | None
+    pool: Pool | None = None
+    volume: str = ""
+    size_bytes: int = 0
+    image: StoredImage | None = None
+    base: Volume | None = None
+
+    @property
+    def copied(self) -> bool:
+        """Whether all of an image is copied into it."""
+        return self.image is not None and self.disk.clone == "copy"
+
+    @property
+    def note(self) -> VolumeNote | None:
+        """The note of the volume that is made, if one is."""
+        return VolumeNote(self.pool.name, self.volume, "disk") if self.pool else None
+
+    def placed(self, target: str) -> Placed:
+        """The disk as the domain's XML needs it."""
+        return Placed(self.disk, target, self.source, self.format)
+
+
+def plan_disk(
+    disk: Disk, machine: Machine, hypervisor: Hypervisor, where: str, own: Sequence[VolumeNote] = ()
+) -> PlannedDisk:
+    """Decide what the wish left open, and check all of it. own: volumes that an unfinished run of ours left.
+
+    Raises an error of ours, with the place, when the hypervisor cannot have this disk.
+    """
+    place = inside(where, f"disks[{disk.name}]")
+    if not disk.made:
+        return _existing(disk, machine, hypervisor, place)
+    pool = hypervisor.pools.get(disk.pool, f"{place}.pool")
+    pool.require_new_volumes(f"{place}.pool")
+    image = _image(disk, machine, hypervisor, where, place)
+    base = _base(disk, hypervisor, place)
+    disk = _decide(disk, pool, image, base, place)
+    image_format = str(disk.format)
+    volume = free_name(_volume_name(machine, disk, pool), pool, hypervisor, place, own)
+    least = image.virtual_size_bytes if image else base.capacity_bytes if base else 0
+    wanted = (disk.size_mib or 0) * MIB
+    if disk.size_mib and wanted < least:
+        what = f"image {image.name}" if image else f"its backing volume {base.name if base else ''}"
+        raise InputError(
+            f"{disk.size_mib} MiB is less than the {-(-least // MIB)} MiB of {what}",
+            where=f"{place}.size",
+            hint="A disk cannot be smaller than its image",
+        )
+    return PlannedDisk(disk, image_format, pool.source_of(volume), pool, volume, wanted or least, image, base)
+
+
+def _volume_name(machine: Machine, disk: Disk, pool: Pool) -> str:
+    """Files carry their format in their names, for people; nothing ever reads it from there."""
+    name = f"{machine.name}-{disk.name}"
+    return f"{name}.{disk.format}" if pool.source_type == FILE else name
+
+
+def free_name(volume: str, pool: Pool, hypervisor: Hypervisor, where: str, own: Sequence[VolumeNote] = ()) -> str:
+    """The volume's name, if no volume has it but one that an unfinished run of this same machine made."""
+    if volume in hypervisor.volumes(pool) and not any(v.pool == pool.name and v.name == volume for v in own):
+        raise ConflictError(
+            f"pool {pool.name!r} has a volume {volume!r} already, which belongs to no machine of this name",
+            where=where,
+            hint=f"Use it as it is with source: {volume}, or if nobody needs it: "
+            f"virsh vol-delete {volume} --pool {pool.name}",
+        )
+    return volume
+
+
+def _decide(disk: Disk, pool: Pool, image: StoredImage | None, base: Volume | None, place: str) -> Disk:
+    """Format and way of cloning, where the wish leaves them to the pool."""
+    if disk.format is not None:
+        pool.require_format(disk.format, f"{place}.format")
+    if base is not None:
+        pool.require_overlay(f"{place}.backing")
+    clone = disk.clone
+    if image is not None:
+        clone = clone or ("overlay" if pool.can_overlay else "copy")
+        if clone == "overlay":
+            pool.require_overlay(f"{place}.clone")
+    overlaid = base is not None or (image is not None and clone == "overlay")
+    return replace(disk, clone=clone, format=disk.format or ("qcow2" if overlaid else pool.default_format))
+
+
+def _image(disk: Disk, machine: Machine, hypervisor: Hypervisor, where: str, place: str) -> StoredImage | None:
+    if disk.image is None:
+        return None
+    try:
+        return hypervisor.image(disk.image)
+    except VirtError as exc:
+        named = inside(where, "image") if disk.image == machine.image else f"{place}.image"
+        raise type(exc)(exc.what, where=exc.where or named, hint=exc.hint) from exc
+
+
+def _base(disk: Disk, hypervisor: Hypervisor, place: str) -> Volume | None:
+    """The volume that an overlay is to be laid on. Nobody may write to it any more, so no machine may have it."""
+    if disk.backing is None:
+        return None
+    base = _find(disk.backing.pool, disk.backing.volume, hypervisor, f"{place}.backing")
+    user = hypervisor.paths.get(base.path)
+    if user:
+        raise ConflictError(
+            f"machine {user} writes to volume {base.name}, which would break every overlay on it",
+            where=f"{place}.backing",
+        )
+    return base
+
+
+def _find(pool_name: str, volume: str, hypervisor: Hypervisor, where: str) -> Volume:
+    pool = hypervisor.pools.get(pool_name, where)
+    found = find_volume(pool, volume, where)
+    if found is None:
+        raise NotFoundError(
+            f"pool {pool_name!r} has no volume {volume!r}",
+            where=where,
+            hint=one_of_these(volume, hypervisor.volumes(pool)),
+        )
+    return found
+
+
+def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor, place: str) -> PlannedDisk:
+    """A disk that is there already, or a drive without a medium."""
+    place = f"{place}.source"
+    if disk.source in (None, NO_MEDIUM):
+        return PlannedDisk(disk, "raw", None)
+    source = str(disk.source)
+    scheme = urllib.parse.urlsplit(source).scheme
+    if scheme in _WEB:
+        if disk.device != "cdrom":
+            raise InputError(f"a {disk.device} cannot be read from the web", where=place, hint="A cdrom can")
+        return PlannedDisk(disk, "raw", _web_source(source))
+    if source.startswith("/"):
+        at_path = hypervisor.volume_at(source)
+        if at_path is None:
+            raise NotFoundError(
+                f"no pool of this hypervisor has a volume {source}",
+                where=place,
+                hint="Put the file into a pool, so that libvirt can say what it is",
+            )
+        found = at_path[1]
+    else:
+        found = _find(disk.pool, source, hypervisor, place)
+    image_format = found.format
+    if disk.format not in (None, image_format):
+        raise ConflictError(
+            f"volume {found.name} is of format {image_format}, the wish says {disk.format}", where=place
+        )
+    user = hypervisor.paths.get(found.path)
+    shared = disk.device in REMOVABLE or disk.options.get("shareable") or disk.options.get("readonly")
+    if user and user != machine.name and not shared:
+        raise ConflictError(
+            f"volume {found.name} is a disk of machine {user}",
+            where=place,
+            hint="Two machines may share it only if both say shareable or readonly",
+        )
+    return PlannedDisk(disk, image_format, found.source)
+
+
+def _web_source(url: str) -> DiskSource:
+    parts = urllib.parse.urlsplit(url)
+    return DiskSource(
+        type="network",
+        protocol=parts.scheme,
+        name=parts.path.lstrip("/"),
+        hosts=((parts.hostname or "", parts.port or _WEB[parts.scheme]),),
+    )
+
+
+def check_room(disks: Sequence[PlannedDisk]) -> None:
+    """Raises ConflictError when what is written at once has no room; overlays and most empty disks begin with nothing."""
+    require_room(
+        [
+            volumes.room_for(planned.pool, size_bytes=planned.size_bytes, copied_bytes=_copied_bytes(planned))
+            for planned in disks
+            if planned.pool is not None
+        ]
+    )
+
+
+def _copied_bytes(planned: PlannedDisk) -> int:
+    """What a full copy brings into the pool; nothing where it can share its blocks with the image."""
+    if planned.image is None or planned.pool is None or not planned.copied:
+        return 0
+    same = planned.format == planned.image.format
+    if same and shares_blocks(planned.pool, planned.image.path, planned.image.format):
+        return 0
+    return planned.image.virtual_size_bytes
+
+
+def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str) -> Step:
+    """The step that makes a volume; taking it back deletes it, unless it turned out to be somebody else's."""
+    theirs: list[VirtError] = []
+
+    def apply() -> None:
+        try:
+            make()
+        except volumes.AlreadyThereError as exc:
+            theirs.append(exc)
+            raise
+
+    def undo() -> None:
+        if not theirs:
+            volumes.delete_volume(pool, volume)
+
+    return Step(what, apply, undo)
+
+
+def disk_step(planned: PlannedDisk, hypervisor: Hypervisor) -> Step | None:
+    """The step that makes a disk's volume; None for a disk that is there already."""
+    pool, name = planned.pool, planned.volume
+    if pool is None:
+        return None
+    where = f"({planned.size_bytes // MIB} MiB, {name} in pool {pool.name})"
+    image, base = planned.image, planned.base
+    if image is not None and planned.copied:
+        what = f"copy image {image.volume} to disk {planned.disk.name} {where}"
+    elif image is not None:
+        what = f"make disk {planned.disk.name} on image {image.volume} {where}"
+    elif base is not None:
+        what = f"make disk {planned.disk.name} on volume {base.name} {where}"
+    else:
+        what = f"make empty disk {planned.disk.name} {where}"
+
+    def apply() -> None:
+        size, image_format = planned.size_bytes, planned.format
+        if image is not None and planned.copied:
+            source = hypervisor.pools.get(image.pool).handle.storageVolLookupByName(image.volume)
+            create_copy(pool, name, size_bytes=size, image_format=image_format, source=source)
+        elif image is not None:
+            volumes.create_overlay(pool, name, size_bytes=size, image_path=image.path, image_format=image.format)
+        elif base is not None:
+            volumes.create_overlay(pool, name, size_bytes=size, image_path=base.path, image_format=base.format)
+        else:
+            volumes.create_empty(pool, name, size_bytes=size, image_format=image_format)
+
+    return volume_step(what, apply, pool, name)

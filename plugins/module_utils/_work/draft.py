@@ -1,0 +1,137 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine that is there already on its way to the wish: what differs, and the steps in the order that is safe.
+
+Volumes first, marked in the notes as being made; then all that is on record in one stroke; then what the living machine
+takes at once; the notes last. A run that is killed in between leaves what the next one recognises by the notes.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import typing as t
+from collections.abc import Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes
+from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+
+class Draft:
+    """One machine as it is, and what is to be done to it. Nothing is changed before the steps are run."""
+
+    def __init__(self, domain: Domain, notes: MachineNotes, hypervisor: Hypervisor) -> None:
+        self.domain = domain
+        self.hypervisor = hypervisor
+        self.known_notes = notes
+        self.notes = notes
+        self.before: dict[str, t.Any] = {}
+        self.after: dict[str, t.Any] = {}
+        self.pending: list[str] = []
+        self.outdated: list[str] = []
+        self.volume_steps: list[Step] = []
+        self.live_steps: list[Step] = []
+        self.other_steps: list[Step] = []
+        self._record: tuple[etree._Element, str] | None = None
+        self._recorded: list[str] = []
+
+    @property
+    def name(self) -> str:
+        """The machine's name."""
+        return self.domain.name
+
+    @functools.cached_property
+    def live(self) -> etree._Element | None:
+        """The XML of the living machine, None for one that is off."""
+        if not self.domain.active:
+            return None
+        with errors_as_ours(f"cannot look at machine {self.name}"):
+            return etree.fromstring(self.domain.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE))
+
+    @functools.cached_property
+    def secret(self) -> etree._Element:
+        """The XML on record with its passwords."""
+        flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
+        with errors_as_ours(f"cannot look at machine {self.name}"):
+            return etree.fromstring(self.domain.handle.XMLDesc(flags))
+
+    def differ(self, path: Sequence[str], before: t.Any, after: t.Any) -> None:
+        """Take note of a difference for the diff; path: the words that lead to it."""
+        for side, value in ((self.before, before), (self.after, after)):
+            for word in path[:-1]:
+                side = side.setdefault(word, {})
+            if value is not None:
+                side[path[-1]] = value
+
+    def record(self, what: str) -> etree._Element:
+        """The XML on record, to be changed; what: the change in words."""
+        if self._record is None:
+            # With the passwords in it: redefining a machine without them would take them away.
+            self._record = copy.deepcopy(self.secret), etree.tostring(self.secret, encoding="unicode")
+        if what not in self._recorded:
+            self._recorded.append(what)
+        return self._record[0]
+
+    def replace_record(self, xml: etree._Element) -> None:
+        """Put another XML in the place of the one to be changed."""
+        if self._record is not None:
+            self._record = xml, self._record[1]
+
+    @property
+    def record_xml(self) -> str | None:
+        """The new XML, None where nothing on record changes."""
+        return None if self._record is None else etree.tostring(self._record[0], encoding="unicode")
+
+    def steps(self) -> list[Step]:
+        """All steps in their order."""
+        steps = []
+        if self.volume_steps:
+            steps.append(self._notes_step(f"note the new disks of {self.name}", self.notes, self.known_notes))
+            steps.extend(self.volume_steps)
+        if self._record is not None:
+            steps.append(self._define_step())
+        steps.extend(self.live_steps)
+        final = MachineNotes(
+            **{
+                **self.notes.__dict__,
+                "volumes": tuple(type(volume)(volume.pool, volume.name, volume.role) for volume in self.notes.volumes),
+            }
+        )
+        if final != self.known_notes:
+            steps.append(
+                self._notes_step(
+                    f"write the notes of {self.name}", final, self.notes if self.volume_steps else self.known_notes
+                )
+            )
+        return [*steps, *self.other_steps]
+
+    def _define_step(self) -> Step:
+        new, old = self.record_xml or "", (self._record or (None, ""))[1]
+        words = ", ".join(self._recorded)
+        return Step(
+            f"set on record for {self.name}: {words}",
+            lambda: host_domains.define(self.hypervisor.conn, new, self.name),
+            lambda: host_domains.define(self.hypervisor.conn, old, self.name),
+        )
+
+    def _notes_step(self, what: str, new: MachineNotes, old: MachineNotes) -> Step:
+        handle = self.domain.handle
+        return Step(what, lambda: host_domains.write_notes(handle, new), lambda: host_domains.write_notes(handle, old))
+
+    def live_step(self, what: str, apply: t.Callable[[], t.Any], undo: t.Callable[[], t.Any] | None = None) -> None:
+        """A change of the living machine."""
+        self.live_steps.append(Step(what, _as_ours(what, apply), _as_ours(what, undo) if undo else None))
+
+
+def _as_ours(what: str, work: t.Callable[[], t.Any]) -> t.Callable[[], None]:
+    def wrapped() -> None:
+        with errors_as_ours(f"cannot {what}"):
+            work()
+
+    return wrapped

@@ -1,0 +1,303 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Disks of a machine that is there already: added, grown, their media changed, taken out; none is ever deleted."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, NotFoundError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._host import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, plain
+from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_disk, disk_targets
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import DiskNote, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS, REMOVABLE, Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.table import covers, read_table, write_table
+from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
+from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
+    PlannedDisk,
+    check_room,
+    disk_step,
+    plan_disk,
+)
+from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
+from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+# Buses on which a living machine takes and gives back a disk.
+_HOT_MODELS = ("virtio", "scsi", "usb")
+
+
+def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
+    """All disks of the wish; others of the machine stay as they are. Raises what cannot be done."""
+    _look_at_unfinished(draft)
+    known = {note.name: note.target for note in draft.notes.disks}
+    new = []
+    for disk in machine.disks:
+        place = inside(where, f"disks[{disk.name}]")
+        element = _find(draft.domain.xml, known.get(disk.name))
+        if element is not None and not disk.present:
+            _take_out(disk, element, draft)
+        elif element is not None:
+            _compare(disk, machine, element, draft, place)
+        elif disk.present:
+            left = _left_over(disk, machine, draft)
+            new.append(plan_disk(left or disk, machine, draft.hypervisor, where, _half_made(draft)))
+    check_room(new)
+    taken = {target.get("dev", "") for target in draft.domain.xml.iterfind("devices/disk/target")}
+    targets = disk_targets([planned.disk for planned in new], taken)
+    for planned in new:
+        _add(planned, targets[planned.disk.name], draft)
+
+
+def _find(xml: t.Any, target: str | None) -> etree._Element | None:
+    return None if xml is None or target is None else xml.find(f"devices/disk/target[@dev='{target}']/..")
+
+
+def _half_made(draft: Draft) -> list[VolumeNote]:
+    return [volume for volume in draft.known_notes.volumes if volume.building]
+
+
+def _left_over(disk: Disk, machine: Machine, draft: Draft) -> Disk | None:
+    """The disk on its own volume, where the machine has only lost the way to it (``virsh detach-disk``)."""
+    stem = f"{machine.name}-{disk.name}"
+    for volume in draft.known_notes.volumes:
+        if volume.role == "disk" and not volume.building and volume.name in (stem, f"{stem}.qcow2", f"{stem}.raw"):
+            return Disk(
+                disk.name,
+                model=disk.model,
+                pool=volume.pool,
+                device=disk.device,
+                source=volume.name,
+                options=disk.options,
+            )
+    return None
+
+
+def _look_at_unfinished(draft: Draft) -> None:
+    """What a killed run left while it added disks: what the machine has is whole, what it has not is cleared."""
+    for volume in _half_made(draft):
+        pool = draft.hypervisor.pools.get(volume.pool)
+        path = pool.volume_path(volume.name)
+        if draft.hypervisor.paths.get(path) == draft.name:
+            continue
+        draft.notes = replace(draft.notes, volumes=tuple(other for other in draft.notes.volumes if other != volume))
+        draft.volume_steps.append(
+            Step(
+                f"clear volume {volume.name} that an interrupted run left in pool {volume.pool}",
+                lambda pool=pool, name=volume.name: volumes.delete_volume(pool, name),  # type: ignore[misc]
+            )
+        )
+    present = {target.get("dev") for target in draft.domain.xml.iterfind("devices/disk/target")}
+    kept = tuple(note for note in draft.notes.disks if note.target in present)
+    draft.notes = replace(draft.notes, disks=kept)
+
+
+def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
+    disk = planned.disk
+    draft.differ(("disks", disk.name), None, declared_disk(disk))
+    note = planned.note
+    if note:
+        building = replace(note, building=True)
+        draft.notes = replace(draft.notes, volumes=(*draft.notes.volumes, building))
+    step = disk_step(planned, draft.hypervisor)
+    if step:
+        draft.volume_steps.append(step)
+    draft.notes = replace(draft.notes, disks=(*draft.notes.disks, DiskNote(disk.name, target)))
+    devices = need(draft.record(f"disk {disk.name}"), "devices")
+    controller = _scsi_controller(devices, disk)
+    element = add_disk(devices, planned.placed(target), disk.options.get("boot_order"))
+    if draft.live is None:
+        return
+    if disk.model not in _HOT_MODELS or disk.device in REMOVABLE:
+        draft.pending.append(f"disks.{disk.name}")
+        return
+    if controller is not None and draft.live.find("devices/controller[@type='scsi']") is None:
+        _attach(controller, f"attach a SCSI controller to {draft.name}", draft, undo=False)
+    _attach(element, f"attach disk {disk.name} to {draft.name}", draft)
+
+
+def _scsi_controller(devices: etree._Element, disk: Disk) -> etree._Element | None:
+    """The controller that a SCSI disk needs; libvirt's own choice would be one that few guests have a driver for."""
+    if disk.model != "scsi" or devices.find("controller[@type='scsi']") is not None:
+        return None
+    return etree.SubElement(devices, "controller", type="scsi", model="virtio-scsi")
+
+
+def _attach(element: etree._Element, what: str, draft: Draft, *, undo: bool = True) -> None:
+    xml, handle = etree.tostring(element, encoding="unicode"), draft.domain.handle
+    flag = libvirt.VIR_DOMAIN_AFFECT_LIVE
+    target = element.find("target")
+    draft.live_step(
+        what,
+        lambda: handle.attachDeviceFlags(xml, flag),
+        (lambda: _detach_if_there(draft, target)) if undo and target is not None else None,
+    )
+
+
+def _detach_if_there(draft: Draft, target: etree._Element) -> None:
+    live = etree.fromstring(draft.domain.handle.XMLDesc(0))
+    element = _find(live, target.get("dev"))
+    if element is not None:
+        _detach_now(draft, element)
+
+
+def _detach_now(draft: Draft, element: etree._Element) -> None:
+    """Take a device out of the living machine; only the guest can let go of it."""
+    host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
+
+
+def _take_out(disk: Disk, element: etree._Element, draft: Draft) -> None:
+    """The machine loses the disk, the disk stays where it lies."""
+    target = need(element, "target").get("dev", "")
+    source = DiskSource.read(element)
+    where = f", which stays as {source.place}" if source else ""
+    draft.differ(("disks", disk.name), {"source": (source.place) if source else None}, None)
+    record = draft.record(f"without disk {disk.name}{where}")
+    found = _find(record, target)
+    if found is not None:
+        need(record, "devices").remove(found)
+    kept = tuple(v for v in draft.notes.volumes if source is None or not _is_volume(v, source, draft))
+    draft.notes = replace(
+        draft.notes,
+        disks=tuple(note for note in draft.notes.disks if note.name != disk.name),
+        volumes=kept,
+    )
+    live = _find(draft.live, target)
+    if live is None:
+        return
+    if need(live, "target").get("bus") not in _HOT_MODELS:
+        draft.pending.append(f"disks.{disk.name}")
+        return
+    xml, handle = etree.tostring(live, encoding="unicode"), draft.domain.handle
+    draft.live_step(
+        f"detach disk {disk.name} from {draft.name}",
+        lambda: host_domains.detach_live(handle, xml),
+        lambda: handle.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE),
+    )
+
+
+def _is_volume(volume: VolumeNote, source: DiskSource, draft: Draft) -> bool:
+    pool = draft.hypervisor.pools.get(volume.pool)
+    return pool.source_of(volume.name) == source
+
+
+def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft, place: str) -> None:
+    target = need(element, "target")
+    have = {"device": element.get("device", "disk"), "model": target.get("bus")}
+    for word, is_now in have.items():
+        if getattr(disk, word) != is_now:
+            raise UnsupportedError(
+                f"the disk's {word} is {is_now}, the wish says {getattr(disk, word)}",
+                where=f"{place}.{word}",
+                hint="The guest would find it under another name; take the disk out and add it anew",
+            )
+    source = DiskSource.read(element)
+    if disk.source is not None:
+        _compare_source(disk, machine, element, source, draft, place)
+    elif source is not None and disk.made:
+        _compare_size(disk, source, target.get("dev", ""), draft, place)
+    _compare_options(disk, element, target.get("dev", ""), draft)
+
+
+def _compare_source(
+    disk: Disk, machine: Machine, element: etree._Element, have: DiskSource | None, draft: Draft, place: str
+) -> None:
+    """A medium changes, also in the living machine; a disk does not turn into another one."""
+    planned = plan_disk(disk, machine, draft.hypervisor, place.rpartition(".disks[")[0].removesuffix("disks["))
+    if planned.source == have:
+        return
+    if disk.device not in REMOVABLE:
+        raise UnsupportedError(
+            f"the disk lies in {have.place if have else 'nothing'}, the wish names another source",
+            where=f"{place}.source",
+            hint="Take the disk out (state: absent) and add the other one under a name of its own",
+        )
+    draft.differ(
+        ("disks", disk.name, "source"),
+        (have.place) if have else None,
+        disk.source,
+    )
+    dev = need(element, "target").get("dev", "")
+    _set_medium(_find(draft.record(f"medium of {disk.name}"), dev), planned)
+    live = _find(draft.live, dev)
+    if live is None:
+        return
+    handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
+    old = etree.tostring(live, encoding="unicode")
+    changed = etree.fromstring(old)
+    _set_medium(changed, planned)
+    new = etree.tostring(changed, encoding="unicode")
+    draft.live_step(
+        f"change the medium of {disk.name} in {draft.name}",
+        lambda: handle.updateDeviceFlags(new, flag),
+        lambda: handle.updateDeviceFlags(old, flag),
+    )
+
+
+def _set_medium(element: etree._Element | None, planned: PlannedDisk) -> None:
+    if element is None:
+        return
+    for tag in ("source", "backingStore", "auth"):
+        for child in element.findall(tag):
+            element.remove(child)
+    element.set("type", planned.source.type if planned.source else "file")
+    need(element, "driver").set("type", planned.format)
+    if planned.source:
+        planned.source.write(element)
+
+
+def _compare_size(disk: Disk, source: DiskSource, target: str, draft: Draft, place: str) -> None:
+    if disk.size_mib is None:
+        return
+    conn = draft.hypervisor.conn
+    with errors_as_ours(f"cannot look at disk {disk.name}", place):
+        have = conn.storageVolLookupByPath(source.path).info()[1] if source.path else 0
+    wanted = disk.size_mib * MIB
+    have_mib = -(-have // MIB)
+    if not have or disk.size_mib == have_mib:
+        return
+    if disk.size_mib < have_mib:
+        raise InputError(
+            f"the disk has {have_mib} MiB, the wish says {disk.size_mib} MiB",
+            where=f"{place}.size",
+            hint="A disk never shrinks",
+        )
+    draft.differ(("disks", disk.name, "size_mib"), have_mib, disk.size_mib)
+    what = f"grow disk {disk.name} of {draft.name} to {disk.size_mib} MiB"
+    if draft.live is not None:
+        flag = libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES
+        draft.live_step(what, lambda: draft.domain.handle.blockResize(target, wanted, flag))
+    else:
+        # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.
+        draft.live_steps.append(Step(what, lambda: _grow(draft, source, wanted)))
+
+
+def _grow(draft: Draft, source: DiskSource, wanted_bytes: int) -> None:
+    found = draft.hypervisor.volume_at(source.path)
+    if found is None:
+        raise NotFoundError(f"volume {source.path} of machine {draft.name} has gone")
+    pool, volume = found
+    volumes.grow_volume(pool, volume.name, wanted_bytes)
+
+
+def _compare_options(disk: Disk, element: etree._Element, target: str, draft: Draft) -> None:
+    """Options of the drive change with the next boot."""
+    have = read_table(element, DISK_OPTIONS)
+    for key, want in disk.options.items():
+        if not covers(have.get(key), want):
+            draft.differ(("disks", disk.name, key), plain(have.get(key)), plain(want))
+            found = _find(draft.record(f"{key} of disk {disk.name}"), target)
+            if found is not None:
+                write_table(found, DISK_OPTIONS, {key: want})
+        live = _find(draft.live, target)
+        if live is not None and not covers(read_table(live, DISK_OPTIONS).get(key), want):
+            draft.pending.append(f"disks.{disk.name}.{key}")

@@ -1,0 +1,181 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nics of a machine that is there already: added, changed, taken out."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_nic, plain
+from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_nic
+from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import NicNote
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import (
+    LIVE_OPTIONS,
+    NIC_OPTIONS,
+    SOURCE_ATTRIBUTES,
+    Nic,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.table import Values, covers, read_table, write_table
+from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+
+def compare_nics(machine: Machine, draft: Draft, where: str) -> None:
+    """All nics of the wish; others of the machine stay as they are. Raises what cannot be done."""
+    macs = {note.name: note.mac for note in draft.notes.nics}
+    for nic in machine.nics:
+        place = inside(where, f"nics[{nic.name}]")
+        mac = macs.get(nic.name)
+        element = _find(draft.domain.xml, mac)
+        if element is None and _find(draft.domain.xml, nic.mac) is not None and nic.present:
+            # A killed run had it attached already, and did not come to write its name.
+            element, mac = _find(draft.domain.xml, nic.mac), nic.mac
+            draft.notes = replace(draft.notes, nics=(*draft.notes.nics, NicNote(nic.name, nic.mac, nic.addresses)))
+        if element is not None and not nic.present:
+            _take_out(nic, element, draft)
+        elif element is not None:
+            _compare(nic, element, str(mac), draft, place)
+        elif nic.present:
+            _add(nic, draft, place)
+
+
+def _find(xml: t.Any, mac: str | None) -> etree._Element | None:
+    return None if xml is None or mac is None else xml.find(f"devices/interface/mac[@address='{mac}']/..")
+
+
+def _add(nic: Nic, draft: Draft, place: str) -> None:
+    draft.hypervisor.check_nic(nic, place)
+    owner = draft.hypervisor.macs.get(nic.mac)
+    if owner:
+        raise ConflictError(
+            f"the MAC address {nic.mac} belongs to machine {owner}", where=place, hint="Name another one with mac"
+        )
+    draft.differ(("nics", nic.name), None, declared_nic(nic))
+    devices = need(draft.record(f"nic {nic.name}"), "devices")
+    element = add_nic(devices, nic, nic.options.get("boot_order"))
+    draft.notes = replace(
+        draft.notes,
+        nics=(
+            *(note for note in draft.notes.nics if note.name != nic.name),
+            NicNote(nic.name, nic.mac, nic.addresses),
+        ),
+    )
+    if draft.live is None or _find(draft.live, nic.mac) is not None:
+        return
+    xml, handle = etree.tostring(element, encoding="unicode"), draft.domain.handle
+    draft.live_step(
+        f"attach nic {nic.name} to {draft.name}",
+        lambda: handle.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE),
+        lambda: _detach_if_there(draft, nic.mac),
+    )
+
+
+def _detach_if_there(draft: Draft, mac: str) -> None:
+    element = _find(etree.fromstring(draft.domain.handle.XMLDesc(0)), mac)
+    if element is not None:
+        host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
+
+
+def _take_out(nic: Nic, element: etree._Element, draft: Draft) -> None:
+    mac = need(element, "mac").get("address", "")
+    draft.differ(("nics", nic.name), {"mac": mac}, None)
+    record = draft.record(f"without nic {nic.name}")
+    found = _find(record, mac)
+    if found is not None:
+        need(record, "devices").remove(found)
+    draft.notes = replace(draft.notes, nics=tuple(note for note in draft.notes.nics if note.name != nic.name))
+    live = _find(draft.live, mac)
+    if live is None:
+        return
+    xml, handle = etree.tostring(live, encoding="unicode"), draft.domain.handle
+    draft.live_step(
+        f"detach nic {nic.name} from {draft.name}",
+        lambda: host_domains.detach_live(handle, xml),
+        lambda: handle.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE),
+    )
+
+
+def _wish_of(nic: Nic) -> Values:
+    return {"type": nic.type, "source": nic.source, "model": nic.model, **nic.options}
+
+
+def _state_of(element: etree._Element) -> Values:
+    """A nic of the XML in the words of its options."""
+    kind, source, model = element.get("type", ""), element.find("source"), element.find("model")
+    return {
+        "type": kind,
+        "source": None if source is None else source.get(SOURCE_ATTRIBUTES.get(kind, "")),
+        "model": None if model is None else model.get("type"),
+        # A link that nobody ever took down is up.
+        "link": "up",
+        **read_table(element, NIC_OPTIONS),
+    }
+
+
+def _write(element: etree._Element, nic: Nic, keys: t.Iterable[str]) -> None:
+    """Set these keys of a nic in its element."""
+    if {"type", "source"} & set(keys):
+        for old in element.findall("source"):
+            element.remove(old)
+        element.set("type", nic.type)
+        etree.SubElement(element, "source", {SOURCE_ATTRIBUTES[nic.type]: nic.source})
+        # These belong to the source.
+        keys = {*keys, *({"mode", "portgroup"} & set(nic.options))}
+    if "model" in keys:
+        need(element, "model").set("type", nic.model)
+    write_table(element, NIC_OPTIONS, {key: nic.options[key] for key in keys if key in nic.options})
+
+
+def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft, place: str) -> None:
+    if nic.mac != mac:
+        raise UnsupportedError(
+            f"the nic has the MAC address {mac}, the wish says {nic.mac}",
+            where=f"{place}.mac",
+            hint="The guest knows it by that address; take the nic out (state: absent) and add it anew",
+        )
+    want, have = _wish_of(nic), _state_of(element)
+    changed = [key for key in want if not covers(have.get(key), want[key])]
+    for key in changed:
+        draft.differ(("nics", nic.name, key), plain(have.get(key)), plain(want[key]))
+    if changed:
+        if {"type", "source"} & set(changed):
+            draft.hypervisor.check_nic(nic, place)
+        found = _find(draft.record(f"{', '.join(changed)} of nic {nic.name}"), mac)
+        if found is not None:
+            _write(found, nic, changed)
+    live = _find(draft.live, mac)
+    if live is None:
+        return
+    lacking = [key for key in want if not covers(_state_of(live).get(key), want[key])]
+    at_once = [key for key in lacking if _is_live(key, nic, live)]
+    if at_once:
+        _change_live(nic, live, at_once, draft)
+    draft.pending.extend(f"nics.{nic.name}.{key}" for key in lacking if key not in at_once)
+
+
+def _is_live(key: str, nic: Nic, live: etree._Element) -> bool:
+    """Bridges and networks replace each other in a living machine; a device that carries a macvtap does not."""
+    if key in ("type", "source"):
+        return "direct" not in (nic.type, live.get("type"))
+    return key in LIVE_OPTIONS
+
+
+def _change_live(nic: Nic, live: etree._Element, keys: list[str], draft: Draft) -> None:
+    changed = copy.deepcopy(live)
+    _write(changed, nic, keys)
+    new, old = (etree.tostring(item, encoding="unicode") for item in (changed, live))
+    handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
+    draft.live_step(
+        f"change {', '.join(keys)} of nic {nic.name} of {draft.name}",
+        lambda: handle.updateDeviceFlags(new, flag),
+        lambda: handle.updateDeviceFlags(old, flag),
+    )

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What machines find at their first boot: a Debian seeded for cloud-init, and one without cloud-init seeded offline."""
+
+from __future__ import annotations
+
+import functools
+import json
+import typing as t
+
+from ..cloud import Cloud, must
+from ..teller import Teller
+
+CLOUD, PLAIN = "seeded1", "plain1"
+# `openssl passwd -6` of a word that nobody knows any more.
+HASH = "$6$abcdefgh$yVfUwsw5T.JApa8POvClA1pQ5peiq97DUNSZYCsKY0WZF6NmiBqqM8sYbMFNM0ZhPfIOJUJlwJ4G0d0WVBQ3Q/"
+SECRET = "a secret that is nobody's business"  # noqa: S105
+BOOT_SECONDS = 300
+
+
+def tell(teller: Teller, cloud: Cloud) -> None:
+    teller.step("hv1 gets guestfish, once", lambda: _guestfish(cloud), vital=True)
+    teller.step("an image without cloud-init is made and stored", lambda: _image_without_cloud_init(cloud), vital=True)
+    teller.step("a machine seeded for cloud-init: check, run, check, run", lambda: _quartet(cloud, _seeded(cloud)))
+    teller.step("it comes up, its host key verified", lambda: _up(cloud, CLOUD))
+    teller.step("cloud-init found nothing wrong", lambda: _cloud_init(cloud))
+    teller.step("its names, disks, users, files and commands are as asked for", lambda: _contents(cloud))
+    teller.step("one nic has its static address and routes, the other one by DHCP", lambda: _network(cloud, CLOUD, 40))
+    teller.step("a changed seed is told, and no more", lambda: _outdated(cloud))
+    teller.step("a refreshed seed brings the news and leaves the host keys", lambda: _refreshed(cloud))
+    teller.step("no secret in the output, not even with -vvv", lambda: _silent(cloud))
+    teller.step("a machine seeded by guestfs: check, run, check, run", lambda: _quartet(cloud, _plain(cloud)))
+    teller.step("it comes up, its host key verified", lambda: _up(cloud, PLAIN))
+    teller.step("its names, users, files and time zone are as asked for", lambda: _plain_contents(cloud))
+    teller.step("one nic has its static address and routes, the other one by DHCP", lambda: _network(cloud, PLAIN, 41))
+    teller.step("the images are what they were, and nothing is left on hv1", lambda: _clean(cloud))
+    teller.step("what guestfs cannot do is refused before anything happens", lambda: _refused(cloud))
+    teller.step("a disk without a system is told, and the machine taken back", lambda: _no_system(cloud))
+    teller.step("both machines go", lambda: _away(cloud, CLOUD, PLAIN))
+
+
+def _subnet(cloud: Cloud) -> str:
+    """The first three numbers of the lab's addresses; guests get .100 and up by DHCP, hosts have .11 to .30."""
+    return str(cloud.listed()["_meta"]["hostvars"]["hv1"]["ansible_host"]).rpartition(".")[0]
+
+
+def _key(cloud: Cloud) -> str:
+    return (cloud.build / "lab" / "id_ed25519.pub").read_text(encoding="utf-8").strip()
+
+
+def _nics(cloud: Cloud, number: int) -> list[dict[str, t.Any]]:
+    net = _subnet(cloud)
+    static = {
+        "addresses": [f"{net}.{number}/24"],
+        "nameservers": [f"{net}.1"],
+        "search": ["lab.example.org"],
+        "routes": [{"to": "198.51.100.0/24", "via": f"{net}.1", "metric": 50}],
+        "mtu": 1400,
+    }
+    return [{"name": "eth0", "bridge": "br0"}, {"name": "eth1", "bridge": "br0", **static}]
+
+
+def _seeded(cloud: Cloud) -> dict[str, t.Any]:
+    files = [
+        {"path": "/etc/brine/motd", "content": "'\"$(reboot)\né\n"},
+        {"path": "/home/ops/.netrc", "content": SECRET, "owner": "ops:operators", "mode": "0600", "secret": True},
+        {"path": "/etc/brine/bytes", "content": "AAEC", "encoding": "base64"},
+    ]
+    return {
+        "name": CLOUD,
+        "vcpus": 1,
+        "memory": 512,
+        "image": "debian",
+        "disks": [{"name": "system", "size": "3GiB"}, {"name": "data", "size": 512}],
+        "nics": _nics(cloud, 40),
+        "seed": {
+            "fqdn": "www.example.org",
+            "authorized_keys": [_key(cloud)],
+            "password_hash": HASH,
+            "timezone": "Europe/Vienna",
+            "users": [{"name": "ops", "sudo": True, "groups": ["adm", "operators"], "authorized_keys": [_key(cloud)]}],
+            "files": files,
+            "run_commands": ["echo first >>/ran", ["sh", "-c", "echo second >>/ran"]],
+            "user_data": {"runcmd": ["echo third >>/ran"], "write_files": [{"path": "/merged", "content": "yes"}]},
+        },
+    }
+
+
+def _plain(cloud: Cloud) -> dict[str, t.Any]:
+    wish = _seeded(cloud)
+    seed = {key: value for key, value in wish["seed"].items() if key not in ("run_commands", "user_data")}
+    return {
+        **wish,
+        "name": PLAIN,
+        "image": "plain",
+        "nics": _nics(cloud, 41),
+        "seed": {**seed, "method": "guestfs", "fqdn": "plain.example.org"},
+    }
+
+
+def _guestfish(cloud: Cloud) -> None:
+    words = ("-e", "virt_hypervisor_guestfs=true", "--limit", "hv1")
+    cloud.play_well("hypervisors", *words, live=False)
+    answer = cloud.play_well("hypervisors", *words, live=False)
+    must(answer.recap("changed") == 0, answer.text)
+    cloud.on("hv1", "guestfish --version")
+
+
+def _store(cloud: Cloud, **options: t.Any) -> str:
+    """Where the store of hv1 has an image."""
+    answer = cloud.ansible("hv1", "brine.virt.virt_image", json.dumps(options))
+    must(answer.status == 0, answer.text)
+    return cloud.on("hv1", f"ls /var/lib/libvirt/virt-images/{options['name']}-*.qcow2").split()[-1]
+
+
+def _image_without_cloud_init(cloud: Cloud) -> None:
+    debian = _store(cloud, name="debian", src=cloud.images["debian"])
+    words = "dpkg --purge cloud-init >/dev/null 2>&1; rm -rf /etc/cloud /var/lib/cloud; ! command -v cloud-init"
+    cloud.on(
+        "hv1",
+        f"cd /var/tmp && qemu-img convert -O qcow2 {debian} plain.qcow2 &&"
+        f" LIBGUESTFS_BACKEND=direct guestfish --format=qcow2 -a plain.qcow2 -i sh '{words}'",
+    )
+    _store(cloud, name="plain", path="/var/tmp/plain.qcow2")
+    cloud.on("hv1", "rm /var/tmp/plain.qcow2")
+
+
+def _quartet(cloud: Cloud, wish: dict[str, t.Any]) -> None:
+    for check, changed in ((True, True), (False, True), (True, False), (False, False)):
+        before = cloud.state("hv1")
+        answer, result = cloud.init("hv1", check=check, **wish)
+        must(answer.status == 0 and result["changed"] is changed, f"check {check}: {answer.text}")
+        must((cloud.state("hv1") == before) is not (changed and not check), f"check {check}: the state says otherwise")
+
+
+def _up(cloud: Cloud, name: str) -> None:
+    answer = cloud.ansible(name, "ansible.builtin.wait_for_connection", f"timeout={BOOT_SECONDS}")
+    must(answer.status == 0, answer.text)
+    must("StrictHostKeyChecking=yes" in str(cloud.listed()["_meta"]["hostvars"][name]), "host keys are not checked")
+    cloud.ansible(name, "ansible.builtin.command", "sh -c 'cloud-init status --wait || true'", "--become")
+
+
+def _guest(cloud: Cloud, name: str, command: str) -> str:
+    """A shell command in a machine; it has to end well."""
+    answer = cloud.ansible(name, "ansible.builtin.shell", json.dumps({"cmd": command}), "--become")
+    must(answer.status == 0, answer.text)
+    return answer.text.partition(">>\n")[2]
+
+
+def _cloud_init(cloud: Cloud) -> None:
+    status = _guest(cloud, CLOUD, "cloud-init status --long")
+    must("status: done" in status, status)
+    valid = _guest(cloud, CLOUD, "cloud-init schema --system")
+    must("Valid" in valid, valid)
+
+
+def _common_contents(cloud: Cloud, name: str, fqdn: str) -> None:
+    see = functools.partial(_guest, cloud, name)
+    must(
+        see("hostname; hostname -f").split() == [fqdn.split(".")[0], fqdn], see("hostname; hostname -f; cat /etc/hosts")
+    )
+    must(see("cat /etc/brine/motd") == "'\"$(reboot)\né\n", see("cat /etc/brine/motd"))
+    must(see("od -An -tx1 /etc/brine/bytes").split() == ["00", "01", "02"], "the bytes are other ones")
+    found = see("stat -c '%U:%G %a' /home/ops/.netrc; sha256sum </home/ops/.netrc").split()
+    must(found[:2] == ["ops:operators", "600"], str(found))
+    must(see("id -nG ops").split() == ["ops", "adm", "operators"], see("id ops"))
+    must("(ALL) NOPASSWD: ALL" in see("sudo -l -U ops"), see("sudo -l -U ops"))
+    must(see("getent shadow ansible").split(":")[1] == HASH, "the password is another one")
+    must(see("getent shadow ops").split(":")[1].startswith("!"), "ops can log in without a key")
+    must("passwordauthentication no" in see("sshd -T"), "a password would do for SSH")
+    must(see("readlink /etc/localtime").strip().endswith("Europe/Vienna"), see("readlink /etc/localtime"))
+    must("ssh-ed25519" in see("cat /home/ops/.ssh/authorized_keys"), "ops has no key")
+    keys = {" ".join(line.split()[:2]) for line in see("cat /etc/ssh/ssh_host_*_key.pub").splitlines()}
+    noted = cloud.on("hv1", f"virsh metadata {name} urn:brine:virt:1")
+    must(len(keys) == 2 and all(key in noted for key in keys), f"{keys} are not those of {noted}")
+
+
+def _contents(cloud: Cloud) -> None:
+    _common_contents(cloud, CLOUD, "www.example.org")
+    must(
+        _guest(cloud, CLOUD, "cat /ran /merged").split() == ["first", "second", "third", "yes"], "a command is missing"
+    )
+    disks = _guest(cloud, CLOUD, "lsblk --bytes --noheadings --output SERIAL,SIZE")
+    for serial, mib in (("system", 3072), ("data", 512)):
+        must(f"{serial} {mib << 20}" in " ".join(disks.split()), disks)
+
+
+def _network(cloud: Cloud, name: str, number: int) -> None:
+    net = _subnet(cloud)
+    links = {link["ifname"]: link for link in json.loads(_guest(cloud, name, "ip -json -4 address"))}
+    addresses = {link: [info["local"] for info in links[link]["addr_info"]] for link in ("eth0", "eth1")}
+    must(addresses["eth1"] == [f"{net}.{number}"] and links["eth1"]["mtu"] == 1400, str(links))
+    must(len(addresses["eth0"]) == 1 and int(addresses["eth0"][0].rpartition(".")[2]) >= 100, str(links))
+    notes = cloud.on("hv1", f"virsh dumpxml {name}")
+    for link in ("eth0", "eth1"):
+        mac = _guest(cloud, name, f"cat /sys/class/net/{link}/address").strip()
+        must(f'name="{link}" mac="{mac}"' in notes.replace("'", '"'), f"{link} has the MAC address {mac}: {notes}")
+    route = _guest(cloud, name, "ip route show 198.51.100.0/24")
+    must(f"via {net}.1" in route and "metric 50" in route, route)
+    must(f"nameserver {net}.1" in _guest(cloud, name, "cat /etc/resolv.conf"), "no name server")
+
+
+def _news(cloud: Cloud) -> dict[str, t.Any]:
+    """The wish with a file and a user more."""
+    wish = _seeded(cloud)
+    seed = wish["seed"]
+    return {
+        **wish,
+        "seed": {
+            **seed,
+            "users": [*seed["users"], {"name": "later"}],
+            "files": [*seed["files"], {"path": "/etc/brine/later", "content": "here"}],
+        },
+    }
+
+
+def _outdated(cloud: Cloud) -> None:
+    before = cloud.state("hv1")
+    answer, result = cloud.init("hv1", **_news(cloud))
+    must(answer.status == 0 and result["changed"] is False, answer.text)
+    must(result["machines"][0]["outdated"] == ["seed"] and cloud.state("hv1") == before, answer.text)
+
+
+def _refreshed(cloud: Cloud) -> None:
+    keys = _guest(cloud, CLOUD, "sha256sum /etc/ssh/ssh_host_*")
+    answer, result = cloud.init("hv1", seed_policy="refresh", **_news(cloud))
+    must(answer.status == 0 and result["changed"] is True, answer.text)
+    answer, result = cloud.init("hv1", seed_policy="refresh", **_news(cloud))
+    must(answer.status == 0 and result["changed"] is False, answer.text)
+    must(result["machines"][0]["outdated"] == [], answer.text)
+    # The seed is looked at when the machine starts.
+    cloud.on(
+        "hv1",
+        f"virsh shutdown {CLOUD}; for i in $(seq 120); do virsh domstate {CLOUD} | grep -q 'shut off' && break;"
+        f" sleep 1; done; virsh start {CLOUD}",
+    )
+    _up(cloud, CLOUD)
+    must(_guest(cloud, CLOUD, "cat /etc/brine/later; id -un later").split() == ["herelater"], "the news are missing")
+    must(_guest(cloud, CLOUD, "sha256sum /etc/ssh/ssh_host_*") == keys, "the host keys are other ones")
+
+
+def _silent(cloud: Cloud) -> None:
+    answer = cloud.ansible("hv1", "brine.virt.virt_init", json.dumps(_news(cloud)), "-vvv", "--check")
+    must(answer.status == 0, answer.text)
+    for secret in (SECRET, HASH):
+        must(secret not in answer.text, f"{secret} is in the output")
+
+
+def _plain_contents(cloud: Cloud) -> None:
+    _common_contents(cloud, PLAIN, "plain.example.org")
+    must(_guest(cloud, PLAIN, "systemctl is-system-running --wait || true").strip() == "running", "something failed")
+    must(len(_guest(cloud, PLAIN, "cat /etc/machine-id").strip()) == 32, "no machine-id")
+    must(_guest(cloud, PLAIN, "ls -A / | grep brine || true").strip() == "", "the seed's folder is still there")
+
+
+def _clean(cloud: Cloud) -> None:
+    for name in ("debian", "plain"):
+        volume, digest = cloud.on("hv1", f"cd /var/lib/libvirt/virt-images; sha256sum {name}-*.qcow2").split()[::-1]
+        must(volume == f"{name}-{digest[:16]}.qcow2", f"{volume} has the sha256 {digest}")
+    left = cloud.on("hv1", "pgrep -af guestfs || true; grep -rls 'OPENSSH PRIVATE KEY' /tmp /var/tmp /run || true")
+    must(left.strip() == "", left)
+
+
+def _refused(cloud: Cloud) -> None:
+    before = cloud.state("hv1")
+    wish = _plain(cloud)
+    for key, value in (("packages", ["vim"]), ("run_commands", ["true"]), ("user_data", {"a": 1})):
+        answer, _result = cloud.init("hv1", **{**wish, "name": "plain2", "seed": {**wish["seed"], key: value}})
+        must(answer.status != 0 and f"seed.{key}: {key} needs cloud-init" in answer.text, answer.text)
+    must(cloud.state("hv1") == before, "something was done")
+
+
+def _no_system(cloud: Cloud) -> None:
+    before = cloud.state("hv1")
+    wish = {**_plain(cloud), "name": "plain2", "disks": [{"name": "system", "size": 64, "image": None}], "image": None}
+    answer, _result = cloud.init("hv1", **wish)
+    must(answer.status != 0 and "libguestfs finds no operating system on it" in answer.text, answer.text)
+    must(cloud.state("hv1") == before, "something is left of it")
+
+
+def _away(cloud: Cloud, *names: str) -> None:
+    for name in names:
+        cloud.on("hv1", f"virsh destroy {name}; virsh undefine {name} && rm -f /var/lib/libvirt/images/{name}-*")

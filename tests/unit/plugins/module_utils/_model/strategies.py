@@ -1,0 +1,81 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values that a table accepts, made from the table itself."""
+
+from __future__ import annotations
+
+import typing as t
+
+from hypothesis import strategies as st
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model import rules, table
+
+# What XML can carry; the rules refuse the rest. A carriage return comes back from XML as a line feed.
+TEXTS = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs"), exclude_characters="\ufffe\uffff"), max_size=30
+).filter(lambda text: text.strip() != "")
+NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
+
+
+def of_rule(rule: rules.Rule) -> st.SearchStrategy[t.Any]:
+    """Values that a rule takes."""
+    if isinstance(rule, rules.choice):
+        return st.sampled_from(rule.words)
+    if isinstance(rule, rules.whole_number):
+        return st.integers(rule._minimum, rule._maximum)
+    if isinstance(rule, rules.pattern):
+        return st.from_regex(rule.expression, fullmatch=True).filter(lambda text: text.isascii() and len(text) < 60)
+    simple: dict[t.Any, st.SearchStrategy[t.Any]] = {
+        rules.yes_or_no: st.booleans(),
+        rules.name: NAMES,
+        rules.text: TEXTS,
+        rules.address: st.ip_addresses().map(str),
+    }
+    return simple[rule]
+
+
+def of_line(line: table.Line) -> st.SearchStrategy[t.Any]:
+    """Values that a line of a table takes, most of them."""
+    if isinstance(line, (table.Attribute, table.Content)):
+        return of_rule(line.rule)
+    if isinstance(line, table.Size):
+        return st.integers(1, 10**6)
+    if isinstance(line, table.Mark):
+        return st.booleans()
+    if isinstance(line, table.Rows):
+        return st.lists(of_table(line.table, line.required), max_size=3)
+    if isinstance(line, table.Named):
+        return st.dictionaries(of_rule(line.name_rule), of_table(line.table, line.required), max_size=3)
+    if isinstance(line, table.Device):
+        return st.one_of(st.booleans(), of_table(line.table))
+    if isinstance(line, table.Group):
+        return of_table(line.table, line.required)
+    if hasattr(line, "rows"):
+        return st.one_of(st.booleans(), of_line(line.rows))
+    if line.key == "host_devices":
+        pci = st.from_regex(r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]", fullmatch=True)
+        return st.lists(st.one_of(pci, st.from_regex(r"[0-9a-f]{4}:[0-9a-f]{4}", fullmatch=True)), max_size=3)
+    return st.integers(1, 65535)
+
+
+def of_table(lines: table.Table, required: t.Sequence[str] = ()) -> st.SearchStrategy[dict[str, t.Any]]:
+    """Mappings with some of the keys of a table."""
+    all_of_them = {line.key: of_line(line) for line in lines}
+    return st.fixed_dictionaries(
+        {key: all_of_them[key] for key in required},
+        optional={key: value for key, value in all_of_them.items() if key not in required},
+    )
+
+
+def checked(line: table.Line) -> st.SearchStrategy[t.Any]:
+    """Clean values of a line: what it makes of what it accepts."""
+
+    def check(value: t.Any) -> t.Any:
+        try:
+            return line.check(value, "here")
+        except InputError:
+            return None
+
+    return of_line(line).map(check).filter(lambda value: value is not None)
