@@ -110,7 +110,8 @@ def have_file(
 
 
 def _with_content(args: dict[str, t.Any], image: Preview | None) -> dict[str, t.Any]:
-    return {**args, "content_checksum": f"sha256:{image.sha256}"} if image else args
+    """What to ask the store with: what has been seen in the file, and not what the user says of it."""
+    return {**args, "content_checksum": f"sha256:{image.sha256}" if image else None}
 
 
 @dataclass(frozen=True)

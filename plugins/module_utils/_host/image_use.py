@@ -133,7 +133,8 @@ class _Observer:
             if source.get("pool") == self._pool.name:
                 self._add(source.get("volume", ""), user)
             for attribute in ("file", "dev", "dir"):
-                if source.get(attribute):
+                # A network device is named there too, without a path.
+                if source.get(attribute, "").startswith("/"):
                     self._follow(source.get(attribute), user)
 
     def add_volume(self, path: str, backing_path: str | None, user: str) -> None:
@@ -181,12 +182,12 @@ def _file_id(path: str) -> t.Hashable:
 
 
 def _read_backing_name(path: str) -> str | None:
-    """What the qcow2 header of a file or block device says. Not waited for: a pipe may be in a pool's directory."""
+    """What the qcow2 header of a file or block device says. Others are not opened, which may wait or do something."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
+        return None
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        mode = os.fstat(fd).st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
-            return None
         return backing_name(lambda offset, length: os.pread(fd, length, offset))
     finally:
         os.close(fd)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import http.server
+import subprocess
 import threading
 import typing as t
 from dataclasses import dataclass, field
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host import image_prune, image_store
+from ansible_collections.brine.virt.plugins.module_utils._host.image_notes import keep_provenance
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import HEADER_BYTES, virtual_size
+from ansible_collections.brine.virt.plugins.module_utils._model.provenance import Provenance
 
 VOLUME = "<volume><name>{name}</name><capacity>{size}</capacity></volume>"
 
@@ -100,7 +103,23 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
 
     directory = tmp_path / "store"
     directory.mkdir()
+    if not keep_provenance(str(directory), Provenance()):
+        pytest.skip("no extended attributes here")
     (tmp_path / "lock").mkdir()
     monkeypatch.setattr(image_store, "refresh_pool", refresh_pool)
     monkeypatch.setattr(image_prune, "LOCK_DIR", str(tmp_path / "lock"))
     return Node(tmp_path / "node.xml", directory)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> t.Iterator[Path]:
+    """A file system of 64 MiB."""
+    path = tmp_path / "small"
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64M", "brine-test", str(path)], check=False, stderr=subprocess.DEVNULL
+    )
+    if mounted.returncode != 0:
+        pytest.skip("cannot mount a file system here")
+    yield path
+    subprocess.run(["umount", str(path)], check=True)

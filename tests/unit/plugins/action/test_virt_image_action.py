@@ -131,6 +131,16 @@ def test_what_is_stored_decompressed_is_not_sent_compressed(
 
 
 @needs_qemu_img
+def test_what_the_user_says_of_a_file_is_not_taken_for_what_is_in_it(controller: Controller) -> None:
+    controller.path.write_bytes(CONTENT)
+    controller.have()
+    controller.path.write_bytes(lzma.compress(bytes(512)))
+    for name in ("debian", "other"):
+        with pytest.raises(AnsibleActionFail, match="content_checksum: the image in "):
+            controller.have(name=name, content_checksum=f"sha256:{SHA256}")
+
+
+@needs_qemu_img
 def test_a_controller_that_cannot_decompress_sends_and_says_in_check_mode_that_it_does_not_know(
     controller: Controller, node: t.Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

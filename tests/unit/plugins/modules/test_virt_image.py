@@ -15,6 +15,9 @@ import json
 import lzma
 import os
 import shutil
+import subprocess
+import sys
+import time
 import typing as t
 from pathlib import Path
 
@@ -256,6 +259,62 @@ def test_what_goes_wrong_on_the_way_leaves_nothing(
     }
     assert result["msg"].startswith(says[kind])
     assert node.names() == []
+
+
+KILLED = """
+import sys
+from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Source
+from ansible_collections.brine.virt.plugins.module_utils._host.image_store import ImageStore
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+with open_connection(sys.argv[1]) as conn:
+    ImageStore(conn, "images").bring("debian", Source(path=sys.argv[2]), Deadline(60))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
+def test_what_a_killed_run_leaves_is_no_image_and_goes(
+    task: Task, node: t.Any, tmp_path: Path, other_process: dict[str, str]
+) -> None:
+    (tmp_path / "image.zst").write_bytes(subprocess.run(["zstd"], input=CONTENT, stdout=-1, check=True).stdout)
+    # One that writes something and is then never done, until there is nobody to read from any more.
+    slow = tmp_path / "bin" / "zstd"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nhead -c 100000 /dev/urandom\ncat > /dev/null\nexec tail -f /dev/null --pid=$PPID\n")
+    slow.chmod(0o700)
+    environment = {**other_process, "PATH": f"{slow.parent}:{os.environ['PATH']}"}
+    command = [sys.executable, "-c", KILLED, node.uri(), f"{tmp_path}/image.zst"]
+    with subprocess.Popen(command, env=environment) as process:
+        end = time.monotonic() + 30
+        while not any(path.stat().st_size for path in node.directory.iterdir()):
+            assert time.monotonic() < end
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+    assert [name.startswith(".brine-part-") for name in node.names()] == [True]
+    assert task(path=f"{tmp_path}/image.zst", check_mode=True)["changed"] is True
+    assert task(path=f"{tmp_path}/image.zst")["changed"] is True
+    assert node.names() == [VOLUME]
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["compressed", "plain"])
+def test_a_full_disk_leaves_nothing(
+    capsys: pytest.CaptureFixture[str], small_disk: Path, tmp_path: Path, web: t.Any, packed: bool
+) -> None:
+    (tmp_path / "node.xml").write_text(
+        f"<node><pool type='dir'><name>images</name><target><path>{small_disk}</path></target></pool></node>"
+    )
+    content = b"\x01" * (80 * 1024 * 1024)
+    content = gzip.compress(content, mtime=0) if packed else content
+    (tmp_path / "image").write_bytes(content)
+    for source in ({"url": web.put("image", content)}, {"path": f"{tmp_path}/image"}):
+        result = run(capsys, name="debian", checksum=sha(content), uri=f"test://{tmp_path}/node.xml", **source)
+        says = "needs more room than there is in" if packed else "needs 80.0M in"
+        assert says in result["msg"]
+        assert result["msg"].endswith("Free some space, or take another pool")
+        assert list(small_disk.iterdir()) == []
+    found = os.statvfs(small_disk)
+    assert found.f_bfree == found.f_blocks
 
 
 def test_images_are_pruned_and_removed(task: Task, node: t.Any, web: t.Any, source: str) -> None:

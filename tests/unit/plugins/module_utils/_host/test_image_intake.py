@@ -123,20 +123,6 @@ def test_a_look_ahead_writes_nothing_and_knows_the_same(tmp_path: Path, kind: st
         preview(Source(path=str(path)), Deadline(60), "src")
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> t.Iterator[Path]:
-    """A file system of 64 MiB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64M", "brine-test", str(path)], check=False, stderr=subprocess.DEVNULL
-    )
-    if mounted.returncode != 0:
-        pytest.skip("cannot mount a file system here")
-    yield path
-    subprocess.run(["umount", str(path)], check=True)
-
-
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.values != ("none",)])
 def test_a_bomb_does_not_fill_the_disk(publish: t.Callable[..., Source], small_disk: Path, kind: str) -> None:
     bomb = MAKERS[kind](b"\x01" * (80 * 1024 * 1024))

@@ -150,6 +150,19 @@ def test_a_snapshot_that_goes_back_to_the_image(host: Host) -> None:
     assert host.users() == {OLD: ("machine a", "snapshot before of machine a")}
 
 
+def test_what_is_no_disk_is_not_opened(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(host.directory / "pipe")
+    top = host.overlay(host.directory / "eth0", str(host.store / OLD))
+    devices = f"""
+    <filesystem type='mount'><source dir='{host.directory}'/><target dir='share'/></filesystem>
+    <interface type='direct'><source dev='{top.name}' mode='bridge'/></interface>
+    <disk type='file'><source file='{host.directory}/pipe'/><target dev='vda'/></disk>
+    """
+    host.add_machine("a", devices)
+    monkeypatch.chdir(host.directory)
+    assert host.users() == {}
+
+
 def test_an_overlay_that_no_machine_has(host: Host) -> None:
     pool = host.add_pool("default", host.directory / "default")
     # One that libvirt says, one that only its header says, one that is two steps away.
