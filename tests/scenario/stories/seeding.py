@@ -228,10 +228,9 @@ def _refreshed(cloud: Cloud) -> None:
     must(answer.status == 0 and result["changed"] is False, answer.text)
     must(result["machines"][0]["outdated"] == [], answer.text)
     # The seed is looked at when the machine starts.
+    off = f"virsh domstate {CLOUD} | grep -q 'shut off'"
     cloud.on(
-        "hv1",
-        f"virsh shutdown {CLOUD}; for i in $(seq 120); do virsh domstate {CLOUD} | grep -q 'shut off' && break; sleep 1;"
-        f" done; virsh start {CLOUD}",
+        "hv1", f"virsh shutdown {CLOUD}; for i in $(seq 120); do {off} && break; sleep 1; done; virsh start {CLOUD}"
     )
     _up(cloud, CLOUD)
     must(_guest(cloud, CLOUD, "cat /etc/brine/later; id -un later").split() == ["herelater"], "the news are missing")
