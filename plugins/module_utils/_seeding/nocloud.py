@@ -151,8 +151,11 @@ def _cloud_config(machine: Machine, host_keys: Sequence[HostKey], keep_host_keys
         config["ssh_deletekeys"] = False
         config["ssh_genkeytypes"] = list(KINDS)
     elif host_keys:
+        # cloud-init writes them into files as they are, so both halves end their line.
         config["ssh_keys"] = {
-            f"{key.kind}_{half}": getattr(key, half) for key in host_keys for half in ("private", "public")
+            f"{key.kind}_{half}": f"{getattr(key, half).rstrip()}\n"
+            for key in host_keys
+            for half in ("private", "public")
         }
     if seed.packages:
         config["package_update"] = True
