@@ -341,4 +341,5 @@ def test_the_image_has_the_label_and_the_files() -> None:
         assert member is not None
         assert member.read() == b"two\n" * 9000
     assert b"CD001" in image
+    assert len(image) == 1 << 20
     assert b"cidata" in image.replace(b"\x00", b"")
