@@ -63,10 +63,11 @@ def seed_disk(
     except TimeoutError as exc:
         raise HostError(f"guestfish did not seed {path} within {timeout_seconds:.0f} s") from exc
     if answer.status != 0:
-        raise _failure(path, image_format, answer.complaint)
+        raise failure(path, image_format, answer.complaint)
 
 
-def _failure(path: str, image_format: str, complaint: str) -> UnsupportedError | HostError:
+def failure(path: str, image_format: str, complaint: str) -> UnsupportedError | HostError:
+    """What guestfish's complaint, on one line, means to the user."""
     for words, meaning in _NOT_ONE_SYSTEM.items():
         if words in complaint:
             return UnsupportedError(
@@ -79,10 +80,9 @@ def _failure(path: str, image_format: str, complaint: str) -> UnsupportedError |
         )
     if "guestfs_launch failed" in complaint:
         # guestfish has a page of advice for this and no reason; QEMU's own tool has the reason if it is the disk.
+        what = f"libguestfs could not start its appliance with the disk {path}"
         disk = run_program(["qemu-img", "info", "-f", image_format, path])
-        return HostError(
-            f"libguestfs could not start its appliance with the disk {path}"
-            + (f": {disk.complaint}" * bool(disk.status)),
-            hint=None if disk.status else "libguestfs-test-tool, run on the hypervisor, says more",
-        )
+        if disk.status != 0:
+            return HostError(f"{what}: {disk.complaint}")
+        return HostError(what, hint="libguestfs-test-tool, run on the hypervisor, says more")
     return HostError(f"guestfish could not seed {path}: {_ADVICE.sub('', complaint)}")

@@ -34,6 +34,9 @@ from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys impo
 CLOUD_CONFIG = "#cloud-config\n"
 # The label by which cloud-init finds the disk.
 VOLUME_LABEL = "cidata"
+# Seeds are as long as a multiple of this, so that a new one fits where the old one is: QEMU does not notice that a disk
+# which it has open has become longer.
+SIZE_STEP = 1 << 20
 # The longest name that Linux lets an interface have.
 INTERFACE_NAME_LENGTH = 15
 # What JSON may have as it is and YAML may not, or takes for a line break: https://yaml.org/spec/1.1/#c-printable
@@ -151,8 +154,11 @@ def _cloud_config(machine: Machine, host_keys: Sequence[HostKey], keep_host_keys
         config["ssh_deletekeys"] = False
         config["ssh_genkeytypes"] = list(KINDS)
     elif host_keys:
+        # cloud-init writes them into files as they are, so both halves end their line.
         config["ssh_keys"] = {
-            f"{key.kind}_{half}": getattr(key, half) for key in host_keys for half in ("private", "public")
+            f"{key.kind}_{half}": f"{getattr(key, half).rstrip()}\n"
+            for key in host_keys
+            for half in ("private", "public")
         }
     if seed.packages:
         config["package_update"] = True
@@ -281,7 +287,8 @@ def _json(data: t.Any) -> str:
 def seed_image(documents: Mapping[str, str]) -> bytes:
     """The documents as an ISO 9660 image with the label that cloud-init looks for.
 
-    Made in memory by bsdtar of libarchive: a private key in it never lies in a temporary file.
+    Made in memory by bsdtar of libarchive: a private key in it never lies in a temporary file. Filled up to a multiple
+    of SIZE_STEP bytes.
     Raises UnsupportedError without bsdtar, HostError when it fails.
     """
     archive = io.BytesIO()
@@ -301,4 +308,4 @@ def seed_image(documents: Mapping[str, str]) -> bytes:
         ) from exc
     if answer.status != 0:
         raise HostError(f"bsdtar could not build the seed: {answer.complaint}")
-    return answer.output
+    return answer.output.ljust(-(-len(answer.output) // SIZE_STEP) * SIZE_STEP, b"\0")

@@ -94,11 +94,14 @@ time_zone() {
 account() {
     # Whoever is there already keeps his account, not his password.
     if id -u "$1" >/dev/null 2>&1; then
-        [ "$1" = root ] || passwd -l "$1" >/dev/null
+        if [ "$1" != root ]; then if has usermod; then usermod -L "$1"; else passwd -l "$1" >/dev/null; fi; fi
         return
     fi
     shell=$2
-    [ -x "$shell" ] || shell=/bin/sh
+    if [ ! -x "$shell" ]; then
+        [ "$shell" = /bin/bash ] || die "the image has no $shell for user $1"
+        shell=/bin/sh
+    fi
     if has useradd; then
         if grep -q "^$1:" /etc/group; then
             useradd -m -s "$shell" -c "$3" -g "$1" "$1"

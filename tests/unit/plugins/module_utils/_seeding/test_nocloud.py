@@ -83,6 +83,17 @@ def test_another_wish_is_another_hash(seed: dict[str, t.Any]) -> None:
     assert documents(seed=seed)["meta-data"] != documents()["meta-data"]
 
 
+def test_host_keys_are_whole_lines() -> None:
+    keys = make_host_keys()
+    made = json.loads(seed_documents(machine(), keys)["user-data"].partition("\n")[2])["ssh_keys"]
+    assert made == {
+        "ed25519_private": keys[0].private,
+        "ed25519_public": keys[0].public + "\n",
+        "ecdsa_private": keys[1].private,
+        "ecdsa_public": keys[1].public + "\n",
+    }
+
+
 def test_host_keys_fit_together_and_hide_their_private_half() -> None:
     for key in make_host_keys():
         assert key.private.startswith("-----BEGIN OPENSSH PRIVATE KEY-----")
@@ -330,4 +341,5 @@ def test_the_image_has_the_label_and_the_files() -> None:
         assert member is not None
         assert member.read() == b"two\n" * 9000
     assert b"CD001" in image
+    assert len(image) == 1 << 20
     assert b"cidata" in image.replace(b"\x00", b"")
