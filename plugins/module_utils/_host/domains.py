@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     errors_as_ours,
     libvirt,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
     NAMESPACE,
     PREFIX,
@@ -64,17 +65,16 @@ def macs_in_use(domains: t.Iterable[Domain]) -> dict[str, str]:
 
 
 def paths_in_use(domains: t.Iterable[Domain], *, writing: bool = False) -> dict[str, str]:
-    """The files and devices that disks lie on, each with the name of a machine that has it.
+    """The places that disks lie at (DiskSource.place), each with the name of a machine that has it.
 
     writing: only those that a machine may write to.
     """
     return {
-        path: domain.name
+        source.place: domain.name
         for domain in domains
         for disk in domain.xml.iterfind("devices/disk")
-        for source in disk.iterfind("source")
-        for path in (source.get("file") or source.get("dev"),)
-        if path and not (writing and disk.find("readonly") is not None)
+        for source in (DiskSource.read(disk),)
+        if source and not (writing and disk.find("readonly") is not None)
     }
 
 

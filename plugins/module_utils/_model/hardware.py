@@ -158,6 +158,8 @@ class _Clock(Group):
         values = super().check(value, where)
         if "timezone" in values:
             values["offset"] = "timezone"
+        if values.get("offset") == "timezone" and "adjustment" in values:
+            raise InputError("a time zone has no adjustment", where=rules.inside(where, "adjustment"))
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:

@@ -92,6 +92,8 @@ class _Characters(Rows):
         return values
 
 
+_SERIAL_TARGETS = ("isa-serial", "usb-serial", "pci-serial", "spapr-vio-serial", "system-serial", "sclp-serial")
+_CONSOLE_TARGETS = ("serial", "virtio", "sclp", "sclplm", "xen")
 _CHARACTER_DEVICE = (
     Attribute("type", rules.choice("pty", "tcp", "udp", "unix", "file", "null", "dev"), "@type"),
     Attribute("host", rules.address, "source@host"),
@@ -102,10 +104,19 @@ _CHARACTER_DEVICE = (
     Attribute("protocol", rules.choice("raw", "telnet", "telnets", "tls"), "protocol@type"),
     Attribute("log", rules.path, "log@file"),
     Attribute("target_port", _INDEX, "target@port"),
-    Attribute("target_type", rules.word, "target@type"),
 )
-SERIALS = _Characters("serials", "devices/serial", _CHARACTER_DEVICE, short="type")
-CONSOLES = _Characters("consoles", "devices/console", _CHARACTER_DEVICE, short="type")
+SERIALS = _Characters(
+    "serials",
+    "devices/serial",
+    (*_CHARACTER_DEVICE, Attribute("target_type", rules.choice(*_SERIAL_TARGETS), "target@type")),
+    short="type",
+)
+CONSOLES = _Characters(
+    "consoles",
+    "devices/console",
+    (*_CHARACTER_DEVICE, Attribute("target_type", rules.choice(*_CONSOLE_TARGETS), "target@type")),
+    short="type",
+)
 GRAPHICS = _Graphics(
     "graphics",
     "devices/graphics",

@@ -63,7 +63,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
     check_hypervisor(machine, hypervisor, where)
     choices = hypervisor.guests.choices(machine, where)
     disks = [plan_disk(disk, machine, hypervisor, where, own_volumes) for disk in machine.disks]
-    check_room(disks)
+    check_room(disks, hypervisor, where)
     seed = plan_seed(machine, disks, hypervisor, where, own_volumes)
     keys = make_host_keys() if seed else ()
     targets = disk_targets(machine.disks)

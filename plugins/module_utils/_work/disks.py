@@ -141,7 +141,7 @@ def _base(disk: Disk, hypervisor: Hypervisor, place: str) -> Volume | None:
     if disk.backing is None:
         return None
     base = _find(disk.backing.pool, disk.backing.volume, hypervisor, f"{place}.backing")
-    user = hypervisor.written_paths.get(base.path)
+    user = hypervisor.written_paths.get(base.source.place)
     if user:
         raise ConflictError(
             f"machine {user} writes to volume {base.name}, which would break every overlay on it",
@@ -189,7 +189,13 @@ def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor, place: str) 
         raise ConflictError(
             f"volume {found.name} is of format {image_format}, the wish says {disk.format}", where=place
         )
-    user = hypervisor.paths.get(found.path)
+    if disk.format is None and image_format == "raw" and found.backing_path:
+        raise ConflictError(
+            f"volume {found.name} looks like an overlay to libvirt, and like a raw disk by its first bytes",
+            where=place,
+            hint="Say which it is with format",
+        )
+    user = hypervisor.paths.get(found.source.place)
     shared = disk.device in REMOVABLE or disk.options.get("shareable") or disk.options.get("readonly")
     if user and user != machine.name and not shared:
         raise ConflictError(
@@ -210,15 +216,17 @@ def _web_source(url: str) -> DiskSource:
     )
 
 
-def check_room(disks: Sequence[PlannedDisk]) -> None:
-    """Raises ConflictError when what is written at once has no room; overlays begin with nothing."""
-    require_room(
-        [
-            volumes.room_for(planned.pool, size_bytes=planned.size_bytes, copied_bytes=_copied_bytes(planned))
-            for planned in disks
-            if planned.pool is not None
-        ]
+def check_room(disks: Sequence[PlannedDisk], hypervisor: Hypervisor, where: str) -> None:
+    """Raises ConflictError when what is written at once has no room, with all that this task has planned before.
+
+    Overlays begin with nothing.
+    """
+    hypervisor.room_wishes.extend(
+        volumes.room_for(planned.pool, size_bytes=planned.size_bytes, copied_bytes=_copied_bytes(planned))
+        for planned in disks
+        if planned.pool is not None
     )
+    require_room(hypervisor.room_wishes, where or None)
 
 
 def _copied_bytes(planned: PlannedDisk) -> int:

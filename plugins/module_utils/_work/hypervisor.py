@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.observe_host impo
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import volume_names
+from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Nic
 
@@ -48,6 +49,8 @@ class Hypervisor:
         self.pools = Pools(conn)
         self._images: dict[str, StoredImage] = {}
         self._volumes: dict[str, set[str]] = {}
+        # What the plans so far will take of the storage at once.
+        self.room_wishes: list[RoomWish] = []
 
     @functools.cached_property
     def guests(self) -> Guests:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, NotFoundError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, plain
 from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_disk, disk_targets
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import BLOCK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import DiskNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
@@ -51,7 +52,7 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
         elif disk.present:
             left = _left_over(disk, machine, draft)
             new.append(plan_disk(left or disk, machine, draft.hypervisor, where, _half_made(draft)))
-    check_room(new)
+    check_room(new, draft.hypervisor, where)
     taken = {target.get("dev", "") for target in draft.domain.xml.iterfind("devices/disk/target")}
     targets = disk_targets([planned.disk for planned in new], taken)
     for planned in new:
@@ -256,37 +257,48 @@ def _set_medium(element: etree._Element | None, planned: PlannedDisk) -> None:
 
 
 def _compare_size(disk: Disk, source: DiskSource, target: str, draft: Draft, place: str) -> None:
-    if disk.size_mib is None:
+    found = _volume_of(source, draft) if disk.size_mib is not None else None
+    if disk.size_mib is None or found is None:
         return
-    conn = draft.hypervisor.conn
+    pool, name = found
     with errors_as_ours(f"cannot look at disk {disk.name}", place):
-        have = conn.storageVolLookupByPath(source.path).info()[1] if source.path else 0
+        have = pool.handle.storageVolLookupByName(name).info()[1]
     wanted = disk.size_mib * MIB
-    have_mib = -(-have // MIB)
-    if not have or disk.size_mib == have_mib:
+    if pool.same_size(wanted, have):
         return
-    if disk.size_mib < have_mib:
+    if wanted < have:
         raise InputError(
-            f"the disk has {have_mib} MiB, the wish says {disk.size_mib} MiB",
+            f"the disk has {-(-have // MIB)} MiB, the wish says {disk.size_mib} MiB",
             where=f"{place}.size",
             hint="A disk never shrinks",
         )
-    draft.differ(("disks", disk.name, "size_mib"), have_mib, disk.size_mib)
-    what = f"grow disk {disk.name} of {draft.name} to {disk.size_mib} MiB"
+    draft.differ(("disks", disk.name, "size_mib"), -(-have // MIB), disk.size_mib)
+    # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.
+    draft.live_steps.append(
+        Step(
+            f"grow disk {disk.name} of {draft.name} to {disk.size_mib} MiB",
+            lambda: _grow(draft, pool, name, target, wanted),
+        )
+    )
+
+
+def _grow(draft: Draft, pool: Pool, name: str, target: str, wanted_bytes: int) -> None:
+    """The volume of a machine that is off; of a living one the disk, which takes its file with it, but no device."""
+    if draft.live is None or pool.source_type == BLOCK:
+        volumes.grow_volume(pool, name, wanted_bytes)
     if draft.live is not None:
-        flag = libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES
-        draft.live_step(what, lambda: draft.domain.handle.blockResize(target, wanted, flag))
-    else:
-        # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.
-        draft.live_steps.append(Step(what, lambda: _grow(draft, source, wanted)))
+        with errors_as_ours(f"cannot grow disk {target} of machine {draft.name}"):
+            draft.domain.handle.blockResize(target, wanted_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
 
-def _grow(draft: Draft, source: DiskSource, wanted_bytes: int) -> None:
-    found = draft.hypervisor.volume_at(source.path)
-    if found is None:
-        raise NotFoundError(f"volume {source.path} of machine {draft.name} has gone")
-    pool, volume = found
-    volumes.grow_volume(pool, volume.name, wanted_bytes)
+def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:
+    """The volume that a disk lies on: by the notes one of the machine's own, or any that libvirt knows at that path."""
+    for volume in draft.notes.volumes:
+        pool = draft.hypervisor.pools.get(volume.pool)
+        if pool.source_of(volume.name) == source:
+            return pool, volume.name
+    found = draft.hypervisor.volume_at(source.path) if source.path else None
+    return (found[0], found[1].name) if found else None
 
 
 def _compare_options(disk: Disk, element: etree._Element, target: str, draft: Draft) -> None:
