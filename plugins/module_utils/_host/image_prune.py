@@ -15,9 +15,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host import image_file
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.image_use import ImageUse, observe_use
-from ansible_collections.brine.virt.plugins.module_utils._host.images import refresh_pool, stored_names
+from ansible_collections.brine.virt.plugins.module_utils._host.images import refresh_pool, store_pool, stored_names
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import delete_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName
 
@@ -70,9 +70,9 @@ def prune_images(
 ) -> Clearance:
     """Remove the images that nothing uses, of one name or of all; in check mode only say which.
 
-    Raises the errors of Pools.get, and HostError or ConflictError when another run is not done at the deadline.
+    Raises the errors of store_pool, and HostError or ConflictError when another run is not done at the deadline.
     """
-    pool = Pools(conn).get(pool_name, "pool")
+    pool = store_pool(conn, pool_name)
     with _alone(pool, deadline, check_mode=check_mode):
         images = stored_names(pool)
         chosen = [image for image in images if name in (None, image.name)]
@@ -92,7 +92,7 @@ def remove_images(
 
     Raises ConflictError that names the users, and what prune_images raises.
     """
-    pool = Pools(conn).get(pool_name, "pool")
+    pool = store_pool(conn, pool_name)
     with _alone(pool, deadline, check_mode=check_mode):
         images = stored_names(pool)
         chosen = [image for image in images if image.volume == name_or_volume]

@@ -25,9 +25,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images import (
     StoredImage,
     load_image,
     refresh_pool,
+    store_pool,
     stored_names,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName, image_name
 from ansible_collections.brine.virt.plugins.module_utils._model.provenance import Provenance
@@ -63,13 +64,13 @@ def require_own_host(uri: str) -> None:
 
 
 class ImageStore:
-    """The stored images of one pool on this very host. Errors of the pool are those of Pools.get.
+    """The stored images of one pool on this very host. Errors of the pool are those of store_pool.
 
     read_only: nothing is noted on images that are only looked at.
     """
 
     def __init__(self, conn: VirConnect, pool: str, *, read_only: bool = False) -> None:
-        self._pool: Pool = Pools(conn).get(pool, "pool")
+        self._pool: Pool = store_pool(conn, pool)
         self._read_only = read_only
         if not os.path.isdir(self._pool.path):
             raise HostError(f"there is no directory {self._pool.path} of pool {pool} on this host", where="pool")

@@ -9,10 +9,16 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import (
+    ConflictError,
+    NotFoundError,
+    UnsupportedError,
+    VirtError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import volume_names
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName, parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 
@@ -69,6 +75,18 @@ def stored_names(pool: Pool) -> list[ImageName]:
     """The names of all images in the pool, in order; other volumes are no images of ours and left out."""
     parsed = (parse_image_volume(volume) for volume in sorted(volume_names(pool)))
     return [image for image in parsed if image is not None]
+
+
+def store_pool(conn: VirConnect, name: str) -> Pool:
+    """The pool that an image store is in. Raises UnsupportedError unless it is one of files; see also Pools.get."""
+    pool = Pools(conn).get(name, "pool")
+    if pool.source_type != FILE:
+        raise UnsupportedError(
+            f"storage pool {name!r} is of type {pool.type}, and images are stored as files",
+            where="pool",
+            hint="Choose one of type dir, fs or netfs",
+        )
+    return pool
 
 
 def refresh_pool(pool: t.Any, name: str, patience_seconds: float = _REFRESH_PATIENCE_SECONDS) -> None:

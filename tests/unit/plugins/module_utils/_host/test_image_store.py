@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import HostErro
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline, locked_directory
 from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Source
+from ansible_collections.brine.virt.plugins.module_utils._host.image_prune import Leave, prune_images
 from ansible_collections.brine.virt.plugins.module_utils._host.image_store import ImageStore, require_own_host
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum
 
@@ -109,6 +110,21 @@ def test_a_sha512_is_found_out_once(store: ImageStore, tmp_path: t.Any, read_onl
     # Whoever reads it now finds other bytes.
     stored.write_bytes(b"\x04" * 512)
     assert (store.find("debian", wanted) is None) == read_only
+
+
+def test_a_store_is_in_a_pool_of_files(tmp_path: t.Any) -> None:
+    source = "<source><name>vg</name></source>"
+    pool = f"<pool type='logical'><name>vg</name>{source}<target><path>{tmp_path}</path></target></pool>"
+    (tmp_path / "node.xml").write_text(f"<node>{pool}</node>")
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        for work in (
+            lambda: ImageStore(conn, "vg"),
+            lambda: prune_images(conn, "vg", None, Leave(0, True), Deadline(1), check_mode=True),
+        ):
+            with pytest.raises(
+                UnsupportedError, match="^pool: storage pool 'vg' is of type logical, and images are sto"
+            ):
+                work()
 
 
 @pytest.mark.parametrize("uri", ["qemu+ssh://hv2/system", "qemu+tls://hv2.example.org/system"])
