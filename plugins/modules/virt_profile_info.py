@@ -18,6 +18,10 @@ author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._attributes.info_module
+attributes:
+  action_group:
+    support: none
+    membership: []
 options:
   name:
     description: Name of the machine. MAC addresses that nobody named are made from it.

@@ -1,11 +1,13 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""libvirt's own schema for domains, for the parts of a domain that the user wrote as XML."""
+"""libvirt's own schema for domains: what goes together is asked before anything is done."""
 
 from __future__ import annotations
 
+import functools
 import os
+import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
@@ -14,20 +16,24 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 _SCHEMA = "/usr/share/libvirt/schemas/domain.rng"
 
 
+@functools.lru_cache(maxsize=1)
+def _schema() -> t.Any:
+    return etree.RelaxNG(etree.parse(_SCHEMA)) if os.path.exists(_SCHEMA) else None
+
+
 def check_schema(xml: str, where: str) -> None:
     """Raises InputError, with libxml2's complaint, for a domain that libvirt's schema refuses.
 
     Without the schema on this host nothing is said here: libvirt looks itself when the domain is defined.
     """
-    if not os.path.exists(_SCHEMA):
+    schema = _schema()
+    if schema is None or schema.validate(etree.fromstring(xml)):
         return
-    schema = etree.RelaxNG(etree.parse(_SCHEMA))
-    if not schema.validate(etree.fromstring(xml)):
-        # The last complaint is the outermost element's; the first names what is wrong.
-        complaints = [entry.message for entry in schema.error_log if "Extra element" not in entry.message]
-        what = complaints[0] if complaints else schema.error_log.last_error.message
-        raise InputError(
-            f"with this fragment the machine does not fit libvirt's schema: {what}",
-            where=where,
-            hint="https://libvirt.org/formatdomain.html says what can stand where",
-        )
+    # The first complaint names what is wrong, the later ones the elements around it.
+    complaints = [entry.message for entry in schema.error_log]
+    telling = [text for text in complaints if "interleave" not in text] or complaints
+    raise InputError(
+        f"the machine does not fit libvirt's schema: {telling[0]}",
+        where=where or None,
+        hint="https://libvirt.org/formatdomain.html says what goes together",
+    )

@@ -160,6 +160,12 @@ class _Clock(Group):
             values["offset"] = "timezone"
         if values.get("offset") == "timezone" and "adjustment" in values:
             raise InputError("a time zone has no adjustment", where=rules.inside(where, "adjustment"))
+        if values.get("offset") == "variable" and values.get("adjustment") == "reset":
+            raise InputError(
+                "a variable clock has a number of seconds",
+                where=rules.inside(where, "adjustment"),
+                hint="reset is for utc and localtime",
+            )
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:

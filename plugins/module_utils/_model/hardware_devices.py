@@ -76,6 +76,17 @@ class _Graphics(Device):
 
 
 @dataclass(frozen=True)
+class _Rng(Device):
+    """A rate is so many bytes in each period."""
+
+    def check(self, value: t.Any, where: str) -> Values | bool:
+        values = super().check(value, where)
+        if isinstance(values, dict) and "period" in values and "bytes" not in values:
+            raise InputError("period needs bytes", where=rules.inside(where, "period"))
+        return values
+
+
+@dataclass(frozen=True)
 class _Characters(Rows):
     """Character devices; the type follows from what is named, and a server listens on the loopback address."""
 
@@ -144,7 +155,7 @@ VIDEO = Device(
     short="model",
     fixed=(("model@type", "virtio"),),
 )
-RNG = Device(
+RNG = _Rng(
     "rng",
     "devices/rng",
     (

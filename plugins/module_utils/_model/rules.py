@@ -141,7 +141,7 @@ class pattern:  # noqa: N801 - used like the functions beside it
 
 # Sets of CPUs or of NUMA nodes as libvirt writes them.
 cpu_set = pattern(r"\d{1,5}(-\d{1,5})?(,\^?\d{1,5}(-\d{1,5})?)*", "a set of numbers", "0-3,8")
-word = pattern(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", "a word", "EPYC-Rome")
+word = pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]*", "a word", "EPYC-Rome")
 path = pattern(r"/[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f/]", "an absolute path", "/srv/data")
 
 

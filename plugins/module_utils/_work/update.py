@@ -23,7 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
-from ansible_collections.brine.virt.plugins.module_utils._work.build import autostart_step, start_step
+from ansible_collections.brine.virt.plugins.module_utils._work.build import autostart_step, needs_schema, start_step
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
@@ -47,8 +47,8 @@ def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: 
     compare_disks(machine, draft, where)
     compare_nics(machine, draft, where)
     _settle_boot_order(machine, draft)
-    if machine.xml and draft.record_xml:
-        check_schema(draft.record_xml, inside(where, "xml"))
+    if needs_schema(machine) and draft.record_xml:
+        check_schema(draft.record_xml, inside(where, "xml") if machine.xml else where)
     _compare_texts(machine, draft)
     _compare_notes(machine, draft)
     _look_at_origin(machine, draft, where)
