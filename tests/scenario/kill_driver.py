@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on a hypervisor of the lab: plans and makes one machine as virt_init does, and kills itself at a chosen moment.
+"""Runs on a hypervisor of the lab: plans and makes one machine as virt_init does, and fails at a chosen moment.
 
-Arguments: the number of the step, from 0, or ``none``; and ``before`` it or ``during`` it.
+Arguments: the wish, by its name in WISHES; the number of the step, from 0, or ``none``; and what happens: death
+``before`` it or ``during`` it, or a failure ``after`` it.
 """
 
 from __future__ import annotations
@@ -16,13 +17,33 @@ import typing as t
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.machines import carry_out, make_plans
 
-WISH = {"name": "kill1", "vcpus": 1, "memory": 128, "image": "tiny", "disks": [{"name": "system", "size": 256}]}
+NEW: dict[str, t.Any] = {
+    "name": "kill1",
+    "vcpus": 1,
+    "memory": 128,
+    "image": "tiny",
+    "disks": [{"name": "system", "size": 256}],
+}
+# For a machine that is there and runs: volumes, the record, the living machine and the notes all change.
+MORE: dict[str, t.Any] = {
+    **NEW,
+    "clock": "localtime",
+    "tags": ["more"],
+    "disks": [
+        {"name": "system", "size": 256},
+        {"name": "data", "size": 16},
+        {"name": "copy", "image": "tiny", "clone": "copy"},
+    ],
+    "nics": [{"name": "eth0"}, {"name": "eth1"}],
+}
+WISHES = {"new": NEW, "more": MORE}
 # Long enough for the call to reach the daemon, short enough for it to be still at work.
 DURING_SECONDS = 0.004
 
@@ -42,6 +63,9 @@ def deadly(apply: t.Callable[[], t.Any], moment: str) -> t.Callable[[], t.Any]:
     def wrapped() -> None:
         if moment == "before":
             die()
+        if moment == "after":
+            apply()
+            raise HostError("this step was to fail")
         threading.Thread(target=die_soon, daemon=True).start()
         apply()
         time.sleep(1)
@@ -49,17 +73,17 @@ def deadly(apply: t.Callable[[], t.Any], moment: str) -> t.Callable[[], t.Any]:
     return wrapped
 
 
-def main(number: str, moment: str = "before") -> int:
+def main(wish: str, number: str, moment: str = "before") -> int:
     """Make the machine, or die trying."""
     with open_connection("qemu:///system") as conn, hypervisor_lock("init", patience_seconds=30):
-        plans = make_plans([read_machine(WISH)], Hypervisor(conn, image_pool="images"), "")
+        plans = make_plans([read_machine(WISHES[wish])], Hypervisor(conn, image_pool="images"), "")
         if number != "none":
             steps = list(plans[0].steps)
             index = int(number)
             steps[index] = dataclasses.replace(steps[index], apply=deadly(steps[index].apply, moment))
             plans = [dataclasses.replace(plans[0], steps=steps)]
         outcome = carry_out(plans, concurrency=1)[0]
-    print(f"{len(outcome.plan.steps)} steps, error: {outcome.error}")
+    print(f"{wish}, {len(outcome.plan.steps)} steps, error: {outcome.error}")
     return 0 if outcome.error is None else 1
 
 
