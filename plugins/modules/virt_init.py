@@ -421,11 +421,10 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._arguments import as_yaml, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
-from ansible_collections.brine.virt.plugins.module_utils._model.as_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
     Machine,
     read_machine,

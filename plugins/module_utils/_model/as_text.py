@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 from collections.abc import Mapping
-
-from ansible.module_utils.common.yaml import HAS_YAML, yaml_dump
 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk
@@ -25,16 +22,6 @@ def plain(value: t.Any) -> t.Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
-
-
-def as_yaml(value: Mapping[str, t.Any]) -> str:
-    """Plain data as a person reads it: YAML, which JSON is as well on a host without PyYAML."""
-    if not value:
-        return ""
-    clean = plain(value)
-    if HAS_YAML:
-        return str(yaml_dump(clean, sort_keys=False, allow_unicode=True))
-    return json.dumps(clean, indent=2, ensure_ascii=False) + "\n"
 
 
 def _named(values: Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -57,6 +58,15 @@ def _letters(index: int) -> str:
         index, letter = divmod(index - 1, 26)
         word = chr(ord("a") + letter) + word
     return word
+
+
+def attachable(element: etree._Element) -> str:
+    """A device's XML for a machine that runs, without the place on the bus that it has on record: it may be taken."""
+    bare = copy.deepcopy(element)
+    for tag in ("address", "alias"):
+        for child in bare.findall(tag):
+            bare.remove(child)
+    return etree.tostring(bare, encoding="unicode")
 
 
 def add_disk(devices: etree._Element, placed: Placed, boot_order: int | None = None) -> etree._Element:

@@ -141,10 +141,15 @@ def notes_to_bare_xml(notes: MachineNotes) -> str:
     return etree.tostring(root, encoding="unicode")
 
 
+def find_notes(domain: etree._Element) -> list[etree._Element]:
+    """Our own elements in a parsed ``<domain>`` element."""
+    return domain.findall(f"metadata/{_tag('machine')}")
+
+
 def read_notes(domain: etree._Element) -> MachineNotes | None:
     """The notes in a parsed ``<domain>`` element; None for a machine that is not ours."""
-    root = domain.find(f"metadata/{_tag('machine')}")
-    return None if root is None else notes_from_element(root)
+    found = find_notes(domain)
+    return notes_from_element(found[0]) if found else None
 
 
 def notes_from_element(root: etree._Element) -> MachineNotes:

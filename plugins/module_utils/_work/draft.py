@@ -17,7 +17,12 @@ from collections.abc import Sequence
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes
+from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
+    MachineNotes,
+    find_notes,
+    notes_to_element,
+)
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
@@ -112,7 +117,10 @@ class Draft:
         return [*steps, *self.other_steps]
 
     def _define_step(self) -> Step:
-        new, old = self.record_xml or "", (self._record or (None, ""))[1]
+        record, before = self._record or (self.secret, "")
+        # The notes of disks in the making stand in the domain by now, and stay there until they are whole or gone.
+        noted = self.notes if self.volume_steps else self.known_notes
+        new, old = _with_notes(record, noted), _with_notes(etree.fromstring(before), noted)
         words = ", ".join(self._recorded)
         return Step(
             f"set on record for {self.name}: {words}",
@@ -127,6 +135,16 @@ class Draft:
     def live_step(self, what: str, apply: t.Callable[[], t.Any], undo: t.Callable[[], t.Any] | None = None) -> None:
         """A change of the living machine."""
         self.live_steps.append(Step(what, _as_ours(what, apply), _as_ours(what, undo) if undo else None))
+
+
+def _with_notes(xml: etree._Element, notes: MachineNotes) -> str:
+    """A domain's XML with these notes in the place of those that it had when the plan was made."""
+    changed = copy.deepcopy(xml)
+    metadata = need(changed, "metadata")
+    for old in find_notes(changed):
+        metadata.remove(old)
+    metadata.append(notes_to_element(notes))
+    return etree.tostring(changed, encoding="unicode")
 
 
 def _as_ours(what: str, work: t.Callable[[], t.Any]) -> t.Callable[[], None]:

@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, plain
-from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_disk, disk_targets
+from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_disk, attachable, disk_targets
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import BLOCK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import DiskNote, VolumeNote
@@ -35,6 +35,7 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # Buses on which a living machine takes and gives back a disk.
 _HOT_MODELS = ("virtio", "scsi", "usb")
+_SCSI_CONTROLLER = "devices/controller[@type='scsi']"
 
 
 def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
@@ -116,25 +117,29 @@ def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
     devices = need(draft.record(f"disk {disk.name}"), "devices")
     controller = _scsi_controller(devices, disk)
     element = add_disk(devices, planned.placed(target), disk.options.get("boot_order"))
-    if draft.live is None:
-        return
+    if draft.live is not None:
+        _plug_in(disk, element, draft, controller)
+
+
+def _plug_in(disk: Disk, element: etree._Element, draft: Draft, controller: etree._Element | None = None) -> None:
+    """Give the living machine a disk that it has on record; one that it cannot take now is pending."""
     if disk.model not in _HOT_MODELS or disk.device in REMOVABLE:
         draft.pending.append(f"disks.{disk.name}")
         return
-    if controller is not None and draft.live.find("devices/controller[@type='scsi']") is None:
+    if controller is not None and draft.live is not None and draft.live.find(_SCSI_CONTROLLER) is None:
         _attach(controller, f"attach a SCSI controller to {draft.name}", draft, undo=False)
     _attach(element, f"attach disk {disk.name} to {draft.name}", draft)
 
 
 def _scsi_controller(devices: etree._Element, disk: Disk) -> etree._Element | None:
     """The controller that a SCSI disk needs; libvirt's own choice would be one that few guests have a driver for."""
-    if disk.model != "scsi" or devices.find("controller[@type='scsi']") is not None:
+    if disk.model != "scsi" or devices.find(_SCSI_CONTROLLER.partition("/")[2]) is not None:
         return None
     return etree.SubElement(devices, "controller", type="scsi", model="virtio-scsi")
 
 
 def _attach(element: etree._Element, what: str, draft: Draft, *, undo: bool = True) -> None:
-    xml, handle = etree.tostring(element, encoding="unicode"), draft.domain.handle
+    xml, handle = attachable(element), draft.domain.handle
     flag = libvirt.VIR_DOMAIN_AFFECT_LIVE
     target = element.find("target")
     draft.live_step(
@@ -207,6 +212,10 @@ def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft
     elif source is not None and disk.made:
         _compare_size(disk, source, target.get("dev", ""), draft, place)
     _compare_options(disk, element, target.get("dev", ""), draft)
+    if draft.live is not None and _find(draft.live, target.get("dev")) is None:
+        # A killed run, or somebody with --config, has put it on record alone.
+        draft.differ(("disks", disk.name, "attached"), False, True)
+        _plug_in(disk, element, draft)
 
 
 def _compare_source(

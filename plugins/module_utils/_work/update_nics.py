@@ -13,7 +13,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import Conflict
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_nic, plain
-from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_nic
+from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_nic, attachable
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import NicNote
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
@@ -69,9 +69,13 @@ def _add(nic: Nic, draft: Draft, place: str) -> None:
             NicNote(nic.name, nic.mac, nic.addresses),
         ),
     )
-    if draft.live is None or _find(draft.live, nic.mac) is not None:
-        return
-    xml, handle = etree.tostring(element, encoding="unicode"), draft.domain.handle
+    if draft.live is not None and _find(draft.live, nic.mac) is None:
+        _plug_in(nic, element, draft)
+
+
+def _plug_in(nic: Nic, element: etree._Element, draft: Draft) -> None:
+    """Give the living machine a nic that it has on record."""
+    xml, handle = attachable(element), draft.domain.handle
     draft.live_step(
         f"attach nic {nic.name} to {draft.name}",
         lambda: handle.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE),
@@ -154,6 +158,10 @@ def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft, place: s
             _write(found, nic, changed)
     live = _find(draft.live, mac)
     if live is None:
+        if draft.live is not None:
+            # A killed run, or somebody with --config, has put it on record alone.
+            draft.differ(("nics", nic.name, "attached"), False, True)
+            _plug_in(nic, element, draft)
         return
     lacking = [key for key in want if not covers(_state_of(live).get(key), want[key])]
     at_once = [key for key in lacking if _is_live(key, nic, live)]
