@@ -77,6 +77,12 @@ class Guests:
             serial_log_dir=self._log_dir,
         )
 
+    def check(self, machine: Machine, machine_type: str, where: str = "") -> None:
+        """Raise UnsupportedError when a machine of this type that is there already cannot get what the wish has."""
+        abilities = self._abilities(machine_type)
+        if abilities is not None:
+            check_abilities(machine, abilities, where)
+
     def _best_cpu(self, abilities: etree._Element | None) -> Values:
         """The CPU of a machine that does not say it: the host's own with KVM.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
@@ -14,6 +15,9 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # Where libvirt-daemon's packages have it on every distribution; virt-xml-validate reads the same file.
 _SCHEMA = "/usr/share/libvirt/schemas/domain.rng"
+
+
+_EXTRA = re.compile(r"Extra element (\S+) in interleave")
 
 
 @functools.lru_cache(maxsize=1)
@@ -29,11 +33,12 @@ def check_schema(xml: str, where: str) -> None:
     schema = _schema()
     if schema is None or schema.validate(etree.fromstring(xml)):
         return
-    # The first complaint names what is wrong, the later ones the elements around it.
-    complaints = [entry.message for entry in schema.error_log]
-    telling = [text for text in complaints if "interleave" not in text] or complaints
+    # libxml2 says which element does not fit, and then once more for each element around it.
+    complaints = " ".join(entry.message for entry in schema.error_log)
+    element = _EXTRA.search(complaints)
+    what = f"something in <{element.group(1)}> is not what can stand there" if element else complaints
     raise InputError(
-        f"the machine does not fit libvirt's schema: {telling[0]}",
+        f"the machine does not fit libvirt's schema: {what}",
         where=where or None,
         hint="https://libvirt.org/formatdomain.html says what goes together",
     )

@@ -32,6 +32,8 @@ _EXPANDED_KEYS = ("mode", "model", "vendor", "check", "match", "features", "fall
 def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
     """All lines that the wish names. Raises UnsupportedError for what would leave a machine that cannot boot."""
     _check_platform(machine, draft, where)
+    if set(machine.hardware) - {"vcpus", "memory"}:
+        draft.hypervisor.guests.check(machine, need(draft.domain.xml, "os/type").get("machine", ""), where)
     for line in HARDWARE:
         want = machine.hardware.get(line.key)
         if want is None:

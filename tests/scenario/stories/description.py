@@ -89,6 +89,11 @@ NEW: dict[str, tuple[dict[str, t.Any], tuple[str, ...]]] = {
         {"features": {"kvm-hidden": True, "hyperv": {"relaxed": True}}},
         ("features/kvm/hidden[@state='on']", "features/hyperv/relaxed[@state='on']"),
     ),
+    "tpm": ({"tpm": True}, ("devices/tpm[@model='tpm-crb']/backend[@type='emulator'][@version='2.0']",)),
+    "folders": (
+        {"shared_folders": [{"source": "/srv", "tag": "srv"}]},
+        ("devices/filesystem[driver/@type='virtiofs'][source/@dir='/srv'][target/@dir='srv']", "memoryBacking/access"),
+    ),
     "usb": ({"host_devices": ["1d6b:0002"]}, ("devices/hostdev[@type='usb']/source/vendor[@id='0x1d6b']",)),
     "xml": (
         {"xml": "<devices><sound model='ich9'/></devices><resource><partition>/machine</partition></resource>"},
@@ -227,7 +232,7 @@ def _later(cloud: Cloud) -> None:
 
 
 def _running(cloud: Cloud) -> None:
-    names = ("vcpus", "backing", "cpumode", "cpumodel", "topology", "serials", "vnc", "norng", "watchdog")
+    names = ("vcpus", "backing", "cpumode", "cpumodel", "topology", "serials", "vnc", "norng", "watchdog", "tpm")
     # CPU tuning and hugepages are beyond a host in a container.
     names = (*names, "clock", "words", "xml", "disks")
     machines = [{**wish, "start": True} for wish in _named("new") if wish["name"].removeprefix("new-") in names]
