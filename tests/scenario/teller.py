@@ -14,7 +14,7 @@ from pathlib import Path
 from .cloud import Cloud, Failure
 
 # In this order: each begins where the one before it ended.
-STORIES = ("hypervisors", "provisioning", "machines", "refusals", "killing", "silence", "ending")
+STORIES = ("hypervisors", "provisioning", "machines", "description", "refusals", "killing", "silence", "ending")
 # With the stories that take long, because real guests boot in them.
 FULL_STORIES = (
     "hypervisors",

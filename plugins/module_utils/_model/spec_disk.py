@@ -83,6 +83,16 @@ DISK_OPTIONS: tuple[Line, ...] = (
     Mark("shareable", "shareable"),
 )
 
+
+def _backing(value: t.Any, where: str) -> dict[str, t.Any]:
+    if not isinstance(value, Mapping):
+        return {"volume": rules.text(value, where)}
+    clean = rules.read_mapping(value, where, {"volume": rules.text, "pool": rules.name})
+    if "volume" not in clean:
+        raise InputError("the backing volume has no name", where=where, hint="Say volume: NAME")
+    return clean
+
+
 _RULES: dict[str, rules.Rule] = {
     "name": rules.name,
     "size": rules.size,
@@ -92,7 +102,7 @@ _RULES: dict[str, rules.Rule] = {
     "image": rules.text,
     "clone": rules.choice("overlay", "copy"),
     "overlay": rules.yes_or_no,
-    "backing": lambda value, where: _backing(value, where),
+    "backing": _backing,
     "source": rules.text,
     "device": rules.choice(*DEFAULT_MODELS),
     "state": rules.choice("present", "absent"),
@@ -101,15 +111,6 @@ _RULES: dict[str, rules.Rule] = {
 # Words of Salt Virt for the same things.
 _SALT_WORDS = {"overlay_image": "overlay", "source_file": "source", "backing_store_path": "backing"}
 _ORIGINS = ("image", "source", "backing")
-
-
-def _backing(value: t.Any, where: str) -> dict[str, t.Any]:
-    if not isinstance(value, Mapping):
-        return {"volume": rules.text(value, where)}
-    clean = rules.read_mapping(value, where, {"volume": rules.text, "pool": rules.name})
-    if "volume" not in clean:
-        raise InputError("the backing volume has no name", where=where, hint="Say volume: NAME")
-    return clean
 
 
 def read_disk(device: Mapping[str, t.Any], where: str, machine_image: str | None, clone: str | None = None) -> Disk:

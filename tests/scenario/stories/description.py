@@ -6,6 +6,7 @@ The machines of a step are one task, so that the whole of it takes seconds.
 
 from __future__ import annotations
 
+import json
 import shlex
 import typing as t
 
@@ -327,6 +328,15 @@ def _password(cloud: Cloud) -> None:
         must(not result["machines"][0]["restart_required"], answer.text)
         for flags in ("--security-info", "--security-info --inactive"):
             must(f"passwd='{password}'" in cloud.on(HOST, f"virsh dumpxml {flags} console"), "another password")
+    secret = "$6$salt$" + "s" * 40
+    wish["seed"] = {"password_hash": secret, "authorized_keys": []}
+    answer = cloud.ansible(HOST, "brine.virt.virt_init", json.dumps({"machines": [wish]}), "-vvv", "--diff")
+    must(answer.status == 0 and '"outdated"' in answer.text, answer.text)
+    for word in ("other-12", secret):
+        must(word not in answer.text, f"{word} is in the output of -vvv")
+    logged = cloud.on(HOST, "journalctl --quiet --since=-1h | grep -c -e other-12 -e 'salt.ssssss' || true")
+    must(logged.strip() == "0", f"a secret is in the hypervisor's log: {logged}")
+    del wish["seed"]
     # A change of something else must not take the password away.
     answer, _result = cloud.init(HOST, machines=[{**wish, "memory": 160}])
     must(answer.status == 0, answer.text)
