@@ -137,6 +137,19 @@ class _Cpu(Group):
 
 
 @dataclass(frozen=True)
+class _Schedulers(Rows):
+    """Real-time schedulers have a priority, the others none."""
+
+    def _check_row(self, row: t.Any, where: str) -> Values:
+        values = super()._check_row(row, where)
+        if ("priority" in values) != (values["scheduler"] in ("fifo", "rr")):
+            raise InputError(
+                f"scheduler {values['scheduler']} takes {'no' if 'priority' in values else 'a'} priority", where=where
+            )
+        return values
+
+
+@dataclass(frozen=True)
 class _Topology(Group):
     """What is not named is one."""
 
@@ -268,7 +281,7 @@ _TUNING = Group(
             short="cpuset",
             required=("cpuset",),
         ),
-        Rows(
+        _Schedulers(
             "vcpusched",
             "vcpusched",
             (

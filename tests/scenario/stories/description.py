@@ -233,7 +233,18 @@ def _later(cloud: Cloud) -> None:
 
 
 def _running(cloud: Cloud) -> None:
-    names = ("vcpus", "backing", "cpumode", "cpumodel", "topology", "serials", "vnc", "norng", "watchdog", "tpm")
+    names: tuple[str, ...] = (
+        "vcpus",
+        "backing",
+        "cpumode",
+        "cpumodel",
+        "topology",
+        "serials",
+        "vnc",
+        "norng",
+        "watchdog",
+        "tpm",
+    )
     # CPU tuning and hugepages are beyond a host in a container.
     names = (*names, "clock", "words", "xml", "disks")
     machines = [{**wish, "start": True} for wish in _named("new") if wish["name"].removeprefix("new-") in names]

@@ -106,6 +106,6 @@ def test_whoever_stops_early_ends_the_program() -> None:
     program = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(60)"
     stream = pipe_through([sys.executable, "-c", program], iter([]))
     process_id = int(next(stream))
-    stream.close()
+    stream.close()  # type: ignore[attr-defined]  # a generator, promised as an iterator
     with pytest.raises(ProcessLookupError):
         os.kill(process_id, 0)

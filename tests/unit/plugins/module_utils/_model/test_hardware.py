@@ -32,8 +32,12 @@ SCHEMA = "/usr/share/libvirt/schemas/domain.rng"
 # before anything is done to it.
 KNOWN_BY_THE_SCHEMA_ALONE = ("clock", "serials", "consoles", "watchdog")
 LINES = {line.key: line for line in HARDWARE}
+# The same values every time: a run that fails on Tuesdays says nothing about Monday's change.
 patient = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    derandomize=True,
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
 
@@ -173,4 +177,4 @@ def test_another_cpu_mode_leaves_nothing_of_the_model() -> None:
     domain = bare_domain()
     LINES["cpu"].write(domain, {"mode": "custom", "model": "EPYC", "match": "exact"})
     LINES["cpu"].write(domain, {"mode": "host-model"})
-    assert etree.tostring(domain.find("cpu")) == b'<cpu mode="host-model"/>'
+    assert [etree.tostring(cpu) for cpu in domain.iterfind("cpu")] == [b'<cpu mode="host-model"/>']

@@ -23,8 +23,18 @@ from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKey operator@example"
 HASH = "$6$abcdefgh$" + "x" * 86
-FUNCTIONS = ("identity", "host_name", "time_zone", "put", "account", "join", "password", "sudoer", "keys")
-FUNCTIONS += ("password_logins", "network", "labels")
+FUNCTIONS: tuple[str, ...] = (
+    "identity",
+    "host_name",
+    "time_zone",
+    "put",
+    "account",
+    "join",
+    "password",
+    "sudoer",
+    "keys",
+)
+FUNCTIONS = (*FUNCTIONS, "password_logins", "network", "labels")
 # What rules.text lets through, and in particular what means something to a shell.
 CHARACTERS = st.one_of(
     st.sampled_from("'\"$`\\;&|<>(){}*?~#! \t\n"), st.characters(exclude_categories=("Cs", "Cc"), max_codepoint=0xFFFD)
