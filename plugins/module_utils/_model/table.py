@@ -378,6 +378,8 @@ class Named:
         return clean
 
     def write(self, parent: etree._Element, value: Mapping[t.Any, Mapping[str, t.Any]]) -> None:
+        if not value:
+            return
         home_path, _slash, tag = self.path.rpartition("/")
         home = _have(parent, home_path)
         there = {element.get(self.name): element for element in home.findall(tag)}
