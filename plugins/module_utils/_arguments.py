@@ -27,12 +27,34 @@ LXML_PACKAGES = "package python3-lxml on Debian, Ubuntu, Fedora, RHEL and SUSE"
 URI_ARGUMENTS: dict[str, dict[str, t.Any]] = {"uri": {"type": "str", "default": DEFAULT_URI}}
 
 
-def make_module(argument_spec: dict[str, t.Any], **settings: t.Any) -> AnsibleModule:
+class _Module(AnsibleModule):
+    """An AnsibleModule that knows what in its options is secret before it writes them into the host's log.
+
+    A secret inside an option of type raw or dict cannot be marked in the argument spec; marking the whole option would
+    blot out each of its words, such as a user's name, in all output.
+    """
+
+    secrets_in: t.Callable[[dict[str, t.Any]], t.Iterable[str]] | None = None
+
+    def _log_invocation(self) -> None:
+        if self.secrets_in is not None:
+            self.no_log_values.update(self.secrets_in(self.params))
+        super()._log_invocation()
+
+
+def make_module(
+    argument_spec: dict[str, t.Any],
+    *,
+    secrets_in: t.Callable[[dict[str, t.Any]], t.Iterable[str]] | None = None,
+    **settings: t.Any,
+) -> AnsibleModule:
     """An AnsibleModule with the common options beside its own, check mode supported unless ``settings`` say otherwise.
 
+    secrets_in: what in the module's options must never be in a log or in its output.
     Ends the module with Ansible's usual words when Python lacks a library that every module here needs.
     """
-    module = AnsibleModule(
+    kind = type("_Module", (_Module,), {"secrets_in": staticmethod(secrets_in) if secrets_in else None})
+    module: AnsibleModule = kind(
         argument_spec={**URI_ARGUMENTS, **argument_spec}, **{"supports_check_mode": True, **settings}
     )
     for library, packages, error in (

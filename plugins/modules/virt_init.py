@@ -522,7 +522,6 @@ def secrets_in(params: dict[str, t.Any]) -> set[str]:
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what is true afterwards."""
     params = module.params
-    module.no_log_values.update(secrets_in(params))
     machines = read_wishes(params)
     where = "" if params["machines"] is None else "machines"
     with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
@@ -568,8 +567,7 @@ def main() -> None:
         ARGUMENTS,
         required_one_of=[("name", "machines")],
         mutually_exclusive=[("machines", option) for option in SINGLE_OPTIONS],
-        # Ansible would write the options into the hypervisor's log before anybody can say what in them is secret.
-        no_log=True,
+        secrets_in=secrets_in,
     )
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:
         module.fail_json(
