@@ -405,7 +405,9 @@ machines:
       returned: always
       sample: false
     outdated:
-      description: C(image) and C(seed), where the wish names another one than the machine was made from.
+      description:
+        - What the machine was made with and the wish has differently, such as V(image), V(seed) or V(disks.data.pool).
+          It stays as it is.
       type: list
       elements: str
       returned: always

@@ -20,6 +20,7 @@ FULL_STORIES = (
     "hypervisors",
     "provisioning",
     "machines",
+    "images",
     "storage",
     "description",
     "refusals",

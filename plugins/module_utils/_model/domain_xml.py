@@ -22,7 +22,10 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.table import Values, write_table
+from ansible_collections.brine.virt.plugins.module_utils._model.table import (
+    Values,
+    write_table,
+)
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 AGENT_CHANNEL = "org.qemu.guest_agent.0"

@@ -14,28 +14,23 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import COUNT, CPU, INDEX, NUMATUNE
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_devices import DEVICES
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     ON_OFF,
     Attribute,
     Content,
-    Group,
     Line,
     Mark,
-    Named,
-    Rows,
     Size,
     Values,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.table_shapes import (
+    Group,
+    Named,
+    Rows,
+)
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
-
-CPU_MODES = ("host-model", "host-passthrough", "maximum", "custom")
-_COUNT = rules.whole_number(1, 4096)
-_INDEX = rules.whole_number(0, 65535)
-_PERIOD = rules.whole_number(1000, 1000000)
-_MICROSECONDS = rules.whole_number(1000, 17592186044415)
-_NUMA_MODE = rules.choice("interleave", "strict", "preferred", "restrictive")
-_POLICY = rules.choice("force", "require", "optional", "disable", "forbid")
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ class _Vcpus(Group):
 
     def check(self, value: t.Any, where: str) -> Values:
         if not isinstance(value, Mapping):
-            count = _COUNT(value, where)
+            count = COUNT(value, where)
             return {"maximum": count, "current": count}
         return _with_both(super().check(value, where), where)
 
@@ -108,53 +103,6 @@ def _with_both(values: Values, where: str) -> Values:
             where=rules.inside(where, "current"),
         )
     return values
-
-
-@dataclass(frozen=True)
-class _Cpu(Group):
-    """A model's name makes the mode custom, and any other mode has no model."""
-
-    def check(self, value: t.Any, where: str) -> Values:
-        if isinstance(value, str):
-            value = {"mode": value}
-        values = super().check(value, where)
-        if values.get("model"):
-            mode = values.setdefault("mode", "custom")
-            if mode != "custom":
-                raise InputError(
-                    f"mode {mode} takes no model", where=rules.inside(where, "model"), hint="Name one of the two"
-                )
-        return values
-
-    def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
-        cpu = parent.find("cpu")
-        if cpu is not None and value.get("mode") not in (None, "custom"):
-            for child in [*cpu.findall("model"), *cpu.findall("vendor")]:
-                cpu.remove(child)
-            for name in ("match", "check"):
-                cpu.attrib.pop(name, "")
-        super().write(parent, value)
-
-
-@dataclass(frozen=True)
-class _Schedulers(Rows):
-    """Real-time schedulers have a priority, the others none."""
-
-    def _check_row(self, row: t.Any, where: str) -> Values:
-        values = super()._check_row(row, where)
-        if ("priority" in values) != (values["scheduler"] in ("fifo", "rr")):
-            raise InputError(
-                f"scheduler {values['scheduler']} takes {'no' if 'priority' in values else 'a'} priority", where=where
-            )
-        return values
-
-
-@dataclass(frozen=True)
-class _Topology(Group):
-    """What is not named is one."""
-
-    def check(self, value: t.Any, where: str) -> Values:
-        return {"sockets": 1, "cores": 1, "threads": 1, **super().check(value, where)}
 
 
 @dataclass(frozen=True)
@@ -213,8 +161,8 @@ VCPUS = _Vcpus(
     "vcpus",
     "vcpu",
     (
-        Content("maximum", _COUNT, ""),
-        Attribute("current", _COUNT, "@current"),
+        Content("maximum", COUNT, ""),
+        Attribute("current", COUNT, "@current"),
         Attribute("cpuset", rules.cpu_set, "@cpuset"),
         Attribute("placement", rules.choice("static", "auto"), "@placement"),
     ),
@@ -247,130 +195,6 @@ MEMORY = _Memory(
         Attribute("source", rules.choice("file", "anonymous", "memfd"), "memoryBacking/source@type"),
         Attribute("access", rules.choice("shared", "private"), "memoryBacking/access@mode"),
         Attribute("allocation", rules.choice("immediate", "ondemand"), "memoryBacking/allocation@mode"),
-    ),
-)
-_TUNING = Group(
-    "tuning",
-    "cputune",
-    (
-        Content("shares", rules.whole_number(2, 262144), "shares"),
-        Content("period", _PERIOD, "period"),
-        Content("quota", _MICROSECONDS, "quota"),
-        Content("global_period", _PERIOD, "global_period"),
-        Content("global_quota", _MICROSECONDS, "global_quota"),
-        Content("emulator_period", _PERIOD, "emulator_period"),
-        Content("emulator_quota", _MICROSECONDS, "emulator_quota"),
-        Content("iothread_period", _PERIOD, "iothread_period"),
-        Content("iothread_quota", _MICROSECONDS, "iothread_quota"),
-        Named(
-            "vcpupin",
-            "vcpupin",
-            "vcpu",
-            _INDEX,
-            (Attribute("cpuset", rules.cpu_set, "@cpuset"),),
-            short="cpuset",
-            required=("cpuset",),
-        ),
-        Attribute("emulatorpin", rules.cpu_set, "emulatorpin@cpuset"),
-        Named(
-            "iothreadpin",
-            "iothreadpin",
-            "iothread",
-            _INDEX,
-            (Attribute("cpuset", rules.cpu_set, "@cpuset"),),
-            short="cpuset",
-            required=("cpuset",),
-        ),
-        _Schedulers(
-            "vcpusched",
-            "vcpusched",
-            (
-                Attribute("vcpus", rules.cpu_set, "@vcpus"),
-                Attribute("scheduler", rules.choice("batch", "idle", "fifo", "rr"), "@scheduler"),
-                Attribute("priority", rules.whole_number(1, 99), "@priority"),
-            ),
-            required=("vcpus", "scheduler"),
-        ),
-    ),
-)
-CPU = _Cpu(
-    "cpu",
-    "",
-    (
-        Attribute("mode", rules.choice(*CPU_MODES), "cpu@mode"),
-        Content("model", rules.word, "cpu/model"),
-        Attribute("fallback", rules.choice("allow", "forbid"), "cpu/model@fallback"),
-        Content("vendor", rules.word, "cpu/vendor"),
-        Attribute("check", rules.choice("none", "partial", "full"), "cpu@check"),
-        Attribute("match", rules.choice("minimum", "exact", "strict"), "cpu@match"),
-        Attribute("migratable", rules.yes_or_no, "cpu@migratable", ON_OFF),
-        _Topology(
-            "topology",
-            "cpu/topology",
-            tuple(Attribute(word, _COUNT, f"@{word}") for word in ("sockets", "dies", "cores", "threads")),
-        ),
-        Named(
-            "features",
-            "cpu/feature",
-            "name",
-            rules.word,
-            (Attribute("policy", _POLICY, "@policy"),),
-            short="policy",
-            required=("policy",),
-            default="require",
-        ),
-        Group(
-            "cache",
-            "cpu/cache",
-            (
-                Attribute("level", rules.whole_number(1, 3), "@level"),
-                Attribute("mode", rules.choice("emulate", "passthrough", "disable"), "@mode"),
-            ),
-            required=("mode",),
-        ),
-        Rows(
-            "numa",
-            "cpu/numa/cell",
-            (
-                Attribute("id", _INDEX, "@id"),
-                Attribute("cpus", rules.cpu_set, "@cpus"),
-                Size("memory", "@memory"),
-                Attribute("access", rules.choice("shared", "private"), "@memAccess"),
-                Attribute("discard", rules.yes_or_no, "@discard"),
-                Named(
-                    "distances",
-                    "distances/sibling",
-                    "id",
-                    _INDEX,
-                    (Attribute("value", rules.whole_number(10, 255), "@value"),),
-                    short="value",
-                    required=("value",),
-                ),
-            ),
-            required=("memory",),
-        ),
-        _TUNING,
-        Content("iothreads", _COUNT, "iothreads"),
-    ),
-)
-NUMATUNE = Group(
-    "numatune",
-    "numatune",
-    (
-        Group(
-            "memory",
-            "memory",
-            (Attribute("mode", _NUMA_MODE, "@mode"), Attribute("nodeset", rules.cpu_set, "@nodeset")),
-            required=("mode", "nodeset"),
-        ),
-        Named(
-            "memnodes",
-            "memnode",
-            "cellid",
-            _INDEX,
-            (Attribute("mode", _NUMA_MODE, "@mode"), Attribute("nodeset", rules.cpu_set, "@nodeset")),
-            required=("mode", "nodeset"),
-        ),
     ),
 )
 
@@ -432,7 +256,7 @@ CLOCK = _Clock(
                 Attribute("track", rules.choice("boot", "guest", "wall"), "@track"),
                 Attribute("frequency", rules.whole_number(1, 2**40), "@frequency"),
                 Attribute("mode", rules.choice("auto", "native", "emulate", "paravirt", "smpsafe"), "@mode"),
-                *(Attribute(word, _INDEX, f"catchup@{word}") for word in ("threshold", "slew", "limit")),
+                *(Attribute(word, INDEX, f"catchup@{word}") for word in ("threshold", "slew", "limit")),
             ),
             short="present",
         ),

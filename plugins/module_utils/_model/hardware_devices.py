@@ -17,12 +17,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.host_devices imp
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Attribute,
     Content,
-    Device,
     Kind,
     Line,
     Mark,
-    Rows,
     Values,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.table_shapes import (
+    Device,
+    Rows,
 )
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 

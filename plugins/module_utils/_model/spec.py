@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.fragment import check_fragment
-from ansible_collections.brine.virt.plugins.module_utils._model.hardware import CPU_MODES, HARDWARE
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU_MODES
 from ansible_collections.brine.virt.plugins.module_utils._model.profiles import resolve_devices
 from ansible_collections.brine.virt.plugins.module_utils._model.salt_words import translate_salt_words
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk, read_disk

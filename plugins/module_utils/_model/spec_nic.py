@@ -15,11 +15,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import NETWORK_RULES, check_network
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Attribute,
-    Group,
     Line,
+    Values,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.table_shapes import (
+    Group,
     Named,
     Rows,
-    Values,
 )
 
 NIC_MODELS = ("virtio", "e1000e", "e1000", "rtl8139")

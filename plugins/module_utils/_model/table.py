@@ -80,12 +80,12 @@ def covers(have: t.Any, want: t.Any) -> bool:
     return bool(have == want)
 
 
-def _seek(parent: etree._Element, path: str) -> etree._Element | None:
+def seek(parent: etree._Element, path: str) -> etree._Element | None:
     """The element at a path below the parent; the empty path is the parent itself."""
     return parent.find(path) if path else parent
 
 
-def _have(parent: etree._Element, path: str) -> etree._Element:
+def have(parent: etree._Element, path: str) -> etree._Element:
     """The element at a path, made where it is missing."""
     for tag in path.split("/") if path else ():
         child = parent.find(tag)
@@ -93,7 +93,7 @@ def _have(parent: etree._Element, path: str) -> etree._Element:
     return parent
 
 
-def _drop(element: etree._Element) -> None:
+def drop(element: etree._Element) -> None:
     home = element.getparent()
     if home is not None:
         home.remove(element)
@@ -134,11 +134,11 @@ class Attribute:
 
     def write(self, parent: etree._Element, value: t.Any) -> None:
         element, _at, name = self.path.partition("@")
-        _have(parent, element).set(name, (self.kind or kind_of(self.rule)).encode(value))
+        have(parent, element).set(name, (self.kind or kind_of(self.rule)).encode(value))
 
     def read(self, parent: etree._Element) -> t.Any:
         path, _at, name = self.path.partition("@")
-        element = _seek(parent, path)
+        element = seek(parent, path)
         text = None if element is None else element.get(name)
         return None if text is None else (self.kind or kind_of(self.rule)).decode(text)
 
@@ -155,10 +155,10 @@ class Content:
         return self.rule(value, where)
 
     def write(self, parent: etree._Element, value: t.Any) -> None:
-        _have(parent, self.path).text = kind_of(self.rule).encode(value)
+        have(parent, self.path).text = kind_of(self.rule).encode(value)
 
     def read(self, parent: etree._Element) -> t.Any:
-        element = _seek(parent, self.path)
+        element = seek(parent, self.path)
         # An element that is there without text, such as <model fallback='allow'/>, has no value.
         return None if element is None or not element.text else kind_of(self.rule).decode(element.text)
 
@@ -178,7 +178,7 @@ class Size:
 
     def write(self, parent: etree._Element, value: int) -> None:
         path, _at, name = self.path.partition("@")
-        element = _have(parent, path)
+        element = have(parent, path)
         if name:
             element.set(name, str(value))
         else:
@@ -187,7 +187,7 @@ class Size:
 
     def read(self, parent: etree._Element) -> float | int | None:
         path, _at, name = self.path.partition("@")
-        element = _seek(parent, path)
+        element = seek(parent, path)
         text = None if element is None else (element.get(name) if name else element.text)
         if element is None or not text:
             return None
@@ -207,192 +207,11 @@ class Mark:
         return rules.yes_or_no(value, where)
 
     def write(self, parent: etree._Element, value: bool) -> None:
-        found = _seek(parent, self.path)
+        found = seek(parent, self.path)
         if value:
-            _have(parent, self.path)
+            have(parent, self.path)
         elif found is not None:
-            _drop(found)
+            drop(found)
 
     def read(self, parent: etree._Element) -> bool:
-        return _seek(parent, self.path) is not None
-
-
-@dataclass(frozen=True)
-class Group:
-    """A mapping inside the mapping, with a table of its own; its paths begin at ``path``."""
-
-    key: str
-    path: str
-    table: tuple[Line, ...]
-    required: tuple[str, ...] = ()
-
-    def check(self, value: t.Any, where: str) -> Values:
-        return check_table(value, where, self.table, self.required)
-
-    def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
-        if value:
-            write_table(_have(parent, self.path), self.table, value)
-
-    def read(self, parent: etree._Element) -> Values:
-        element = _seek(parent, self.path)
-        return {} if element is None else read_table(element, self.table)
-
-
-@dataclass(frozen=True)
-class Device:
-    """A device that a machine has once or not at all: a mapping with a table of its own.
-
-    ``true`` is one with all defaults, ``false`` none; short: the key that a plain word stands for; none: the word that
-    means none. fixed: what is set in a new one unless the wish says otherwise, by paths as in Attribute.
-    """
-
-    key: str
-    path: str
-    table: tuple[Line, ...]
-    short: str | None = None
-    none: str | None = None
-    fixed: tuple[tuple[str, str], ...] = ()
-
-    def check(self, value: t.Any, where: str) -> Values | bool:
-        if value is False or (self.none is not None and value == self.none):
-            return False
-        if value is True:
-            return {}
-        if self.short is not None and not isinstance(value, Mapping):
-            value = {self.short: value}
-        return check_table(value, where, self.table)
-
-    def write(self, parent: etree._Element, value: Mapping[str, t.Any] | bool) -> None:
-        element = parent.find(self.path)
-        if value is False:
-            if element is not None:
-                _drop(element)
-            return
-        if element is None:
-            element = _have(parent, self.path)
-            write_fixed(element, self.fixed)
-        write_table(element, self.table, value if isinstance(value, Mapping) else {})
-
-    def read(self, parent: etree._Element) -> Values | bool:
-        element = parent.find(self.path)
-        return False if element is None else read_table(element, self.table)
-
-
-def write_fixed(element: etree._Element, fixed: t.Iterable[tuple[str, str]]) -> None:
-    """Set attributes and texts by their paths: ``backend@type``, or without ``@`` the text of the element."""
-    for place, value in fixed:
-        path, at, name = place.partition("@")
-        if at:
-            _have(element, path).set(name, value)
-        else:
-            _have(element, path).text = value
-
-
-def _has_fixed(element: etree._Element, fixed: t.Iterable[tuple[str, str]]) -> bool:
-    """Whether an element has all these attributes."""
-    for place, value in fixed:
-        path, _at, name = place.partition("@")
-        found = _seek(element, path)
-        if found is None or found.get(name) != value:
-            return False
-    return True
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A list of mappings that are elements of one name, such as ``numa/cell``.
-
-    short: the key that a plain value stands for. fixed: attributes that each of these elements has; others of the same
-    name are none of this list. The list of a wish replaces the one that is there.
-    """
-
-    key: str
-    path: str
-    table: tuple[Line, ...]
-    short: str | None = None
-    fixed: tuple[tuple[str, str], ...] = ()
-    required: tuple[str, ...] = ()
-
-    def check(self, value: t.Any, where: str) -> tuple[Values, ...]:
-        if not isinstance(value, (list, tuple)):
-            value = [value]
-        return tuple(self._check_row(row, f"{where}[{index}]") for index, row in enumerate(value))
-
-    def _check_row(self, row: t.Any, where: str) -> Values:
-        if self.short is not None and not isinstance(row, Mapping):
-            row = {self.short: row}
-        return check_table(row, where, self.table, self.required)
-
-    def _elements(self, parent: etree._Element) -> list[etree._Element]:
-        return [element for element in parent.findall(self.path) if _has_fixed(element, self.fixed)]
-
-    def write(self, parent: etree._Element, value: Sequence[Mapping[str, t.Any]]) -> None:
-        home_path, _slash, tag = self.path.rpartition("/")
-        for old in self._elements(parent):
-            _drop(old)
-        home = _seek(parent, home_path)
-        if not value:
-            # An element that stood there for its rows alone has no meaning without them.
-            if home is not None and home is not parent and not len(home) and not home.attrib:
-                _drop(home)
-            return
-        home = _have(parent, home_path)
-        for row in value:
-            element = etree.SubElement(home, tag)
-            write_fixed(element, self.fixed)
-            write_table(element, self.table, row)
-
-    def read(self, parent: etree._Element) -> tuple[Values, ...]:
-        return tuple(read_table(element, self.table) for element in self._elements(parent))
-
-
-@dataclass(frozen=True)
-class Named:
-    """A mapping from names to mappings that are elements of one name, such as ``<timer name='hpet' present='no'/>``.
-
-    name: the attribute with the name; short: the key of the table that a plain value stands for; default: what a list
-    of plain names stands for. Names that a wish does not have stay.
-    """
-
-    key: str
-    path: str
-    name: str
-    name_rule: rules.Rule
-    table: tuple[Line, ...]
-    short: str | None = None
-    default: t.Any = None
-    required: tuple[str, ...] = ()
-
-    def check(self, value: t.Any, where: str) -> dict[t.Any, Values]:
-        if isinstance(value, (list, tuple)) and self.default is not None:
-            value = {name: self.default for name in value}
-        if not isinstance(value, Mapping):
-            raise InputError(f"{value!r} is not a mapping", where=where)
-        clean = {}
-        for name, row in value.items():
-            if self.short is not None and not isinstance(row, Mapping):
-                row = {self.short: row}
-            clean[self.name_rule(name, where)] = check_table(
-                row or {}, rules.inside(where, str(name)), self.table, self.required
-            )
-        return clean
-
-    def write(self, parent: etree._Element, value: Mapping[t.Any, Mapping[str, t.Any]]) -> None:
-        if not value:
-            return
-        home_path, _slash, tag = self.path.rpartition("/")
-        home = _have(parent, home_path)
-        there = {element.get(self.name): element for element in home.findall(tag)}
-        for name, row in value.items():
-            element = there.get(str(name))
-            if element is None:
-                element = etree.SubElement(home, tag, {self.name: str(name)})
-            write_table(element, self.table, row)
-
-    def read(self, parent: etree._Element) -> dict[t.Any, Values]:
-        kind = kind_of(self.name_rule)
-        return {
-            kind.decode(element.get(self.name, "")): read_table(element, self.table)
-            for element in parent.findall(self.path)
-            if element.get(self.name)
-        }
+        return seek(parent, self.path) is not None

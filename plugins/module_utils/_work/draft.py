@@ -13,6 +13,7 @@ import copy
 import functools
 import typing as t
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
@@ -102,12 +103,7 @@ class Draft:
         if self._record is not None:
             steps.append(self._define_step())
         steps.extend(self.live_steps)
-        final = MachineNotes(
-            **{
-                **self.notes.__dict__,
-                "volumes": tuple(type(volume)(volume.pool, volume.name, volume.role) for volume in self.notes.volumes),
-            }
-        )
+        final = replace(self.notes, volumes=tuple(replace(volume, building=False) for volume in self.notes.volumes))
         if final != self.known_notes:
             steps.append(
                 self._notes_step(

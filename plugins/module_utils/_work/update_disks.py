@@ -21,7 +21,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS, REMOVABLE, Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.table import covers, read_table, write_table
+from ansible_collections.brine.virt.plugins.module_utils._model.table import (
+    covers,
+    read_table,
+    write_table,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
     PlannedDisk,
@@ -212,6 +216,7 @@ def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft
     elif source is not None and disk.made:
         _compare_size(disk, source, target.get("dev", ""), draft, place)
     _compare_options(disk, element, target.get("dev", ""), draft)
+    _look_at_home(disk, element, source, draft)
     if draft.live is not None and _find(draft.live, target.get("dev")) is None:
         # A killed run, or somebody with --config, has put it on record alone.
         draft.differ(("disks", disk.name, "attached"), False, True)
@@ -308,6 +313,15 @@ def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:
             return pool, volume.name
     found = draft.hypervisor.volume_at(source.path) if source.path else None
     return (found[0], found[1].name) if found else None
+
+
+def _look_at_home(disk: Disk, element: etree._Element, source: DiskSource | None, draft: Draft) -> None:
+    """A disk stays in its pool and its format; that the wish has others is only said."""
+    found = _volume_of(source, draft) if source is not None and disk.made else None
+    if found and found[0].name != disk.pool:
+        draft.outdated.append(f"disks.{disk.name}.pool")
+    if disk.made and disk.format not in (None, need(element, "driver").get("type")):
+        draft.outdated.append(f"disks.{disk.name}.format")
 
 
 def _compare_options(disk: Disk, element: etree._Element, target: str, draft: Draft) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import typing as t
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
@@ -18,7 +19,10 @@ from ansible_collections.brine.virt.plugins.module_utils._model.hardware import 
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_devices import VIDEO
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.table import Line, covers
+from ansible_collections.brine.virt.plugins.module_utils._model.table import (
+    Line,
+    covers,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.units import KIB
 from ansible_collections.brine.virt.plugins.module_utils._work.build import fragment_digest
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
@@ -169,6 +173,6 @@ def _compare_fragment(machine: Machine, draft: Draft) -> None:
         return
     draft.differ(("xml",), None, machine.xml)
     draft.replace_record(merge_fragment(draft.record("xml"), machine.xml))
-    draft.notes = type(draft.notes)(**{**draft.notes.__dict__, "fragment": digest})
+    draft.notes = replace(draft.notes, fragment=digest)
     if draft.live is not None:
         draft.pending.append("xml")

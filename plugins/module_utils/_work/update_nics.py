@@ -24,7 +24,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import 
     SOURCE_ATTRIBUTES,
     Nic,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.table import Values, covers, read_table, write_table
+from ansible_collections.brine.virt.plugins.module_utils._model.table import (
+    Values,
+    covers,
+    read_table,
+    write_table,
+)
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 

@@ -10,7 +10,7 @@ import typing as t
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model import rules, table
+from ansible_collections.brine.virt.plugins.module_utils._model import rules, table, table_shapes
 
 # What XML can carry; the rules refuse the rest. A carriage return comes back from XML as a line feed.
 TEXTS = st.text(
@@ -44,13 +44,13 @@ def of_line(line: table.Line) -> st.SearchStrategy[t.Any]:
         return st.integers(1, 10**6)
     if isinstance(line, table.Mark):
         return st.booleans()
-    if isinstance(line, table.Rows):
+    if isinstance(line, table_shapes.Rows):
         return st.lists(of_table(line.table, line.required), max_size=3)
-    if isinstance(line, table.Named):
+    if isinstance(line, table_shapes.Named):
         return st.dictionaries(of_rule(line.name_rule), of_table(line.table, line.required), max_size=3)
-    if isinstance(line, table.Device):
+    if isinstance(line, table_shapes.Device):
         return st.one_of(st.booleans(), of_table(line.table))
-    if isinstance(line, table.Group):
+    if isinstance(line, table_shapes.Group):
         return of_table(line.table, line.required)
     if hasattr(line, "rows"):
         return st.one_of(st.booleans(), of_line(line.rows))

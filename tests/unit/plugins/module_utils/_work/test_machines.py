@@ -256,6 +256,14 @@ def test_another_image_is_only_said(conn: t.Any) -> None:
     assert list(plan(conn, image="debian-0123456789abcdef.qcow2").outdated) == []
 
 
+def test_another_pool_and_another_format_are_only_said(conn: t.Any) -> None:
+    make(conn)
+    todo = plan(conn, disks=[{"name": "system", "size": "20GiB"}, {"name": "data", "size": 64, "pool": "images"}])
+    assert (list(todo.steps), list(todo.outdated)) == ([], ["disks.data.pool"])
+    todo = plan(conn, disks=[{"name": "system", "size": "20GiB"}, {"name": "data", "size": 64, "format": "raw"}])
+    assert (list(todo.steps), list(todo.outdated)) == ([], ["disks.data.format"])
+
+
 def test_what_somebody_makes_between_plan_and_act_is_never_taken_back(conn: t.Any) -> None:
     todo = plan(conn)
     conn.storagePoolLookupByName("default").createXML(
