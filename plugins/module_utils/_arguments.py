@@ -34,11 +34,16 @@ class _Module(AnsibleModule):
     blot out each of its words, such as a user's name, in all output.
     """
 
-    secrets_in: t.Callable[[dict[str, t.Any]], t.Iterable[str]] | None = None
+    def __init__(
+        self, secrets_in: t.Callable[[dict[str, t.Any]], t.Iterable[str]] | None, settings: dict[str, t.Any]
+    ) -> None:
+        # Before the rest: an AnsibleModule writes into the log while it is being made.
+        self._secrets_in = secrets_in
+        super().__init__(**settings)
 
     def _log_invocation(self) -> None:
-        if self.secrets_in is not None:
-            self.no_log_values.update(self.secrets_in(self.params))
+        if self._secrets_in is not None:
+            self.no_log_values.update(self._secrets_in(self.params))
         super()._log_invocation()
 
 
@@ -53,10 +58,8 @@ def make_module(
     secrets_in: what in the module's options must never be in a log or in its output.
     Ends the module with Ansible's usual words when Python lacks a library that every module here needs.
     """
-    kind = type("_Module", (_Module,), {"secrets_in": staticmethod(secrets_in) if secrets_in else None})
-    module: AnsibleModule = kind(
-        argument_spec={**URI_ARGUMENTS, **argument_spec}, **{"supports_check_mode": True, **settings}
-    )
+    settings = {"supports_check_mode": True, **settings, "argument_spec": {**URI_ARGUMENTS, **argument_spec}}
+    module = _Module(secrets_in, settings)
     for library, packages, error in (
         ("libvirt-python", LIBVIRT_PACKAGES, LIBVIRT_IMPORT_ERROR),
         ("lxml", LXML_PACKAGES, LXML_IMPORT_ERROR),

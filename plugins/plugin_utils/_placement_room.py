@@ -160,17 +160,18 @@ class Room:
             if size_mib is None:
                 stored = self.stored(disk.image) if disk.image else []
                 size_mib = max([item.get("virtual_size_mib") or 0 for item in stored], default=0)
-            space[disk.pool] = space.get(disk.pool, 0) + size_mib
+            for pool in disk.pools:
+                space[pool] = space.get(pool, 0) + (size_mib if pool == disk.pool else 0)
         return space
 
 
 def images_of(machine: Machine) -> list[str]:
     """The images that the machine's disks stand on, each once."""
-    return list(dict.fromkeys(disk.image for disk in machine.disks if disk.image is not None))
+    return list(dict.fromkeys(disk.image for disk in machine.disks if disk.present and disk.image is not None))
 
 
 def _sources(machine: Machine, kind: str) -> list[str]:
-    return list(dict.fromkeys(nic.source for nic in machine.nics if nic.type == kind))
+    return list(dict.fromkeys(nic.source for nic in machine.nics if nic.present and nic.type == kind))
 
 
 def _has(names: t.Collection[str]) -> str:

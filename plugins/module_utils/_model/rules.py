@@ -165,11 +165,6 @@ def any_mapping(value: t.Any, where: str) -> dict[str, t.Any]:
     return {text(key, where): item for key, item in value.items()}
 
 
-def text_or_mapping(value: t.Any, where: str) -> str | dict[str, t.Any]:
-    """A text, or data that stands for it."""
-    return any_mapping(value, where) if isinstance(value, Mapping) else text(value, where)
-
-
 def size(value: t.Any, where: str) -> int:
     """A size in MiB."""
     return parse_size_mib(value, where)

@@ -65,6 +65,14 @@ class Disk:
         """Whether the disk is a volume that is made for this machine."""
         return self.present and self.source is None and self.device not in REMOVABLE
 
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The storage pools that the disk needs; none for an empty drive, a path and an address."""
+        if self.made:
+            return (self.pool, self.backing.pool) if self.backing else (self.pool,)
+        by_name = self.present and self.source not in (None, NO_MEDIUM) and "/" not in str(self.source)
+        return (self.pool,) if by_name else ()
+
 
 # Lines below <disk>.
 DISK_OPTIONS: tuple[Line, ...] = (

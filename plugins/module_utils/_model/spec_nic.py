@@ -27,7 +27,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.table_shapes imp
 NIC_MODELS = ("virtio", "e1000e", "e1000", "rtl8139")
 # What a nic can be plugged into, and the attribute of <source> that names it.
 SOURCE_ATTRIBUTES = {"bridge": "bridge", "network": "network", "direct": "dev"}
-DEFAULT_SOURCE = {"type": "bridge", "source": "br0"}
 
 
 @dataclass(frozen=True)

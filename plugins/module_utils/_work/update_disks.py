@@ -48,12 +48,11 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
     known = {note.name: note.target for note in draft.notes.disks}
     new = []
     for disk in machine.disks:
-        place = inside(where, f"disks[{disk.name}]")
         element = _find(draft.domain.xml, known.get(disk.name))
         if element is not None and not disk.present:
             _take_out(disk, element, draft)
         elif element is not None:
-            _compare(disk, machine, element, draft, place)
+            _compare(disk, machine, element, draft, where)
         elif disk.present:
             left = _left_over(disk, machine, draft)
             new.append(plan_disk(left or disk, machine, draft.hypervisor, where, _half_made(draft)))
@@ -200,7 +199,8 @@ def _is_volume(volume: VolumeNote, source: DiskSource, draft: Draft) -> bool:
     return pool.source_of(volume.name) == source
 
 
-def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft, place: str) -> None:
+def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft, where: str) -> None:
+    place = inside(where, f"disks[{disk.name}]")
     target = need(element, "target")
     have = {"device": element.get("device", "disk"), "model": target.get("bus")}
     for word, is_now in have.items():
@@ -212,7 +212,7 @@ def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft
             )
     source = DiskSource.read(element)
     if disk.source is not None:
-        _compare_source(disk, machine, element, source, draft, place)
+        _compare_source(disk, machine, element, source, draft, where)
     elif source is not None and disk.made:
         _compare_size(disk, source, target.get("dev", ""), draft, place)
     _compare_options(disk, element, target.get("dev", ""), draft)
@@ -224,16 +224,16 @@ def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft
 
 
 def _compare_source(
-    disk: Disk, machine: Machine, element: etree._Element, have: DiskSource | None, draft: Draft, place: str
+    disk: Disk, machine: Machine, element: etree._Element, have: DiskSource | None, draft: Draft, where: str
 ) -> None:
     """A medium changes, also in the living machine; a disk does not turn into another one."""
-    planned = plan_disk(disk, machine, draft.hypervisor, place.rpartition(".disks[")[0].removesuffix("disks["))
+    planned = plan_disk(disk, machine, draft.hypervisor, where)
     if planned.source == have:
         return
     if disk.device not in REMOVABLE:
         raise UnsupportedError(
             f"the disk lies in {have.place if have else 'nothing'}, the wish names another source",
-            where=f"{place}.source",
+            where=inside(where, f"disks[{disk.name}].source"),
             hint="Take the disk out (state: absent) and add the other one under a name of its own",
         )
     draft.differ(

@@ -232,6 +232,26 @@ def test_the_image_may_be_in_the_store_of_one_hypervisor_only() -> None:
     assert result["images_by_host"] == {"hv1": [], "hv2": []}
 
 
+DISKS: list[tuple[dict[str, t.Any], bool]] = [
+    ({"name": "cd", "device": "cdrom", "pool": "iso"}, True),
+    ({"name": "cd", "device": "cdrom", "source": "https://example.org/a.iso", "pool": "iso"}, True),
+    ({"name": "x", "source": "/srv/a.raw", "pool": "iso"}, True),
+    ({"name": "x", "state": "absent", "pool": "iso"}, True),
+    ({"name": "cd", "device": "cdrom", "source": "a.iso", "pool": "iso"}, False),
+    ({"name": "x", "size": 1, "pool": "iso"}, False),
+    ({"name": "x", "size": 1, "backing": {"volume": "b", "pool": "iso"}}, False),
+]
+
+
+@pytest.mark.parametrize(("disk", "placed"), DISKS)
+def test_a_pool_is_needed_by_the_disks_that_lie_in_it(disk: dict[str, t.Any], placed: bool) -> None:
+    wishes, hosts = [wish("a", disks=[disk])], {"hv1": facts()}
+    if placed:
+        assert where(run(wishes, hosts)) == {"a": "hv1"}
+    else:
+        assert "has no pool iso" in complaint(wishes, hosts)
+
+
 def test_the_room_of_a_pool_is_counted_over_the_run() -> None:
     hosts = {"hv1": facts(pools={"default": {"available_mib": 10_000}}), "hv2": facts(total_mib=4000)}
     assert where(run([wish("a"), wish("b")], hosts)) == {"a": "hv1", "b": "hv2"}
