@@ -70,7 +70,7 @@ class Outcome:
             "failed": self.error is not None,
             "source": self.source,
             "target": self.target,
-            "actions": journey.actions if journey else [],
+            "actions": journey.actions if journey and self.error is None else [],
             "disks": [
                 {
                     "device": disk.device,
