@@ -125,6 +125,7 @@ host:
         - The machines. C(vcpus) and C(memory_mib) are the most that a machine may take; null for one that cannot be
           read.
         - C(building) is true while M(brine.virt.virt_init) makes the machine, or when it was cut off in the middle.
+        - C(anti_affinity) are the groups of which no two machines are to be on one hypervisor.
       type: list
       elements: dict
       sample:
@@ -134,6 +135,7 @@ host:
           vcpus: 2
           memory_mib: 2048
           building: false
+          anti_affinity: [web]
     images:
       description:
         - The stored images. C(size_mib) is what the image takes, C(virtual_size_mib) the disk that it stands for.
@@ -146,6 +148,13 @@ host:
           format: qcow2
           size_mib: 512
           virtual_size_mib: 2048
+    maintenance:
+      description:
+        - Since when (C(since)) and why (C(reason)) the hypervisor is in maintenance, as M(brine.virt.virt_maintenance)
+          noted it; null when it is not.
+        - Also null when O(uri) leads to another host than the one that the module runs on.
+      type: dict
+      sample: {since: "2026-11-21T10:00:00Z", reason: new disks}
     errors:
       description: What could not be found out, one sentence each.
       type: list

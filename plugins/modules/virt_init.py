@@ -225,6 +225,21 @@ options:
     description: Tags; the live inventory has a group for each. Left as they are when not named.
     type: list
     elements: str
+  labels:
+    description:
+      - What the hypervisor of this machine must have in its variable C(virt_labels). A list such as C([ssd, zone=a]),
+        or a mapping, in which C(zone) with the value C(a) is C(zone=a), and C(ssd) with V(true) is C(ssd).
+      - They are noted in the machine, and P(brine.virt.place#filter) and P(brine.virt.moves#filter) keep to them. Here
+        nothing is refused. Left as they are when not named.
+    type: raw
+  anti_affinity:
+    description:
+      - Names of groups. Of each group no two machines are put on one hypervisor, so that one failure does not take
+        both.
+      - They are noted in the machine, and P(brine.virt.place#filter) and P(brine.virt.moves#filter) keep to them. Here
+        nothing is refused. Left as they are when not named.
+    type: list
+    elements: str
   variables:
     description:
       - Variables that the live inventory gives the machine. They can be read by everybody who may read the machine's
@@ -480,6 +495,8 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "title": {"type": "str"},
     "description": {"type": "str"},
     "tags": {"type": "list", "elements": "str"},
+    "labels": {"type": "raw"},
+    "anti_affinity": {"type": "list", "elements": "str"},
     "variables": {"type": "dict"},
     "machines": {"type": "list", "elements": "dict"},
     "concurrency": {"type": "int", "default": 8},

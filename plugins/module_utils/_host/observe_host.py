@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machine_record import ACTIVE_STATES
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
@@ -90,8 +91,14 @@ def observe_host(
         "networks": networks,
         "machines": machines,
         "images": attempt(lambda: _images(conn, image_pool), nothing),
+        "maintenance": attempt(_maintenance, None) if is_local(uri) else None,
         "errors": errors + [f"machine {m['name']}: {reason}" for m in machines for reason in m.pop("errors")],
     }
+
+
+def _maintenance() -> dict[str, t.Any] | None:
+    found = read_maintenance()
+    return None if found is None else found.as_dict()
 
 
 def is_local(uri: str) -> bool:
@@ -115,6 +122,7 @@ def _machine(record: dict[str, t.Any]) -> dict[str, t.Any]:
         "vcpus": record["vcpus_max"],
         "memory_mib": record["memory_max_mib"],
         "building": record["building"],
+        "anti_affinity": record["anti_affinity"],
         "errors": record["errors"],
     }
 

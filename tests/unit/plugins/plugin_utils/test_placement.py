@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_room import Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms
 
 Facts = dict[str, t.Any]
 
