@@ -129,6 +129,34 @@ def names_by_state(records: Iterable[Mapping[str, t.Any]]) -> dict[str, list[str
     return {state: sorted(states[state]) for state in sorted(states)}
 
 
+def moves_text(plan: t.Any) -> str:
+    """Planned moves as a table: who goes where and why, then who stays and why. Raises InputError."""
+    if not isinstance(plan, Mapping) or not {"moves", "stay", "silent"} <= plan.keys():
+        raise InputError("the input is no plan of moves", hint="Give what brine.virt.moves or balance returned")
+    rows = [("MACHINE", "STATE", "MEMORY", "FROM", "TO", "WHY")]
+    for move in plan["moves"]:
+        memory = f"{move['memory_mib']} MiB"
+        rows.append((move["name"], move["state"], memory, move["source"], move["target"], move["why"]))
+    for kind, word in (("there", "there"), ("stay", "-")):
+        rows += [(item["name"], "", "", item["hypervisor"], word, item["why"]) for item in plan.get(kind) or []]
+    lines = _columns(rows) if len(rows) > 1 else ["No machine is to be moved."]
+    lines += [
+        f"{host}: {load['before']:g} % of its memory is promised, {load['after']:g} % after the moves"
+        for host, load in (plan.get("loads") or {}).items()
+    ]
+    return "\n".join([*lines, *silent_lines(plan["silent"])])
+
+
+def _columns(rows: Sequence[Sequence[t.Any]]) -> list[str]:
+    """Rows of cells as lines; all columns but the last are as wide as their widest cell."""
+    cells = [[one_line("" if cell is None else cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in cells
+    ]
+
+
 def tree_text(value: t.Any, depth: int = 0) -> str:
     """Mappings and lists as indented text, for people."""
     indent = "  " * depth
