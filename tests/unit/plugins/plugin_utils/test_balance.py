@@ -43,7 +43,8 @@ def test_one_move_is_enough_and_the_smallest_machine_that_does_it_is_taken() -> 
     assert result["moves"][0]["why"] == "hv1 from 60 to 40 %, hv2 from 0 to 20 %"
     assert result["spread"] == {"before": 60.0, "after": 20.0, "limit": 20.0, "reached": True}
     assert result["loads"] == {"hv1": {"before": 60.0, "after": 40.0}, "hv2": {"before": 0.0, "after": 20.0}}
-    assert result["by_source"] == {"hv1": [{"name": "b", "target": "hv2"}], "hv2": []}
+    move = {"name": "b", "target": "hv2", "memory_ratio": 1.0, "memory_reserve_mib": 256}
+    assert result["by_source"] == {"hv1": [move], "hv2": []}
 
 
 def test_what_is_balanced_stays() -> None:
