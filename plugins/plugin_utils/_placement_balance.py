@@ -4,8 +4,8 @@
 """The fewest moves that bring the hypervisors' loads close enough to each other.
 
 The load of a hypervisor is what its machines may take of the memory that it may promise, in percent; the spread is the
-difference between the fullest and the emptiest. All plans of one move are looked at, then all of two, and so on: what is
-found first has the fewest moves. Where that would take too long, the best single move is taken, again and again.
+difference between the fullest and the emptiest. All plans of one move are looked at, then all of two, and so on: what
+is found first has the fewest moves. Where that would take too long, the best single move is taken, again and again.
 """
 
 from __future__ import annotations

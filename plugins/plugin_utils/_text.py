@@ -86,6 +86,9 @@ def capacity_of(host: Mapping[str, t.Any]) -> dict[str, t.Any]:
     for pool in host["pools"]:
         room = f"{pool['available_mib']} MiB free of {pool['capacity_mib']} MiB" if pool["active"] else "not active"
         capacity[f"Pool {pool['name']}"] = room
+    if host.get("maintenance"):
+        since, reason = host["maintenance"].get("since"), host["maintenance"].get("reason")
+        capacity["In maintenance"] = f"since {since or 'an unknown time'}" + (f" ({reason})" if reason else "")
     if host.get("errors"):
         capacity["Errors"] = list(host["errors"])
     return capacity
