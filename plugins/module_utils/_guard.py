@@ -107,7 +107,7 @@ def _signals_end(patience: _Patience) -> t.Iterator[None]:
 
 def _receive(result: int, patience: _Patience) -> bytes:
     """All that the child says. When the reader of our own output is gone, so is the one who waits."""
-    chunks = []
+    chunks: list[bytes] = []
     poll = select.poll()
     poll.register(result, select.POLLIN)
     with contextlib.suppress(OSError):

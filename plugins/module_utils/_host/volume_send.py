@@ -123,14 +123,15 @@ class _Reader:
             return True, self._seek(os.SEEK_HOLE) - here
         return False, data - here
 
-    def skip(self, _stream: t.Any, length: int, _opaque: t.Any) -> None:
-        """Pass over a hole, which reads as zeros."""
+    def skip(self, _stream: t.Any, length: int, _opaque: t.Any) -> int:
+        """Pass over a hole, which reads as zeros; libvirt wants a number that is not negative."""
         if self._hash:
             left = length
             while left > 0:
                 self._hash.update(bytes(min(left, _CHUNK_BYTES)))
                 left -= _CHUNK_BYTES
         self._position += length
+        return 0
 
     def _seek(self, kind: int) -> int:
         try:

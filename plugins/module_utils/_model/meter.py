@@ -15,6 +15,8 @@ QUIET_SECONDS = 3.0
 # A line comes every two seconds at first. What takes long is told less often, or an hour would fill the screen.
 _LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
 _LINES_FOR_ALL_TIME_SO_FAR = 30
+# Bytes per second. An end that is reckoned from less would be in years.
+_CRAWL = 1024
 
 
 class Meter:
@@ -67,7 +69,9 @@ def describe(subject: str, phase: str, done_bytes: int, total_bytes: int | None,
         parts = [f"{100 * done_bytes // total_bytes} %", f"{format_size(done_bytes)} of {format_size(total_bytes)}"]
     else:
         parts = [format_size(done_bytes)]
-    if bytes_per_second > 0:
+    if 0 < bytes_per_second < _CRAWL:
+        parts.append("hardly anything comes")
+    elif bytes_per_second > 0:
         parts.append(f"{bytes_per_second / MIB:.3g} MiB/s")
         if total_bytes:
             parts.append(f"about {format_seconds((total_bytes - done_bytes) / bytes_per_second)} left")

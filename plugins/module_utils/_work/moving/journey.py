@@ -39,6 +39,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms impo
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import (
     Ends,
     find,
+    is_at_source,
     look,
     look_until_arrived,
     write_note,
@@ -217,7 +218,7 @@ def _move_step(journey: Journey, traveller: Traveller, road: Road, tell: Tell) -
             migrate(traveller.handle, road.ends.target, options, wanted, oversight)
         except VirtError as exc:
             # It may have arrived all the same, when only the answer was lost.
-            if not look(road.ends, traveller.uuid).arrived(traveller.active):
+            if not _has_arrived(exc, traveller, road):
                 raise _as_told(exc, traveller, road) from exc
         found = look_until_arrived(road.ends, traveller.uuid, traveller.active)
         if not found.arrived(traveller.active):
@@ -229,6 +230,19 @@ def _move_step(journey: Journey, traveller: Traveller, road: Road, tell: Tell) -
 
     how = "move" if traveller.active else "move the record of"
     return Step(f"{how} {traveller.name} to {road.target.name}", move)
+
+
+def _has_arrived(failure: VirtError, traveller: Traveller, road: Road) -> bool:
+    """Whether it is on the target although libvirt reports a failure. Raises HostError when nobody can know."""
+    if traveller.active and is_at_source(road.ends, traveller.uuid):
+        return False
+    try:
+        return look(road.ends, traveller.uuid).arrived(traveller.active)
+    except VirtError as exc:
+        raise HostError(
+            f"{traveller.name} is on its way to {road.target.name}, which does not answer ({failure.what}; {exc.what})",
+            hint="Run it again when both answer; nothing was deleted",
+        ) from exc
 
 
 def _as_told(exc: VirtError, traveller: Traveller, road: Road) -> VirtError:

@@ -56,9 +56,9 @@ def check_traveller(traveller: Traveller, where: str) -> None:
 def _check_hidden_state(traveller: Traveller, where: str) -> None:
     """What of a machine that is off lies in files that no pool has, and travels only while it runs."""
     pflash = traveller.record.find("os/loader[@type='pflash']") is not None
-    firmware = traveller.record.find("os").get("firmware") if traveller.record.find("os") is not None else None
+    efi = traveller.record.find("os[@firmware='efi']") is not None
     for has, words in (
-        (pflash or firmware == "efi", "the variables of its UEFI"),
+        (pflash or efi, "the variables of its UEFI"),
         (traveller.record.find("devices/tpm/backend[@type='emulator']") is not None, "the state of its TPM"),
     ):
         if has:

@@ -132,7 +132,7 @@ def parameters(terms: Terms, *, address: str, active: bool, disks: Sequence[str]
     if not active:
         return {}
     host = f"[{address}]" if ":" in address else address
-    known = {libvirt.VIR_MIGRATE_PARAM_URI: f"tcp://{host}"}
+    known: dict[str, t.Any] = {libvirt.VIR_MIGRATE_PARAM_URI: f"tcp://{host}"}
     for name, value in terms.parameters.items():
         known[getattr(libvirt, f"VIR_MIGRATE_PARAM_{_PARAMETERS[name]}")] = value
     if disks:

@@ -82,6 +82,12 @@ def look(ends: Ends, uuid: str) -> Whereabouts:
         return Whereabouts(at_source, _is_active(target, uuid))
 
 
+def is_at_source(ends: Ends, uuid: str) -> bool:
+    """Whether it runs at the source."""
+    with ends.open_source() as source:
+        return bool(_is_active(source, uuid))
+
+
 def look_until_arrived(ends: Ends, uuid: str, active: bool) -> Whereabouts:
     """The same, and again for some seconds while it is not plain that it has arrived."""
     end = time.monotonic() + _SETTLE_SECONDS
