@@ -12,6 +12,8 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import InputErr
 from ansible_collections.brine.virt.plugins.module_utils._model.units import format_size
 
 KIB_PER_MIB = 1024
+# A certificate that is kept up to date does not come as near to its end as this.
+CERTIFICATE_WARNING_DAYS = 29
 
 Records = Sequence[Mapping[str, t.Any]]
 
@@ -89,6 +91,9 @@ def capacity_of(host: Mapping[str, t.Any]) -> dict[str, t.Any]:
     if host.get("maintenance"):
         since, reason = host["maintenance"].get("since"), host["maintenance"].get("reason")
         capacity["In maintenance"] = f"since {since or 'an unknown time'}" + (f" ({reason})" if reason else "")
+    ending = [c for c in host.get("certificates", []) if c["days_left"] < CERTIFICATE_WARNING_DAYS]
+    if ending:
+        capacity["Certificates"] = [f"{c['kind']} ends {c['not_after'][:10]} ({c['path']})" for c in ending]
     if host.get("errors"):
         capacity["Errors"] = list(host["errors"])
     return capacity
