@@ -11,7 +11,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import make_uri
-from ansible_collections.brine.virt.plugins.plugin_utils._progress import follow, new_progress_path
+from ansible_collections.brine.virt.plugins.plugin_utils._progress import follow, new_progress_path, show
 
 _MODULE = "brine.virt.virt_migrate"
 
@@ -41,7 +41,28 @@ class ActionModule(ActionBase):
             if not self._task.check_mode and not args.get("progress_file"):
                 args["progress_file"] = new_progress_path()
                 stack.enter_context(follow(self._connection, args["progress_file"]))
-            return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
+            result = dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
+        if not self._task.check_mode:
+            for machine in result.get("machines") or ():
+                show(outcome(machine))
+        return result
+
+
+def outcome(machine: t.Mapping[str, t.Any]) -> str:
+    """What became of one machine, in a line."""
+    name, source, target = machine["name"], machine["source"], machine["target"]
+    if machine["failed"]:
+        return f"{name}: {machine['msg']}"
+    if not machine["changed"]:
+        return f"{name}: is on {target} already"
+    if "time_ms" not in machine:
+        return f"{name}: moved from {source} to {target}"
+    time = f"moved from {source} to {target} in {machine['time_ms'] / 1000:.1f} s"
+    return (
+        f"{name}: {time}, stood still for {machine['downtime_ms']} ms"
+        if "downtime_ms" in machine
+        else f"{name}: {time}"
+    )
 
 
 def resolve(target: t.Any, known: t.Mapping[str, t.Any]) -> t.Any:

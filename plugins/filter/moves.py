@@ -138,8 +138,15 @@ _value:
           C(machines).
       type: dict
       sample:
-        hv1: [{name: web1, target: hv2}]
+        hv1: [{name: web1, target: hv2, memory_ratio: 1.0, memory_reserve_mib: 256}]
         hv2: []
+    unfinished:
+      description:
+        - By the hypervisor that they came from, machines that have arrived elsewhere, and whose old volumes an
+          interrupted run has left behind. M(brine.virt.virt_migrate) finishes that with the same target.
+      type: dict
+      sample:
+        hv1: [{name: web2, target: hv2}]
     silent:
       description: The hypervisors that did not answer, and why.
       type: dict
@@ -170,7 +177,8 @@ def moves_filter(
         terms = Terms(policy=policy, anti_affinity=anti_affinity)
         if isinstance(names, str) or not (names is None or isinstance(names, (list, tuple))):
             raise InputError(f"{names!r} is not a list of names", where="names")
-        return plan_moves(read_fleet(hosts, settings, terms), terms, names=names, source=source, target=target)
+        fleet = read_fleet(hosts, settings, terms)
+        return plan_moves(fleet, terms, names=names, source=source, target=target)
     except VirtError as exc:
         raise AnsibleFilterError(f"brine.virt.moves: {exc}") from exc
 

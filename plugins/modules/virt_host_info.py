@@ -13,6 +13,7 @@ short_description: Show what a hypervisor has, and how much of it its machines t
 version_added: "0.1.0"
 description:
   - Shows CPUs, memory, storage pools, bridges, networks, machines and stored images of one hypervisor, asked for now.
+  - Shows when its TLS certificates end as well.
   - Memory and CPUs count as committed as soon as a machine is defined, whether it runs or not, with the most that it
     may take. That is what the filter P(brine.virt.place#filter) counts with.
 author:
@@ -155,6 +156,33 @@ host:
         - Also null when O(uri) leads to another host than the one that the module runs on.
       type: dict
       sample: {since: "2026-11-21T10:00:00Z", reason: new disks}
+    certificates:
+      description:
+        - The certificates in libvirt's and QEMU's places on the host that the module runs on. Empty when O(uri) means
+          another one.
+        - C(kind) is V(authority), V(libvirt_server), V(libvirt_client), V(qemu_server) or V(qemu_client). C(not_after)
+          is in UTC; C(days_left) is negative after that.
+      type: list
+      elements: dict
+      sample:
+        - path: /etc/pki/libvirt/servercert.pem
+          kind: libvirt_server
+          subject: O=brine.virt,OU=hypervisor,CN=hv1
+          names: [192.0.2.11, hv1]
+          issuer: O=brine.virt,OU=authority 3fa91c02,CN=brine.virt
+          serial: 6f2c1d0a3b5e4f60718293a4b5c6d7e8f9012345
+          not_before: "2026-03-01T09:00:00+00:00"
+          not_after: "2027-03-01T10:00:00+00:00"
+          days_left: 364
+    revocation_lists:
+      description: What authorities have revoked, and until when each list counts.
+      type: list
+      elements: dict
+      sample:
+        - path: /etc/pki/CA/cacrl.pem
+          issuer: O=brine.virt,OU=authority 3fa91c02,CN=brine.virt
+          next_update: "2036-02-27T10:00:00+00:00"
+          revoked: 2
     errors:
       description: What could not be found out, one sentence each.
       type: list
@@ -166,7 +194,12 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import DEFAULT_IMAGE_POOL, observe_host
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import (
+    DEFAULT_IMAGE_POOL,
+    is_local,
+    observe_host,
+)
+from ansible_collections.brine.virt.plugins.module_utils._tls.observe import observe_certificates, observe_revocations
 
 # One machine that does not answer must not keep the task from ending.
 TIMEOUT_SECONDS = 60.0
@@ -178,10 +211,18 @@ def main() -> t.NoReturn:
 
     def work() -> dict[str, t.Any]:
         with open_connection(module.params["uri"], read_only=True, timeout_seconds=TIMEOUT_SECONDS) as conn:
-            return {
-                "changed": False,
-                "host": observe_host(conn, image_pool=module.params["image_pool"], timeout_seconds=TIMEOUT_SECONDS),
-            }
+            host = observe_host(conn, image_pool=module.params["image_pool"], timeout_seconds=TIMEOUT_SECONDS)
+        local = is_local(host["uri"])
+        certificates, errors = observe_certificates() if local else ([], [])
+        return {
+            "changed": False,
+            "host": {
+                **host,
+                "certificates": certificates,
+                "revocation_lists": observe_revocations() if local else [],
+                "errors": host["errors"] + errors,
+            },
+        }
 
     finish(module, work)
 

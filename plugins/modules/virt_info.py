@@ -122,6 +122,13 @@ machines:
       description: Whether it is still being made, or was cut off while it was.
       type: bool
       sample: false
+    moving:
+      description:
+        - The hypervisors that it is being moved between, as they call themselves. Null when nobody moves it.
+        - It stays there when a run of M(brine.virt.virt_migrate) was cut off, until the next run finishes or clears
+          what that has left.
+      type: dict
+      sample: null
     title:
       description: Title.
       type: str

@@ -49,6 +49,12 @@ options:
       target:
         description: Where this machine is to go, instead of O(target).
         type: str
+      memory_ratio:
+        description: The O(memory_ratio) of its target.
+        type: float
+      memory_reserve_mib:
+        description: The O(memory_reserve_mib) of its target.
+        type: int
   concurrency:
     description: How many machines are moved at the same time.
     type: int
@@ -289,7 +295,12 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "machines": {
         "type": "list",
         "elements": "dict",
-        "options": {"name": {"type": "str", "required": True}, "target": {"type": "str"}},
+        "options": {
+            "name": {"type": "str", "required": True},
+            "target": {"type": "str"},
+            "memory_ratio": {"type": "float"},
+            "memory_reserve_mib": {"type": "int"},
+        },
     },
     "concurrency": {"type": "int", "default": 2},
     "live": {"type": "bool", "default": True},
@@ -320,23 +331,21 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 
 
 def read_wishes(params: dict[str, t.Any]) -> list[Wish]:
-    """Who is to go where. Raises InputError for a machine without a target, and one that stands there twice."""
+    """Who is to go where, and how. Raises InputError for what makes no sense."""
     machines = params["machines"]
     if machines is None:
-        machines = [{"name": params["name"], "target": None}]
+        machines = [{"name": params["name"]}]
     wishes: list[Wish] = []
     for index, machine in enumerate(machines):
         where = "" if params["machines"] is None else f"machines[{index}]"
-        target = machine["target"] or params["target"]
+        own = {key: value for key, value in machine.items() if value is not None}
+        target = own.get("target") or params["target"]
         if not target:
-            raise InputError(
-                f"{machine['name']} has no target", where=where or None, hint="Name a hypervisor with target"
-            )
-        if any(wish.name == machine["name"] for wish in wishes):
-            raise InputError(f"{machine['name']} stands there twice", where=where)
-        wish = Wish(machine["name"], target, where)
-        if not wish.uri:
-            raise AssertionError("contract violation: no URI")  # pragma: no cover
+            raise InputError(f"{own['name']} has no target", where=where or None, hint="Name a hypervisor with target")
+        if any(wish.name == own["name"] for wish in wishes):
+            raise InputError(f"{own['name']} stands there twice", where=where)
+        wish = Wish(own["name"], target, where, read_terms({**params, **own}))
+        wish.check()
         wishes.append(wish)
     return wishes
 
@@ -344,14 +353,14 @@ def read_wishes(params: dict[str, t.Any]) -> list[Wish]:
 def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     """Move the machines, unless in check mode, and say what became of each."""
     params = module.params
-    terms, wishes = read_terms(params), read_wishes(params)
+    wishes = read_wishes(params)
     if not is_local(params["uri"]):
         raise InputError(
             f"{params['uri']} is another host", where="uri", hint="Run this on the hypervisor that the machines are on"
         )
     path = None if module.check_mode else params["progress_file"]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:
-        removal = Removal(conn, terms, params["image_pool"], stop, progress, bool(module.check_mode))
+        removal = Removal(conn, params["image_pool"], stop, progress, bool(module.check_mode))
         outcomes = removal.carry_out(wishes, concurrency=params["concurrency"])
     results = [outcome.as_result() for outcome in outcomes]
     return {"changed": any(result["changed"] for result in results), "machines": results}

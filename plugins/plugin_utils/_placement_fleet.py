@@ -32,11 +32,26 @@ class Living:
 
 @dataclass(frozen=True)
 class Fleet:
-    """rooms: the hypervisors that answered, by name; silent: the others with the reason."""
+    """rooms: the hypervisors that answered, by name; silent: the others with the reason.
+
+    hosts_by_own_name: those that answered, by the name that each has for itself.
+    """
 
     rooms: Mapping[str, Room]
     silent: Mapping[str, str]
     machines: Mapping[str, Sequence[Living]]
+    hosts_by_own_name: Mapping[str, str]
+
+    def unfinished(self) -> dict[str, list[dict[str, str]]]:
+        """By the hypervisor that they came from, machines that have arrived and left something behind there."""
+        found: dict[str, list[dict[str, str]]] = {}
+        for homes in self.machines.values():
+            for living in homes:
+                move = living.record.get("moving") or {}
+                source = self.hosts_by_own_name.get(move.get("source", ""))
+                if source is not None and source != living.host and len(homes) == 1:
+                    found.setdefault(source, []).append({"name": living.name, "target": living.host})
+        return found
 
     def on(self, host: str) -> list[Living]:
         """The machines of one hypervisor. Raises InputError unless it is one that answered."""
@@ -75,7 +90,8 @@ def read_fleet(hosts: t.Any, settings: t.Any, terms: Terms) -> Fleet:
             ties = tuple(ties_of(record))
             need = None if ties else need_of_record(record, room.images)
             machines.setdefault(record["name"], []).append(Living(record["name"], host, record, need, ties))
-    return Fleet(rooms, silent, machines)
+    own_names = {str(facts[host].get("name")): host for host in rooms}
+    return Fleet(rooms, silent, machines, own_names)
 
 
 def _records(machines: t.Any, host: str) -> Sequence[Record]:

@@ -82,12 +82,15 @@ def as_plan(
     """A plan in plain data; the order of the moves stays."""
     by_source: dict[str, list[t.Any]] = {host: [] for host in fleet.rooms}
     for move in moves:
-        by_source[move["source"]].append({"name": move["name"], "target": move["target"]})
+        by_source[move["source"]].append(
+            {key: move[key] for key in ("name", "target", "memory_ratio", "memory_reserve_mib")}
+        )
     return {
         "moves": list(moves),
         "stay": sorted(stay, key=lambda item: (item["name"], item["hypervisor"])),
         "there": sorted(there, key=lambda item: item["name"]),
         "by_source": by_source,
+        "unfinished": fleet.unfinished(),
         "silent": dict(fleet.silent),
     }
 

@@ -12,6 +12,8 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import InputErr
 from ansible_collections.brine.virt.plugins.module_utils._model.units import format_size
 
 KIB_PER_MIB = 1024
+# A certificate that is kept up to date does not come as near to its end as this.
+CERTIFICATE_WARNING_DAYS = 29
 
 Records = Sequence[Mapping[str, t.Any]]
 
@@ -86,6 +88,9 @@ def capacity_of(host: Mapping[str, t.Any]) -> dict[str, t.Any]:
     for pool in host["pools"]:
         room = f"{pool['available_mib']} MiB free of {pool['capacity_mib']} MiB" if pool["active"] else "not active"
         capacity[f"Pool {pool['name']}"] = room
+    ending = [c for c in host.get("certificates", []) if c["days_left"] < CERTIFICATE_WARNING_DAYS]
+    if ending:
+        capacity["Certificates"] = [f"{c['kind']} ends {c['not_after'][:10]} ({c['path']})" for c in ending]
     if host.get("errors"):
         capacity["Errors"] = list(host["errors"])
     return capacity
@@ -127,6 +132,34 @@ def names_by_state(records: Iterable[Mapping[str, t.Any]]) -> dict[str, list[str
     for record in records:
         states.setdefault(record["state"], []).append(record["name"])
     return {state: sorted(states[state]) for state in sorted(states)}
+
+
+def moves_text(plan: t.Any) -> str:
+    """Planned moves as a table: who goes where and why, then who stays and why. Raises InputError."""
+    if not isinstance(plan, Mapping) or not {"moves", "stay", "silent"} <= plan.keys():
+        raise InputError("the input is no plan of moves", hint="Give what brine.virt.moves or balance returned")
+    rows = [("MACHINE", "STATE", "MEMORY", "FROM", "TO", "WHY")]
+    for move in plan["moves"]:
+        memory = f"{move['memory_mib']} MiB"
+        rows.append((move["name"], move["state"], memory, move["source"], move["target"], move["why"]))
+    for kind, word in (("there", "there"), ("stay", "-")):
+        rows += [(item["name"], "", "", item["hypervisor"], word, item["why"]) for item in plan.get(kind) or []]
+    lines = _columns(rows) if len(rows) > 1 else ["No machine is to be moved."]
+    lines += [
+        f"{host}: {load['before']:g} % of its memory is promised, {load['after']:g} % after the moves"
+        for host, load in (plan.get("loads") or {}).items()
+    ]
+    return "\n".join([*lines, *silent_lines(plan["silent"])])
+
+
+def _columns(rows: Sequence[Sequence[t.Any]]) -> list[str]:
+    """Rows of cells as lines; all columns but the last are as wide as their widest cell."""
+    cells = [[one_line("" if cell is None else cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in cells
+    ]
 
 
 def tree_text(value: t.Any, depth: int = 0) -> str:

@@ -142,7 +142,7 @@ class ImageStore:
                 final_path = self._pool.volume_path(image.volume)
                 provenance = taken.provenance(source.origins)
                 # The same image may have come from elsewhere before.
-                new = not os.path.lexists(final_path)
+                new = image.volume not in self.volumes(name)
                 if new:
                     remembered = keep_provenance(part.fd, provenance)
                     image_files.publish(part, final_path)

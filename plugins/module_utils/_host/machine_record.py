@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from ansible_collections.brine.virt.plugins.module_utils._host.addresses import NicToAsk
 from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import AGENT_CHANNEL
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING, MachineNotes, read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.move_note import read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # virDomainState, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainState
@@ -53,6 +54,7 @@ def bare_record(name: str, uuid: str, state: str) -> dict[str, t.Any]:
         "persistent": None,
         "managed": False,
         "building": False,
+        "moving": None,
         "title": None,
         "description": None,
         "domain_type": None,
@@ -110,6 +112,9 @@ def record_from_xml(domain: etree._Element, state: str, pools: KnownPools = NO_P
     )
     if notes is not None:
         record.update(_from_notes(notes))
+    move = read_move_note(domain)
+    if move is not None:
+        record["moving"] = {"source": move.source, "target": move.target}
     return record
 
 

@@ -49,10 +49,9 @@ def observe_host(
         capabilities = etree.fromstring(conn.getCapabilities())
         _model, memory_mib, cpus, mhz, nodes, sockets, cores, threads = conn.getInfo()
         name = conn.getHostname()
-    machines = [
-        _machine(record)
-        for record in observe_machines(conn, addresses=False, sizes=False, timeout_seconds=timeout_seconds)
-    ]
+    records = observe_machines(conn, addresses=False, sizes=False, arriving=True, timeout_seconds=timeout_seconds)
+    machines = [_machine(record) for record in records]
+    here = [_machine(record) for record in records if "arriving" not in record]
     nothing: list[dict[str, t.Any]] = []
     networks = attempt(lambda: observe_networks(conn), nothing)
     committed_mib = sum(machine["memory_mib"] or 0 for machine in machines)
@@ -89,10 +88,10 @@ def observe_host(
         "pools": attempt(lambda: _pools(conn, is_local(uri)), nothing),
         "bridges": attempt(lambda: observe_bridges(conn, uri, networks), None),
         "networks": networks,
-        "machines": machines,
+        "machines": here,
         "images": attempt(lambda: _images(conn, image_pool), nothing),
         "maintenance": attempt(_maintenance, None) if is_local(uri) else None,
-        "errors": errors + [f"machine {m['name']}: {reason}" for m in machines for reason in m.pop("errors")],
+        "errors": errors + [f"machine {m['name']}: {reason}" for m in here for reason in m.pop("errors")],
     }
 
 

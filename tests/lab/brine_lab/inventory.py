@@ -22,6 +22,8 @@ def write_files(lab: Lab, state: State) -> None:
         # Who makes machines here logs in to them with the lab's own key.
         f"    virt_seed: {{authorized_keys: ['{ssh.public_key(lab)}']}}\n"
         f"    virt_known_hosts: {known_hosts}\n"
+        # The authority goes with the lab, and nothing is left in the home of who runs it.
+        f"    virt_tls_authority: {lab.state / 'authority'}\n"
         "hypervisors:\n"
         "  hosts:\n"
     )

@@ -32,20 +32,27 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabout
 
 @dataclass(frozen=True)
 class Wish:
-    """One machine and where it is to be: libvirt's URI, or a host name, which is reached by TLS."""
+    """One machine and where it is to be: libvirt's URI, or a host name, which is reached by TLS.
+
+    terms: those of the task, but for what is said of this target.
+    """
 
     name: str
     target: str
     where: str
+    terms: Terms
+
+    def check(self) -> None:
+        """Raise InputError for a target that cannot be one."""
+        if "://" in self.target and not urlsplit(self.target).hostname:
+            raise InputError(
+                f"{self.target} names no other host", where=self.where or "target", hint="Give qemu+tls://HOST/system"
+            )
 
     @property
     def uri(self) -> str:
-        """The target's URI. Raises InputError for what cannot be one."""
+        """The target's URI."""
         if "://" in self.target:
-            if not urlsplit(self.target).hostname:
-                raise InputError(
-                    f"{self.target} names no other host", where=self.where, hint="Give qemu+tls://HOST/system"
-                )
             return self.target
         host = f"[{self.target}]" if ":" in self.target else self.target
         return f"qemu+tls://{host}/system"
@@ -93,7 +100,6 @@ class Removal:
     """All that the moves of a task have in common."""
 
     source: VirConnect
-    terms: Terms
     image_pool: str
     stop: threading.Event
     progress: ProgressFile
@@ -118,7 +124,7 @@ class Removal:
         try:
             target = self._target(wish, stack)
             outcome.target = target.name
-            road = Road(Ends(uri, target.uri), hypervisor, name, target, self.terms, self.stop, self.check_mode)
+            road = Road(Ends(uri, target.uri), hypervisor, name, target, wish.terms, self.stop, self.check_mode)
             if not self.check_mode:
                 # Held until the task ends: two runs would take each other's volumes for left-overs.
                 stack.enter_context(hypervisor_lock(f"move-{wish.name.replace('/', '_')}", patience_seconds=0))
@@ -154,10 +160,7 @@ class Removal:
             plan.run(outcome.journey.before)
         except VirtError as exc:
             outcome.error = exc
-            self.progress.say(f"{outcome.wish.name}: stays here")
             return
-        if outcome.journey.before:
-            self.progress.say(f"{outcome.wish.name}: is on {outcome.target}")
         try:
             # Not taken back: the machine is on the other side, and a later run finishes what is left here.
             for step in outcome.journey.after:

@@ -91,7 +91,7 @@ def look_at(domain: Domain, where: str) -> Traveller:
     what = f"cannot look at machine {domain.name}"
     with errors_as_ours(what, where):
         living = etree.fromstring(domain.handle.XMLDesc(0)) if domain.active else domain.xml
-        busy = domain.active and domain.handle.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE
+        busy = domain.active and _has_job(domain.handle)
         if not domain.handle.isPersistent():
             raise ConflictError(
                 f"{domain.name} is transient: libvirt forgets it when it stops, and so it is not moved", where=where
@@ -114,6 +114,16 @@ def look_at(domain: Domain, where: str) -> Traveller:
         moving=read_move_note(domain.xml),
         autostart=autostart,
     )
+
+
+def _has_job(handle: t.Any) -> bool:
+    try:
+        return bool(handle.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE)
+    except libvirt.libvirtError as exc:
+        # A driver without jobs has none.
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+            return False
+        raise
 
 
 def source_words(disk: etree._Element) -> str:

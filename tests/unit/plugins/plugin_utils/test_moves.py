@@ -22,6 +22,9 @@ from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils.clouds impor
 SILENT = "ssh: no route to host"
 
 
+USUAL = {"memory_ratio": 1.0, "memory_reserve_mib": 256}
+
+
 def plan(hosts: dict[str, t.Any], settings: t.Any = None, **wish: t.Any) -> dict[str, t.Any]:
     terms = Terms(**{key: wish.pop(key) for key in ("policy", "anti_affinity") if key in wish})
     return plan_moves(read_fleet(hosts, settings, terms), terms, **wish)
@@ -57,7 +60,8 @@ def test_a_named_machine_goes_where_the_most_memory_is_free() -> None:
         ],
         "stay": [],
         "there": [],
-        "by_source": {"hv1": [{"name": "web1", "target": "hv3"}], "hv2": [], "hv3": []},
+        "by_source": {"hv1": [{"name": "web1", "target": "hv3", **USUAL}], "hv2": [], "hv3": []},
+        "unfinished": {},
         "silent": {"hv4": SILENT},
     }
 
@@ -77,7 +81,10 @@ def test_all_machines_of_a_hypervisor_the_largest_first_and_the_rest_named() -> 
         "huge": "fits no other hypervisor: hv2: needs 8000 MiB of memory, 5244 MiB are free; "
         "hv3: needs 8000 MiB of memory, 2744 MiB are free",
     }
-    assert result["by_source"]["hv1"] == [{"name": "large", "target": "hv2"}, {"name": "small", "target": "hv3"}]
+    assert result["by_source"]["hv1"] == [
+        {"name": "large", "target": "hv2", **USUAL},
+        {"name": "small", "target": "hv3", **USUAL},
+    ]
 
 
 REFUSALS: list[tuple[str, dict[str, t.Any], dict[str, t.Any], str]] = [
@@ -275,3 +282,18 @@ def test_every_machine_is_accounted_for_and_no_hypervisor_gets_too_much(hosts: d
         arrived = [group for move in coming for group in groups[move["name"]]]
         assert len(arrived) == len(set(arrived))
         assert not set(arrived) & set(there)
+
+
+def test_a_move_that_was_cut_off_after_the_switch_is_finished_where_it_began() -> None:
+    moved = {**record("web1"), "moving": {"source": "one.example.org", "target": "two.example.org"}}
+    hosts = {"hv1": hypervisor(), "hv2": hypervisor(moved), "hv3": hypervisor(record("db1"))}
+    for host, name in (("hv1", "one.example.org"), ("hv2", "two.example.org")):
+        hosts[host]["host"]["name"] = name
+    assert plan(hosts, names=["db1"])["unfinished"] == {"hv1": [{"name": "web1", "target": "hv2"}]}
+
+
+def test_a_move_that_was_cut_off_before_the_switch_has_nothing_to_finish() -> None:
+    here = {**record("web1"), "moving": {"source": "one.example.org", "target": "two.example.org"}}
+    hosts = {"hv1": hypervisor(here), "hv2": hypervisor()}
+    hosts["hv1"]["host"]["name"] = "one.example.org"
+    assert plan(hosts, names=["web1"])["unfinished"] == {}

@@ -1,0 +1,241 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's half of virt_keys: it has the authority, decides what a certificate says, and signs."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name
+from ansible_collections.brine.virt.plugins.module_utils._tls.places import UNITS
+from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, REQUIRED_TOGETHER
+
+if certs.CRYPTOGRAPHY_IMPORT_ERROR is None:
+    from ansible_collections.brine.virt.plugins.plugin_utils._authority import Choice, locked, open_authorities
+    from ansible_collections.brine.virt.plugins.plugin_utils._authority_revoke import revocation_lists
+    from ansible_collections.brine.virt.plugins.plugin_utils._authority_sign import Paper, sign
+    from ansible_collections.brine.virt.plugins.plugin_utils._authority_trust import Standing, decide
+
+_MODULE = "brine.virt.virt_keys"
+# What the host has no use for, or must not see.
+_CONTROLLER_ONLY = frozenset(
+    {
+        "authority",
+        "authority_certificate",
+        "authority_days",
+        "authority_key",
+        "authority_passphrase",
+        "authority_since",
+        "peers",
+        "revoked",
+    }
+)
+
+
+class ActionModule(ActionBase):
+    """Visits the host twice when there is something to sign, and once otherwise."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = True
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """The result of the module."""
+        super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        _spec, options = self.validate_argument_spec(ARGUMENTS, required_together=REQUIRED_TOGETHER)
+        if options["exchange"] is not None:
+            raise AnsibleActionFail("exchange: not for tasks")
+        if certs.CRYPTOGRAPHY_IMPORT_ERROR is not None:
+            raise AnsibleActionFail("The controller's Python lacks cryptography, which ansible-core needs as well")
+        # A folder of the host, in which ~ is the host's.
+        options["folder"] = self._task.args.get("folder")
+        host = self._task.delegate_to or task_vars["inventory_hostname"]
+        if options["name"] is None and "client" not in options["kinds"]:
+            options["name"] = host
+        try:
+            check_options(options)
+            keys = Keys(
+                options,
+                inventory=self._inventory(host, task_vars),
+                visit=lambda args: self._visit(args, task_vars),
+                check_mode=bool(self._task.check_mode),
+            )
+            return keys.keep()
+        except VirtError as exc:
+            raise AnsibleActionFail(str(exc)) from exc
+
+    def _visit(self, args: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
+
+    @staticmethod
+    def _inventory(host: str, task_vars: dict[str, t.Any]) -> dict[str, list[str]]:
+        """What the inventory calls this host and the others of the play, by their inventory names."""
+        known = task_vars.get("hostvars", {})
+        return {
+            name: [name, *([str(known[name]["ansible_host"])] if "ansible_host" in known.get(name, {}) else [])]
+            for name in {host, *task_vars.get("ansible_play_hosts_all", [])}
+        } | {"": [host]}
+
+
+def check_options(options: dict[str, t.Any]) -> None:
+    """Refuse what cannot be. Raises InputError."""
+    name = options["name"]
+    if not name:
+        raise InputError("a client certificate needs a name of its own", where="name")
+    if len(name) > 64:
+        raise InputError(f"{name} has more than 64 characters", where="name", hint="Give a shorter name")
+    if not 0 < options["renew_before"] < options["days"]:
+        raise InputError(
+            f"certificates of {options['days']} days cannot be renewed {options['renew_before']} days before their end",
+            where="renew_before",
+            hint="Give fewer days than in days, and at least 1",
+        )
+    if not options["kinds"]:
+        raise InputError("no kind of certificate is named", where="kinds")
+
+
+def read_moment(text: str | None) -> datetime.datetime | None:
+    """A moment in UTC. Raises InputError."""
+    if not text:
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise InputError(
+            f"{text} is no moment", where="authority_since", hint="Write 2027-01-31 or 2027-01-31T12:00:00"
+        ) from exc
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.timezone.utc)
+
+
+class Keys:
+    """One task: what it wants, and how the host is asked.
+
+    inventory: names of hosts as the inventory has them, "" being this one; visit: runs the module there.
+    """
+
+    def __init__(
+        self,
+        options: dict[str, t.Any],
+        *,
+        inventory: dict[str, list[str]],
+        visit: t.Callable[[dict[str, t.Any]], dict[str, t.Any]],
+        check_mode: bool,
+    ) -> None:
+        self._options = options
+        self._visit = visit
+        self._check_mode = check_mode
+        self._host = inventory[""][0]
+        self._names = inventory.get(self._host, [])
+        others = {as_name(name) for host, names in inventory.items() for name in names if host not in ("", self._host)}
+        self._names_of_others = sorted(others - {as_name(name) for name in self._names})
+
+    def keep(self) -> dict[str, t.Any]:
+        """Have the host's certificates as they are to be: the task's result."""
+        options = self._options
+        save = not self._check_mode
+        self._authorities = open_authorities(
+            options["authority"],
+            Choice(
+                organization=options["organization"],
+                key_type=options["key_type"],
+                days=options["days"],
+                authority_days=options["authority_days"],
+                passphrase=options["authority_passphrase"],
+                since=read_moment(options["authority_since"]),
+                certificate=options["authority_certificate"],
+                key=options["authority_key"],
+            ),
+            save=save,
+        )
+        self._standing = decide(
+            self._authorities,
+            peers=options["peers"],
+            trust_old=options["trust_old"],
+            ending_days=options["renew_before"],
+        )
+        with locked(self._authorities.folder) if save else contextlib.nullcontext():
+            revocations = revocation_lists(self._authorities, options["revoked"], save=save)
+        first = self._ask(
+            trust=certs.as_pem(self._standing.trust),
+            tolerated=certs.as_pem(self._standing.tolerated),
+            drop_unknown=self._standing.drop_unknown,
+            revocations=revocations,
+            inventory_names=self._names,
+            names_of_others=self._names_of_others,
+        )
+        if first.get("failed") or not first.get("requests") or self._check_mode:
+            return self._result(first, first)
+        second = self._ask(names=first["names"], certificates=self._sign(first))
+        return self._result(first, second)
+
+    def _ask(self, **exchange: t.Any) -> dict[str, t.Any]:
+        standing: Standing = self._standing
+        known = [certificate for authority in self._authorities.all for certificate in authority.all]
+        words = {"known": certs.as_pem(known), "accepted": certs.as_pem(standing.accepted), **exchange}
+        args = {key: value for key, value in self._options.items() if key not in _CONTROLLER_ONLY and value is not None}
+        return self._visit({**args, "exchange": words})
+
+    def _sign(self, first: dict[str, t.Any]) -> dict[str, str]:
+        options = self._options
+        name = options["name"]
+        if name in options["revoked"]:
+            raise ConflictError(
+                f"{name} is revoked, and needs a new certificate", where="revoked", hint="Take it off the list first"
+            )
+        signed = {}
+        for slot, request in first["requests"].items():
+            kind, _underscore, purpose = slot.partition("_")
+            paper = Paper(
+                organization=options["organization"],
+                unit=UNITS[kind],
+                name=name,
+                names=[n for n in first["names"] if kind != "client" or n == as_name(name)],
+                purpose=purpose or "client",
+                days=options["days"],
+            )
+            signed[slot] = sign(self._authorities, self._standing.signer, request, paper)
+        return signed
+
+    def _result(self, first: dict[str, t.Any], last: dict[str, t.Any]) -> dict[str, t.Any]:
+        """The two answers of the host as one result."""
+        if last.get("failed"):
+            return {**last, "changed": bool(first.get("changed") or last.get("changed"))}
+        current = self._authorities.current
+        new = certs.fingerprint(current.certificate)
+        both = [first, last] if last is not first else [first]
+        trusts = [set(found) for found in first["trusts"].values()]
+        result = {
+            key: value for key, value in last.items() if key in ("invocation", "warnings", "deprecations")
+        }  # fmt: skip
+        done = [line for answer in both for line in answer["done"]]
+        if not current.saved:
+            done.insert(0, f"a new authority, {certs.subject(current.certificate)}")
+        return {
+            **result,
+            "changed": bool(done),
+            "certificates": [{"kind": slot, **facts} for slot, facts in last["certificates"].items()],
+            "authority": {
+                "subject": certs.subject(current.certificate),
+                "fingerprint": current.fingerprint,
+                "not_after": certs.not_after(current.certificate).isoformat(),
+            },
+            "trusts": sorted(current.fingerprint if one == new else one for one in set.intersection(*trusts)),
+            "issuers": last["issuers"],
+            "done": done,
+            "kept": [path for answer in both for path in answer["kept"]],
+            "reloaded": any(answer["reloaded"] for answer in both),
+            "diff": {"before": "", "after": "".join(f"{line}\n" for line in done)},
+            **(
+                {"warnings": [*result.get("warnings", []), *self._standing.warnings]} if self._standing.warnings else {}
+            ),
+        }

@@ -1,0 +1,100 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of keys and certificates: written whole or not at all, with owner and mode from the first byte on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._tls.places import Owner
+
+KEY_MODE = 0o600
+CERTIFICATE_MODE = 0o644
+
+
+def read_text(path: str) -> str | None:
+    """The text of a file, or None when there is none. Raises HostError."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise HostError(f"{path} cannot be read: {exc.strerror}", hint="Is become missing?") from exc
+
+
+def write_file(path: str, content: bytes, owner: Owner, mode: int) -> None:
+    """Put a file in place at once; missing folders are made. Raises HostError."""
+    try:
+        make_folder(os.path.dirname(path), owner, 0o700 if mode == KEY_MODE else 0o755)
+        # In the same folder, so that SELinux labels it as its neighbours, and the rename is atomic.
+        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)}.")
+        try:
+            with open(descriptor, "wb") as file:
+                if os.geteuid() == 0:
+                    os.fchown(file.fileno(), owner.uid, owner.gid)
+                os.fchmod(file.fileno(), mode)
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        sync_folder(os.path.dirname(path))
+    except OSError as exc:
+        raise HostError(f"{path} cannot be written: {exc.strerror}", hint="Is become missing?") from exc
+
+
+def make_folder(path: str, owner: Owner, mode: int) -> None:
+    """Make a folder with those above it, where they are missing. One that is there stays as it is."""
+    if not os.path.isdir(path):
+        make_folder(os.path.dirname(path), owner, 0o755)
+        os.mkdir(path, mode)
+        if os.geteuid() == 0 and path.startswith(f"{owner.home}/"):
+            os.chown(path, owner.uid, owner.gid)
+        os.chmod(path, mode)
+
+
+def sync_folder(path: str) -> None:
+    """Have a rename in a folder survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def is_guarded(path: str, owner: Owner, mode: int) -> bool:
+    """Whether a file belongs to its owner and has its mode."""
+    found = os.stat(path)
+    return (found.st_uid, found.st_mode & 0o7777) == (owner.uid, mode)
+
+
+def guard(path: str, owner: Owner, mode: int) -> None:
+    """Give a file its owner and mode. Raises HostError."""
+    try:
+        os.chmod(path, mode)
+        os.chown(path, owner.uid, owner.gid)
+    except OSError as exc:
+        raise HostError(f"{path} cannot be given to {owner.name}: {exc.strerror}", hint="Is become missing?") from exc
+
+
+def keep_backup(path: str) -> str | None:
+    """Keep a file that is going to be replaced under another name, with its mode; where, or None without a file."""
+    backup = f"{path}.{time.strftime('%Y%m%d-%H%M%S')}.old"
+    try:
+        os.link(path, backup)
+    except FileNotFoundError:
+        return None
+    except FileExistsError:
+        return backup
+    except OSError as exc:
+        raise HostError(f"{path} cannot be kept as {backup}: {exc.strerror}") from exc
+    return backup

@@ -1,0 +1,80 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Puts certificates, keys, authorities and revocation lists in place."""
+
+from __future__ import annotations
+
+import os
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
+from ansible_collections.brine.virt.plugins.module_utils._tls.files import (
+    CERTIFICATE_MODE,
+    guard,
+    keep_backup,
+    read_text,
+    sync_folder,
+    write_file,
+)
+from ansible_collections.brine.virt.plugins.module_utils._tls.places import ROOT, Owner, Slot, Trust
+from ansible_collections.brine.virt.plugins.module_utils._tls.request import load_key, waiting
+
+
+def install_authorities(trust: Trust, authorities: list[x509.Certificate], *, valuable: bool) -> list[str]:
+    """Write the authorities that a host trusts. valuable: keep the file that was there. Returns what was kept."""
+    kept = keep_backup(trust.authorities) if valuable else None
+    write_file(trust.authorities, certs.as_pem(authorities).encode(), trust.owner, CERTIFICATE_MODE)
+    return [kept] if kept else []
+
+
+def install_revocations(trust: Trust, text: str) -> None:
+    """Write the revocation lists."""
+    write_file(trust.revocations, text.encode(), trust.owner, CERTIFICATE_MODE)
+
+
+def install_certificate(slot: Slot, text: str, *, valuable: bool) -> list[str]:
+    """Put a certificate and the key that waits for it in place of the old ones. Returns what was kept of those.
+
+    The two renames are not one: what a run that is killed between them leaves, finish_installation brings to its end.
+    """
+    certificate = certs.read_certificates(text, f"the answer for {slot.name}")[0]
+    key = load_key(waiting(slot.key))
+    if key is None or certs.public_bytes(key.public_key()) != certs.public_bytes(certificate.public_key()):
+        raise ConflictError(f"the key that waits for {slot.certificate} has changed meanwhile", hint="Run again")
+    kept = [keep_backup(path) for path in (slot.key, slot.certificate)] if valuable else []
+    write_file(waiting(slot.certificate), text.encode(), _certificate_owner(slot), CERTIFICATE_MODE)
+    finish_installation(slot)
+    return [path for path in kept if path]
+
+
+def _certificate_owner(slot: Slot) -> Owner:
+    """QEMU reads its certificate and need not own it."""
+    return slot.owner if slot.kind == "client" else ROOT
+
+
+def finish_installation(slot: Slot) -> bool:
+    """Put in place what waits, when a certificate waits that has its key. Returns whether something was."""
+    text = read_text(waiting(slot.certificate))
+    if text is None:
+        return False
+    try:
+        wanted = certs.public_bytes(certs.read_certificates(text, slot.certificate)[0].public_key())
+    except InputError:
+        wanted = b""
+    for path in (waiting(slot.key), slot.key):
+        key = load_key(path)
+        if key is not None and certs.public_bytes(key.public_key()) == wanted:
+            os.replace(path, slot.key)
+            sync_folder(os.path.dirname(slot.key))
+            os.replace(waiting(slot.certificate), slot.certificate)
+            sync_folder(os.path.dirname(slot.certificate))
+            return True
+    os.unlink(waiting(slot.certificate))
+    return False
+
+
+def guard_key(slot: Slot) -> None:
+    """Give a good key its owner and mode."""
+    guard(slot.key, slot.owner, 0o600)

@@ -1,0 +1,49 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A new key and the request for its certificate. The key waits beside the old one until the certificate comes."""
+
+from __future__ import annotations
+
+import os
+
+from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, serialization, x509
+from ansible_collections.brine.virt.plugins.module_utils._tls.files import KEY_MODE, is_guarded, write_file
+from ansible_collections.brine.virt.plugins.module_utils._tls.places import Slot
+
+
+def waiting(path: str) -> str:
+    """Where a key or a certificate lies until it is put in place."""
+    return f"{path}.new"
+
+
+def load_key(path: str) -> certs.PrivateKey | None:
+    """The private key in a file; None when there is none that can be read without a passphrase."""
+    try:
+        with open(path, "rb") as file:
+            key = serialization.load_pem_private_key(file.read(), None)
+    except (OSError, ValueError, TypeError, certs.UnsupportedAlgorithm):
+        return None
+    return key if isinstance(key, (certs.ec.EllipticCurvePrivateKey, certs.rsa.RSAPrivateKey)) else None
+
+
+def make_request(slot: Slot, key_type: str, common_name: str) -> str:
+    """A request in PEM for the slot's next certificate, signed with its next key.
+
+    The key of an earlier run that got no further is taken again. The request says little: the authority decides what
+    stands in the certificate.
+    """
+    path = waiting(slot.key)
+    key = load_key(path)
+    if key is None or not certs.fits_key_type(key.public_key(), key_type) or not is_guarded(path, slot.owner, KEY_MODE):
+        key = certs.make_key(key_type)
+        write_file(path, certs.key_as_pem(key), slot.owner, KEY_MODE)
+    builder = x509.CertificateSigningRequestBuilder().subject_name(certs.make_name("", None, common_name[:64]))
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode("ascii")
+
+
+def withdraw_request(slot: Slot) -> None:
+    """Remove the next key of a slot that needs none after all."""
+    if os.path.lexists(waiting(slot.key)):
+        os.unlink(waiting(slot.key))

@@ -1,0 +1,417 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible module: keys and certificates of a host. The action plugin of this name is its controller half."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_keys
+short_description: Keep the keys and certificates of libvirt and QEMU on a host
+version_added: "0.1.0"
+description:
+  - Gives a host the TLS keys and certificates that libvirt and QEMU use, and keeps them up to date. Or gives an
+    account a client certificate, with which it may connect to the hypervisors.
+  - The host makes its own keys, and sends a request. The controller signs it with the cloud's authority, whose key
+    stays on the controller. A private key never leaves the host that it was made on, and is in no result and no
+    variable.
+  - Each certificate is valid for all names and addresses of the host, see O(names).
+  - What is there decides. A certificate is renewed when it ends in fewer than O(renew_before) days, lacks a name or
+    an address, has the wrong name, type of key or authority, when its key is missing, does not belong to it, or could
+    be read by others. Otherwise it stays. A run that was cut off is finished by the next one.
+  - libvirt's daemon reads new files without a restart. Open connections and machines go on.
+  - The authority is made on first use, in the folder O(authority) of the controller. It may be one of your own, see
+    O(authority_certificate).
+author:
+  - brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes
+attributes:
+  action_group:
+    support: none
+    membership: []
+  check_mode:
+    support: full
+    details:
+      - No key, no request and no authority is made in check mode.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  kinds:
+    description:
+      - What the host is to have.
+      - V(libvirt) is the server and client certificates of libvirt's daemon, in C(/etc/pki/libvirt), with the
+        authority in C(/etc/pki/CA). Their keys are root's.
+      - V(qemu) is the server and client certificates of QEMU, in C(/etc/pki/qemu), which migration with native TLS
+        uses. Their keys belong to the account that QEMU runs as.
+      - V(client) is a client certificate for the account that the task runs as, in O(folder). It needs O(name).
+    type: list
+    elements: str
+    choices: [libvirt, qemu, client]
+    default: [libvirt, qemu]
+  state:
+    description:
+      - V(present) has the authorities, the revocation list and the certificates there.
+      - V(trusted) has the authorities and the revocation list there, and leaves certificates alone. When the authority
+        changes, all hosts have to trust the new one before the first has a certificate from it, see O(peers).
+    type: str
+    choices: [present, trusted]
+    default: present
+  name:
+    description:
+      - The CN of the certificates, up to 64 characters.
+      - The default is the host's inventory name. It has to be given for V(client) in O(kinds).
+    type: str
+  names:
+    description: Names and addresses beside the host's own, for example those in a migration network.
+    type: list
+    elements: str
+    default: []
+  own_names:
+    description:
+      - Whether the certificates are valid for the inventory name, C(ansible_host), the host name, the full host name
+        and all global addresses of the host.
+      - Left out are addresses on bridges that exist inside each host, such as C(virbr0) and C(docker0), and IPv6
+        addresses that are given for a time only.
+      - V(false) takes O(name) and O(names) only.
+      - A name that the host no longer has stays in its certificate until the next renewal.
+    type: bool
+    default: true
+  organization:
+    description:
+      - The O of the certificates. Their OU is C(hypervisor) for libvirt, C(migration) for QEMU and C(operator) for
+        clients.
+      - Those are the names that C(tls_allowed_dn_list) in libvirt's configuration is made of. QEMU's stay off that
+        list, since a guest that broke out of its QEMU could read its key.
+    type: str
+    default: brine.virt
+  key_type:
+    description: V(ecdsa) is P-256, V(rsa) has 3072 bits. Stronger keys of the type are left as they are.
+    type: str
+    choices: [ecdsa, rsa]
+    default: ecdsa
+  days:
+    description:
+      - How long a new certificate is valid. It never outlives its authority, so it may be shorter when that ends
+        sooner.
+    type: int
+    default: 365
+  renew_before:
+    description: How many days before its end a certificate is renewed. Fewer than O(days).
+    type: int
+    default: 30
+  folder:
+    description:
+      - Where V(client) in O(kinds) puts C(cacert.pem), C(clientcert.pem) and C(clientkey.pem).
+      - The default is C(~/.pki/libvirt), where libvirt looks for them. For another one add C(?pkipath=FOLDER) to the
+        connection's URI.
+    type: path
+  qemu_user:
+    description:
+      - The account that QEMU runs as.
+      - The default is the one that C(user) in C(/etc/libvirt/qemu.conf) names, or else C(libvirt-qemu) or C(qemu),
+        whichever the host has.
+    type: str
+  authority:
+    description:
+      - The folder of the authority, on the controller. It is made with mode 0700. Keep a backup of it.
+      - It has the authorities' certificates and keys (0600), what was issued, and what was revoked.
+    type: path
+    default: ~/.config/brine-virt/authority
+  authority_since:
+    description:
+      - A moment in UTC, such as V(2027-01-31) or V(2027-01-31T12:00:00). An authority that was made here before it
+        is followed by a new one, once the moment has come. The former one is trusted beside it until
+        O(trust_old=false).
+      - A new O(organization) has the same effect.
+    type: str
+  authority_days:
+    description:
+      - How long a new authority is valid.
+      - One that was made here is followed by a new one as soon as a certificate of O(days) would outlive it.
+    type: int
+    default: 3650
+  authority_passphrase:
+    description: The passphrase that the authority's key is encrypted with on the controller.
+    type: str
+  authority_certificate:
+    description:
+      - A file on the controller with the certificate of your own authority, in place of one that is made, followed by
+        its chain if it is an intermediate one. All certificates in the file are trusted by the hosts.
+      - RSA and ECDSA keys are supported.
+    type: path
+  authority_key:
+    description: The file on the controller with the key of O(authority_certificate).
+    type: path
+  trust_old:
+    description:
+      - Whether hosts go on trusting former authorities.
+      - V(false) takes the former ones out, which fails while a host in O(peers) has a certificate from one of
+        them. One that ends in fewer than O(renew_before) days goes anyway.
+    type: bool
+    default: true
+  peers:
+    description:
+      - What all hosts of the cloud answered to this module with O(state=trusted), by their names. Null, or anything
+        else that is no such answer, stands for a host that did not answer.
+      - It matters while the authority changes only. Certificates of a new authority are given out once all of
+        these hosts trust it. Before that, the old authority goes on.
+    type: dict
+  revoked:
+    description:
+      - Certificates that are no longer to be accepted, each by its serial number in hex (as RV(certificates) shows
+        it), or by its CN, which revokes all that were issued to this CN so far.
+      - A CN in this list gets no new certificate. Taken off the list it may have one again; what was revoked stays
+        revoked.
+    type: list
+    elements: str
+    default: []
+  replace_foreign:
+    description:
+      - Whether to replace certificates that are from an authority unknown here. Without it this fails.
+      - The old files are kept beside, as C(FILE.TIME.old). The unknown authority stays trusted until
+        O(trust_old=false).
+    type: bool
+    default: false
+  exchange:
+    description: What the two halves of this module say to each other. Not for tasks.
+    type: dict
+requirements:
+  - cryptography (package C(python3-cryptography)) on the host, and on the controller, where ansible-core has it
+notes:
+  - The revocation list counts until its authority ends. libvirt and QEMU refuse everybody when a list is too old, so
+    one that has to be renewed in time would do more harm than good.
+  - Hosts whose clocks are more than an hour behind the controller's do not accept a new certificate yet.
+seealso:
+  - module: brine.virt.virt_host_info
+    description: Shows when certificates end.
+  - name: TLS certificates in libvirt
+    description: What the files are, and where they lie.
+    link: https://libvirt.org/kbase/tlscerts.html
+"""
+
+EXAMPLES = r"""
+---
+- name: Have libvirt's and QEMU's certificates on the host
+  brine.virt.virt_keys:
+    names:
+      - "{{ inventory_hostname }}.migration.example.org"
+      - 198.51.100.11
+  become: true
+
+- name: Have a client certificate for the account that runs Ansible
+  brine.virt.virt_keys:
+    kinds: [client]
+    name: alice
+  delegate_to: localhost
+  run_once: true
+
+- name: Use the company's own authority
+  brine.virt.virt_keys:
+    authority_certificate: /etc/company/cloud-ca.pem
+    authority_key: /etc/company/cloud-ca.key
+    authority_passphrase: "{{ cloud_ca_passphrase }}"
+  become: true
+"""
+
+RETURN = r"""
+certificates:
+  description:
+    - The certificates in the places that O(kinds) names, as they are now. The facts are missing where there is no
+      certificate that can be read.
+    - RV(certificates[].reasons) says what is wrong with one. After a run it is empty, but for one that
+      waits for O(peers), and in check mode.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: libvirt_server
+      path: /etc/pki/libvirt/servercert.pem
+      subject: O=brine.virt,OU=hypervisor,CN=hv1
+      names: [192.0.2.11, hv1, hv1.example.org]
+      issuer: O=brine.virt,OU=authority 3fa91c02,CN=brine.virt
+      serial: 6f2c1d0a3b5e4f60718293a4b5c6d7e8f9012345
+      not_before: "2026-03-01T09:00:00+00:00"
+      not_after: "2027-03-01T10:00:00+00:00"
+      days_left: 365
+      reasons: []
+authority:
+  description: The authority that signs. C(fingerprint) is its sha256, or V(new) for one that check mode did not make.
+  returned: success
+  type: dict
+  sample:
+    subject: O=brine.virt,OU=authority 3fa91c02,CN=brine.virt
+    fingerprint: 0f343b0931126a20f133d67c2b018a3b1cbfae0c8f3a6b3a1a5d8d0f6c5e2f11
+    not_after: "2036-02-27T10:00:00+00:00"
+trusts:
+  description: Fingerprints of the authorities that the host trusts in all places of O(kinds).
+  returned: success
+  type: list
+  elements: str
+  sample: [0f343b0931126a20f133d67c2b018a3b1cbfae0c8f3a6b3a1a5d8d0f6c5e2f11]
+issuers:
+  description: Fingerprints of the authorities that the host has certificates from, V(unknown) for unknown ones.
+  returned: success
+  type: list
+  elements: str
+  sample: [0f343b0931126a20f133d67c2b018a3b1cbfae0c8f3a6b3a1a5d8d0f6c5e2f11]
+done:
+  description: What was done, or would be, one sentence each.
+  returned: success
+  type: list
+  elements: str
+  sample: ["/etc/pki/libvirt/servercert.pem: new, as it ends in 12 days"]
+kept:
+  description: Files that were replaced and are kept under these names.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+reloaded:
+  description:
+    - Whether libvirt's daemon was told to read its certificates. One that is not running reads them when it starts.
+  returned: success
+  type: bool
+  sample: true
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls.judge import Wish
+from ansible_collections.brine.virt.plugins.module_utils._tls.keep import (
+    Orders,
+    Report,
+    conclude,
+    install_all,
+    prepare,
+)
+from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_name, own_names
+from ansible_collections.brine.virt.plugins.module_utils._tls.places import KINDS, find_places
+from ansible_collections.brine.virt.plugins.module_utils._tls.reload import MARK
+
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "kinds": {"type": "list", "elements": "str", "choices": list(KINDS), "default": ["libvirt", "qemu"]},
+    "state": {"type": "str", "choices": ["present", "trusted"], "default": "present"},
+    "name": {"type": "str"},
+    "names": {"type": "list", "elements": "str", "default": []},
+    "own_names": {"type": "bool", "default": True},
+    "organization": {"type": "str", "default": "brine.virt"},
+    "key_type": {"type": "str", "choices": list(certs.KEY_TYPES), "default": "ecdsa", "no_log": False},
+    "days": {"type": "int", "default": 365},
+    "renew_before": {"type": "int", "default": 30},
+    "folder": {"type": "path"},
+    "qemu_user": {"type": "str"},
+    "authority": {"type": "path", "default": "~/.config/brine-virt/authority"},
+    "authority_since": {"type": "str"},
+    "authority_days": {"type": "int", "default": 3650},
+    "authority_passphrase": {"type": "str", "no_log": True},
+    "authority_certificate": {"type": "path"},
+    "authority_key": {"type": "path", "no_log": False},
+    "trust_old": {"type": "bool", "default": True},
+    "peers": {"type": "dict"},
+    "revoked": {"type": "list", "elements": "str", "default": []},
+    "replace_foreign": {"type": "bool", "default": False},
+    "exchange": {"type": "dict"},
+}
+REQUIRED_TOGETHER = [("authority_certificate", "authority_key")]
+
+
+def keep_keys(
+    params: dict[str, t.Any], *, check_mode: bool, root: str = "/", reload_mark: str = MARK
+) -> dict[str, t.Any]:
+    """One visit of the controller, see _tls/keep.py. root: where the host's files begin, for tests."""
+    exchange = params["exchange"]
+    if exchange is None:
+        raise InputError("virt_keys works only together with the controller's half of it")
+    places = find_places(params["kinds"], folder=params["folder"], qemu_user=params["qemu_user"], root=root)
+    wish = read_wish(params)
+    report = Report(check_mode, reload_mark)
+    if "certificates" in exchange:
+        install_all(places, wish, exchange["certificates"], report)
+    else:
+        orders = Orders(
+            trust=_authorities(exchange, "trust"),
+            tolerated=_authorities(exchange, "tolerated"),
+            drop_unknown=exchange["drop_unknown"],
+            revocations=exchange["revocations"],
+            only_trust=params["state"] == "trusted",
+        )
+        prepare(places, wish, orders, report)
+    conclude(report)
+    return as_result(report, wish)
+
+
+def _authorities(exchange: dict[str, t.Any], key: str) -> tuple[t.Any, ...]:
+    return tuple(certs.read_certificates(exchange[key], f"exchange.{key}")) if exchange[key] else ()
+
+
+def read_wish(params: dict[str, t.Any]) -> Wish:
+    """What the certificates are to be; at the first visit the names of the host are found out."""
+    exchange = params["exchange"]
+    return Wish(
+        organization=params["organization"],
+        name=params["name"],
+        names=tuple(exchange["names"] if "names" in exchange else _find_names(params)),
+        key_type=params["key_type"],
+        renew_before_days=params["renew_before"],
+        known=_authorities(exchange, "known"),
+        accepted=_authorities(exchange, "accepted"),
+        replace_foreign=params["replace_foreign"],
+    )
+
+
+def _find_names(params: dict[str, t.Any]) -> list[str]:
+    """The names that the host answers to: its own, the inventory's, the given ones; without those of other hosts."""
+    exchange = params["exchange"]
+    found = [params["name"]]
+    if params["own_names"] and set(params["kinds"]) != {"client"}:
+        found = [*found, *exchange["inventory_names"], *own_names()]
+    # A CN may be something else than a host's name.
+    found = [as_name(name) for name in found if is_name(name)]
+    given = [check_name(name, f"names[{index}]") for index, name in enumerate(params["names"])]
+    others = set(exchange["names_of_others"]) - set(given)
+    return [name for name in dict.fromkeys([*found, *given]) if name not in others]
+
+
+def as_result(report: Report, wish: Wish) -> dict[str, t.Any]:
+    """The report as plain data for the action plugin."""
+    return {
+        "changed": bool(report.done),
+        "done": report.done,
+        "kept": report.kept,
+        "requests": report.requests,
+        "names": list(wish.names),
+        "certificates": report.certificates,
+        "trusts": report.trusts,
+        "issuers": sorted(set(report.issuers)),
+        "reloaded": report.reloaded,
+    }
+
+
+def main() -> None:
+    """One of the two visits."""
+    module = AnsibleModule(
+        argument_spec=ARGUMENTS, required_together=REQUIRED_TOGETHER, supports_check_mode=True
+    )  # fmt: skip
+    if certs.CRYPTOGRAPHY_IMPORT_ERROR is not None:
+        module.fail_json(
+            msg=missing_required_lib("cryptography", reason=f"({certs.CRYPTOGRAPHY_PACKAGES})"),
+            exception=certs.CRYPTOGRAPHY_IMPORT_ERROR,
+        )
+    try:
+        result = keep_keys(module.params, check_mode=module.check_mode)
+    except VirtError as exc:
+        module.fail_json(msg=str(exc), exception=exc)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
