@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.moved_xml import
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import volumes
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.preflight import (
+    check_room,
     check_target,
     check_traveller,
     room_wishes,
@@ -90,10 +91,17 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
         return _arrived_before(name, road, where)
     traveller = look_at(domain, where)
     if road.target.name == road.source_name:
-        return Journey(name)
+        if traveller.uuid in {there.handle.UUIDString() for there in road.target.hypervisor.domains.values()}:
+            return Journey(name)
+        raise ConflictError(
+            f"both hypervisors call themselves {road.target.name}, and libvirt takes them for one",
+            where=where,
+            hint="Give each a host name of its own",
+        )
     check_traveller(traveller, where)
+    check_target(traveller, road.target, road.terms, where)
     disks = plan_disks(traveller, road.source, road.target, road.terms, where, probe=not road.check_mode)
-    check_target(traveller, disks, road.target, road.terms, where)
+    check_room(disks, road.target, where)
     _promise(traveller, disks, road.target)
     note = MoveNote(
         source=road.source_name,

@@ -69,17 +69,20 @@ def _check_hidden_state(traveller: Traveller, where: str) -> None:
             )
 
 
-def check_target(traveller: Traveller, disks: Sequence[DiskMove], target: Target, terms: Terms, where: str) -> None:
-    """Raise what speaks against this machine on this hypervisor."""
+def check_target(traveller: Traveller, target: Target, terms: Terms, where: str) -> None:
+    """Raise what speaks against this machine on this hypervisor, whatever its disks are."""
     try:
         _check_names(traveller, target, where)
         _check_machine(traveller, target, where)
         _check_nics(traveller, target, where)
         _check_memory(traveller, target, terms, where)
     except VirtError as exc:
-        raise type(exc)(
-            f"{traveller.name} cannot go to {target.name}: {exc.what}", where=exc.where, hint=exc.hint
-        ) from exc
+        what = f"{traveller.name} cannot go to {target.name}: {exc.what}"
+        raise type(exc)(what, where=exc.where, hint=exc.hint) from exc
+
+
+def check_room(disks: Sequence[DiskMove], target: Target, where: str) -> None:
+    """Raise ConflictError when the pools there have no room for the volumes that travel."""
     require_room(room_wishes(disks, target), where or None)
 
 
