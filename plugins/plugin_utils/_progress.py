@@ -35,10 +35,31 @@ def show(line: str) -> None:
     Display().display(f"  {line}", color="bright blue")
 
 
+def show_of(host: str | None) -> t.Callable[[str], None]:
+    """The same for work that many hosts do at once: each line begins with the host."""
+    return lambda line: show(f"{host}: {line}" if host else line)
+
+
 @contextlib.contextmanager
-def follow(connection: ConnectionBase, path: str) -> t.Iterator[None]:
-    """During the block, show the lines that a module writes to a file on its host."""
-    with every(_LOOK_SECONDS, _Reader(connection, path).look):
+def follow(connection: ConnectionBase, path: str, host: str | None = None) -> t.Iterator[None]:
+    """During the block, show the lines that a module writes to a file on its host; with the host's name, if given."""
+    with every(_LOOK_SECONDS, _Reader(connection, path, show_of(host)).look):
+        yield
+
+
+@contextlib.contextmanager
+def follow_size(connection: ConnectionBase, path: str, tell: t.Callable[[int], t.Any]) -> t.Iterator[None]:
+    """During the block, tell how many bytes a file on the host has."""
+
+    def look() -> None:
+        command = f"stat -c %s -- {shlex.quote(path)} 2>/dev/null || true"
+        _status, output, _errors = connection.exec_command(command, in_data=None, sudoable=False)
+        size = bytes(output).strip()
+        # Nothing has come yet, or the shell says more than it was asked for.
+        if size.isdigit():
+            tell(int(size))
+
+    with every(_LOOK_SECONDS, look):
         yield
 
 
@@ -68,9 +89,10 @@ def every(seconds: float, look: t.Callable[[], t.Any]) -> t.Iterator[None]:
 class _Reader:
     """Reads what has come to a file since the last look."""
 
-    def __init__(self, connection: ConnectionBase, path: str) -> None:
+    def __init__(self, connection: ConnectionBase, path: str, display: t.Callable[[str], t.Any]) -> None:
         self._connection = connection
         self._path = path
+        self._display = display
         self._read_bytes = 0
 
     def look(self) -> None:
@@ -82,4 +104,4 @@ class _Reader:
             return
         self._read_bytes += len(whole) + 1
         for line in whole.decode(errors="replace").splitlines():
-            show("".join(letter for letter in line if letter.isprintable())[:_LONGEST_LINE])
+            self._display("".join(letter for letter in line if letter.isprintable())[:_LONGEST_LINE])

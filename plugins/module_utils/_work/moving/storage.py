@@ -121,7 +121,7 @@ class _Planner:
         self._check_kind(disk)
         here = self._source_of(disk)
         pool, volume = self._find(here)
-        there_pool = self._pool_there(pool)
+        there_pool = self._pool_there(pool.name)
         image_format, capacity_bytes, backing_path = self._content(disk, device, volume)
 
         def move(way: str, **more: t.Any) -> DiskMove:
@@ -149,13 +149,36 @@ class _Planner:
         base = None if self.terms.copy_storage == ALL else self._base(backing_path)
         flattened = backing_path is not None and base is None
         way = MIRROR if in_use and not readonly else CONTENT
-        if flattened and way == CONTENT:
+        self._check_way(way, pool, backing_path, base)
+        return move(way, own=self._goes(own), base=base, flattened=flattened)
+
+    def _check_way(self, way: str, pool: Pool, backing_path: str | None, base: Base | None) -> None:
+        """Raise where a copy of the file itself would not do, and nothing but QEMU can make another."""
+        if way == CONTENT and pool.source_type == NETWORK:
             raise UnsupportedError(
-                f"it stands on {backing_path}, and cannot be copied together with that while the machine is off",
+                f"pool {pool.name} is of type {pool.type}, whose volumes cannot be copied while the machine is off",
                 where=self.place,
                 hint="Start the machine and move it running",
             )
-        return move(way, own=self._goes(own), base=base, flattened=flattened)
+        if backing_path is None:
+            return
+        there = None
+        if base is not None:
+            store = self._pool_there(base.pool)
+            there = store.volume_path(base.volume)
+            if base.format == "raw" and base.volume not in self.target.hypervisor.volumes(store):
+                # A raw image has no mark that could tell a whole one from one that was cut off.
+                raise NotFoundError(
+                    f"{self.target.name} has not the image {base.volume} that it stands on",
+                    where=self.place,
+                    hint="Bring it there first, with virt_image",
+                )
+        if way == CONTENT and there != backing_path:
+            raise UnsupportedError(
+                f"it stands on {backing_path}, which cannot be at the same place there while the machine is off",
+                where=self.place,
+                hint="Start the machine and move it running",
+            )
 
     def _content(self, disk: etree._Element, device: str, volume: Volume) -> tuple[str, int, str | None]:
         """Format, size for the guest, and what it stands on.
@@ -211,9 +234,9 @@ class _Planner:
             )
         return found
 
-    def _pool_there(self, pool: Pool) -> Pool:
+    def _pool_there(self, name: str) -> Pool:
         try:
-            return self.target.hypervisor.pools.get(pool.name)
+            return self.target.hypervisor.pools.get(name)
         except VirtError as exc:
             raise type(exc)(f"on {self.target.name}, {exc.what}", where=self.place, hint=exc.hint) from exc
 

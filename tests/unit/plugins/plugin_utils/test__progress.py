@@ -55,6 +55,30 @@ def test_a_file_that_never_comes_is_no_trouble(tmp_path: Path, connection: Conne
     assert shown == []
 
 
+def test_lines_of_many_hosts_begin_with_the_host(tmp_path: Path, connection: ConnectionBase, shown: list[str]) -> None:
+    path = tmp_path / "lines"
+    path.write_text("one\n", encoding="utf-8")
+    with _progress.follow(connection, str(path), "hv1"):
+        _wait_for(shown, 1)
+    assert shown == ["hv1: one"]
+
+
+@pytest.mark.usefixtures("shown")
+def test_the_size_of_a_file_that_grows_is_told(tmp_path: Path, connection: ConnectionBase) -> None:
+    path = tmp_path / "it's coming"
+    sizes: list[int] = []
+    with _progress.follow_size(connection, str(path), sizes.append):
+        time.sleep(0.2)
+        assert sizes == []
+        for size in (10, 20):
+            path.write_bytes(b"x" * size)
+            end = time.monotonic() + 10
+            while size not in sizes and time.monotonic() < end:
+                time.sleep(0.02)
+    # A look may fall between the file's being made and its being filled.
+    assert [size for size in dict.fromkeys(sizes) if size] == [10, 20]
+
+
 def test_a_look_that_always_fails_is_given_up() -> None:
     calls: list[int] = []
 

@@ -286,3 +286,18 @@ def test_every_machine_is_accounted_for_and_no_hypervisor_gets_too_much(hosts: d
         arrived = [group for move in coming for group in groups[move["name"]]]
         assert len(arrived) == len(set(arrived))
         assert not set(arrived) & set(there)
+
+
+def test_a_move_that_was_cut_off_after_the_switch_is_finished_where_it_began() -> None:
+    moved = {**record("web1"), "moving": {"source": "one.example.org", "target": "two.example.org"}}
+    hosts = {"hv1": hypervisor(), "hv2": hypervisor(moved), "hv3": hypervisor(record("db1"))}
+    for host, name in (("hv1", "one.example.org"), ("hv2", "two.example.org")):
+        hosts[host]["host"]["name"] = name
+    assert plan(hosts, names=["db1"])["unfinished"] == {"hv1": [{"name": "web1", "target": "hv2"}]}
+
+
+def test_a_move_that_was_cut_off_before_the_switch_has_nothing_to_finish() -> None:
+    here = {**record("web1"), "moving": {"source": "one.example.org", "target": "two.example.org"}}
+    hosts = {"hv1": hypervisor(here), "hv2": hypervisor()}
+    hosts["hv1"]["host"]["name"] = "one.example.org"
+    assert plan(hosts, names=["web1"])["unfinished"] == {}
