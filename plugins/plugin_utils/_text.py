@@ -51,7 +51,7 @@ def machines_of(results: t.Any) -> tuple[dict[str, Records], dict[str, str]]:
 
 def silent_lines(silent: Mapping[str, str]) -> list[str]:
     """A line about each hypervisor that did not answer."""
-    return [f"{hypervisor} did not answer: {reason}" for hypervisor, reason in silent.items()]
+    return [one_line(f"{hypervisor} did not answer: {reason}") for hypervisor, reason in silent.items()]
 
 
 def query_text(machines_by_hypervisor: Mapping[str, Records]) -> str:

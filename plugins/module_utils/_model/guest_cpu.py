@@ -61,6 +61,12 @@ class GuestCpu:
 
 def read_guest_cpu(value: t.Any, where: str) -> GuestCpu:
     """The plain data of a CPU, as another hypervisor's facts have it. Raises InputError."""
+    if value is None:
+        raise InputError(
+            "the CPU of this hypervisor is not known",
+            where=where,
+            hint="Ask virt_host_info with guest_cpu: true, and look at its errors",
+        )
     given = rules.read_mapping(value, where, _RULES)
     for key in ("arch", "domain_type", "model"):
         if key not in given:
