@@ -123,12 +123,17 @@ _value:
           type: int
           sample: 256
     stay:
-      description: The machines that cannot be moved, by C(name), C(hypervisor) and C(why).
+      description: The machines that cannot be moved, with C(why).
       type: list
       elements: dict
-      sample: [{name: db1, hypervisor: hv1, why: "fits no other hypervisor: hv2: has no pool fast (has default)"}]
+      sample:
+        - name: db1
+          hypervisor: hv1
+          state: running
+          memory_mib: 4096
+          why: "fits no other hypervisor: hv2: has no pool fast (has default)"
     there:
-      description: The machines that live on O(target) already, by C(name), C(hypervisor) and C(why).
+      description: The machines that live on O(target) already, as in C(stay).
       type: list
       elements: dict
       sample: []

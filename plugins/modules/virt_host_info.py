@@ -27,6 +27,11 @@ options:
     description: Name of the storage pool that stored images are looked for in.
     type: str
     default: images
+  guest_cpu:
+    description:
+      - Whether to ask for RV(host.guest_cpu) too. That needs the right to change things in libvirt, as root has it.
+    type: bool
+    default: false
 seealso:
   - module: brine.virt.virt_info
     description: The machines themselves.
@@ -83,6 +88,17 @@ host:
       description: The CPU. C(sockets) is that of the whole hypervisor, C(cores) is per socket, C(threads) is per core.
       type: dict
       sample: {model: EPYC-Rome, vendor: AMD, mhz: 2994, sockets: 1, cores: 8, threads: 2, numa_nodes: 1}
+    guest_cpu:
+      description:
+        - The best CPU that machines can have here and still be moved, for M(brine.virt.virt_cpu_baseline). C(features)
+          are those that differ from the model. Null unless O(guest_cpu) is V(true).
+      type: dict
+      sample:
+        arch: x86_64
+        domain_type: kvm
+        model: EPYC-Rome
+        vendor: AMD
+        features: {x2apic: require, svm: disable}
     vcpus:
       description:
         - Logical CPUs of the hypervisor (C(total)), virtual CPUs of all defined machines (C(committed)) and of those
@@ -207,11 +223,22 @@ TIMEOUT_SECONDS = 60.0
 
 def main() -> t.NoReturn:
     """Answer with the facts of the hypervisor."""
-    module = make_module({"image_pool": {"type": "str", "default": DEFAULT_IMAGE_POOL}})
+    module = make_module(
+        {
+            "image_pool": {"type": "str", "default": DEFAULT_IMAGE_POOL},
+            "guest_cpu": {"type": "bool", "default": False},
+        }
+    )
+    guest_cpu = module.params["guest_cpu"]
 
     def work() -> dict[str, t.Any]:
-        with open_connection(module.params["uri"], read_only=True, timeout_seconds=TIMEOUT_SECONDS) as conn:
-            host = observe_host(conn, image_pool=module.params["image_pool"], timeout_seconds=TIMEOUT_SECONDS)
+        with open_connection(module.params["uri"], read_only=not guest_cpu, timeout_seconds=TIMEOUT_SECONDS) as conn:
+            host = observe_host(
+                conn,
+                image_pool=module.params["image_pool"],
+                guest_cpu=guest_cpu,
+                timeout_seconds=TIMEOUT_SECONDS,
+            )
         local = is_local(host["uri"])
         certificates, errors = observe_certificates() if local else ([], [])
         return {

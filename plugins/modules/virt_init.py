@@ -269,6 +269,12 @@ options:
     description: The storage pool that is the image store.
     type: str
     default: images
+  default_cpu:
+    description:
+      - The CPU of new machines that name neither a mode nor a model in O(cpu), in the same words; for example what
+        M(brine.virt.virt_cpu_baseline) found, so that they can move to every hypervisor.
+      - Machines that are there already keep the CPU that they have.
+    type: dict
   lock_timeout:
     description: How many seconds to wait for another run that is at work on this hypervisor.
     type: int
@@ -442,6 +448,7 @@ from ansible_collections.brine.virt.plugins.module_utils._arguments import as_ya
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
     Machine,
     read_machine,
@@ -502,6 +509,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "concurrency": {"type": "int", "default": 8},
     "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
+    "default_cpu": {"type": "dict"},
     "lock_timeout": {"type": "int", "default": 300},
 }
 
@@ -511,6 +519,7 @@ SHARED_OPTIONS = (
     "concurrency",
     "images",
     "image_pool",
+    "default_cpu",
     "lock_timeout",
     "disk_profiles",
     "nic_profiles",
@@ -543,9 +552,14 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     params = module.params
     machines = read_wishes(params)
     where = "" if params["machines"] is None else "machines"
+    default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
     with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
         hypervisor = Hypervisor(
-            conn, image_pool=params["image_pool"], offered=params["images"], check_mode=module.check_mode
+            conn,
+            image_pool=params["image_pool"],
+            offered=params["images"],
+            check_mode=module.check_mode,
+            default_cpu=default_cpu,
         )
         plans = make_plans(machines, hypervisor, where)
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_choice import Choice, notes_on
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_fleet import Fleet, Living
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_moves import as_plan, move_of, needed
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_moves import as_plan, move_of, needed, stay_of
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_room import Room
 
 # How many plans are looked at before the search gives way to one good move after the other: some seconds.
@@ -51,8 +51,8 @@ def plan_balance(fleet: Fleet, limit: float, *, search_limit: int = SEARCH_LIMIT
         moves.append(move_of(step.machine, fleet, choice))
     after = dict(cloud.loads)
     stay = [
-        {"name": name, "hypervisor": living.host, "why": "; ".join(living.ties)}
-        for name, homes in fleet.machines.items()
+        stay_of(living, "; ".join(living.ties))
+        for homes in fleet.machines.values()
         for living in homes
         if living.ties and living.host in cloud.rooms
     ]
@@ -129,12 +129,13 @@ class _Search:
         self._left = search_limit
 
     def exactly(self, count: int) -> list[_Step] | None:
-        """The plan of so many moves that moves the least memory, of equal ones the one with the least spread."""
-        best: tuple[tuple[int, float], list[_Step]] | None = None
+        """The plan of so many moves that moves the least memory, of equal ones with the fewest that run."""
+        best: tuple[tuple[int, int, float], list[_Step]] | None = None
         seen: set[frozenset[tuple[str, str]]] = set()
         try:
             for steps, spread in self._plans(count, [], seen):
-                rank = (sum(needed(step.machine).memory_mib for step in steps), round(spread, 6))
+                memory_mib = sum(needed(step.machine).memory_mib for step in steps)
+                rank = (memory_mib, sum(step.machine.runs for step in steps), round(spread, 6))
                 if best is None or rank < best[0]:
                     best = rank, steps
         except _TooMany:
@@ -204,14 +205,15 @@ def _best_single(cloud: _Cloud, free: Sequence[Living]) -> _Step | None:
     """The move that leaves the least spread, and of those the least unrest; None when none makes things better."""
     most, least = max(cloud.loads.values()), min(cloud.loads.values())
     now = round(_spread(cloud.loads), 6), round(_unrest(cloud.loads), 6)
-    best: tuple[tuple[float, float, int], _Step] | None = None
+    best: tuple[tuple[float, float, int, bool], _Step] | None = None
     for machine in free:
         for target in cloud.rooms:
             # A move between two others leaves the spread as it is.
             if target == machine.host or (cloud.loads[machine.host] < most and cloud.loads[target] > least):
                 continue
             loads = cloud.loads_after(machine, target)
-            rank = (round(_spread(loads), 6), round(_unrest(loads), 6), needed(machine).memory_mib)
+            memory_mib = needed(machine).memory_mib
+            rank = (round(_spread(loads), 6), round(_unrest(loads), 6), memory_mib, machine.runs)
             better = rank[0] <= now[0] and rank[1] < now[1]
             if better and (best is None or rank < best[0]) and cloud.fits(machine, target):
                 best = rank, _Step(machine, target)

@@ -37,8 +37,7 @@ def choose(
     fitting = [host for host in candidates if not refusals[host]]
     refused = {host: ", ".join(reasons) for host, reasons in refusals.items() if reasons}
     if not fitting:
-        apart = any(rooms[host].only_apart(need, brought) for host in candidates)
-        return Choice(None, "", refused, APART_HINT if apart else None)
+        return Choice(None, "", refused, _hint(need, rooms, candidates, brought))
     sign = -1 if terms.policy == "spread" else 1
     fitting.sort(key=lambda host: (len(rooms[host].mates(need)), sign * rooms[host].memory_mib, host))
     best = fitting[0]
@@ -52,6 +51,14 @@ def choose(
             refused[host] = ", ".join(rooms[host].shared_with(need))
     why = [_why_best(equal, len(fitting), left_mib, terms.policy), *notes_on(need, rooms[best])]
     return Choice(best, "; ".join(why), refused)
+
+
+def _hint(need: Need, rooms: Mapping[str, Room], candidates: Sequence[str], brought: t.Container[str]) -> str | None:
+    """What could be done for a machine that fits nowhere, where that is little."""
+    for host in candidates:
+        if rooms[host].maintenance is not None and len(rooms[host].refusals(need, brought)) == 1:
+            return f"It would fit on {host} after its maintenance, which ends with brine.virt.maintenance -e end={host}"
+    return APART_HINT if any(rooms[host].only_apart(need, brought) for host in candidates) else None
 
 
 def notes_on(need: Need, room: Room) -> list[str]:

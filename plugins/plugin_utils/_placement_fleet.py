@@ -29,6 +29,11 @@ class Living:
     need: Need | None
     ties: tuple[str, ...]
 
+    @property
+    def runs(self) -> bool:
+        """Whether it holds memory and CPUs now."""
+        return self.record.get("state") != "shutoff"
+
 
 @dataclass(frozen=True)
 class Fleet:

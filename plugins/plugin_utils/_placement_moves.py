@@ -38,11 +38,11 @@ def plan_moves(
     # The largest first: it has the fewest places to go to.
     for machine in sorted(living, key=lambda item: (-(item.need.memory_mib if item.need else 0), item.name)):
         if target == machine.host and len(fleet.machines[machine.name]) == 1:
-            there.append({"name": machine.name, "hypervisor": machine.host, "why": "it lives there already"})
+            there.append(stay_of(machine, "it lives there already"))
             continue
         choice = _decide(machine, fleet, terms, target)
         if isinstance(choice, str):
-            stay.append({"name": machine.name, "hypervisor": machine.host, "why": choice})
+            stay.append(stay_of(machine, choice))
         else:
             moves.append(move_of(machine, fleet, choice))
             fleet.rooms[moves[-1]["target"]].take(needed(machine))
@@ -70,6 +70,18 @@ def move_of(machine: Living, fleet: Fleet, choice: Choice) -> dict[str, t.Any]:
         "refused": dict(sorted(refused.items())),
         "memory_ratio": fleet.rooms[target].terms.memory_ratio,
         "memory_reserve_mib": fleet.rooms[target].terms.memory_reserve_mib,
+    }
+
+
+def stay_of(machine: Living, why: str) -> dict[str, t.Any]:
+    """A machine that is not moved, in plain data."""
+    record = machine.record
+    return {
+        "name": machine.name,
+        "hypervisor": machine.host,
+        "state": record.get("state"),
+        "memory_mib": record.get("memory_max_mib"),
+        "why": why,
     }
 
 

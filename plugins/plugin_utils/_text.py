@@ -51,7 +51,7 @@ def machines_of(results: t.Any) -> tuple[dict[str, Records], dict[str, str]]:
 
 def silent_lines(silent: Mapping[str, str]) -> list[str]:
     """A line about each hypervisor that did not answer."""
-    return [f"{hypervisor} did not answer: {reason}" for hypervisor, reason in silent.items()]
+    return [one_line(f"{hypervisor} did not answer: {reason}") for hypervisor, reason in silent.items()]
 
 
 def query_text(machines_by_hypervisor: Mapping[str, Records]) -> str:
@@ -88,6 +88,9 @@ def capacity_of(host: Mapping[str, t.Any]) -> dict[str, t.Any]:
     for pool in host["pools"]:
         room = f"{pool['available_mib']} MiB free of {pool['capacity_mib']} MiB" if pool["active"] else "not active"
         capacity[f"Pool {pool['name']}"] = room
+    if host.get("maintenance"):
+        since, reason = host["maintenance"].get("since"), host["maintenance"].get("reason")
+        capacity["In maintenance"] = f"since {since or 'an unknown time'}" + (f" ({reason})" if reason else "")
     ending = [c for c in host.get("certificates", []) if c["days_left"] < CERTIFICATE_WARNING_DAYS]
     if ending:
         capacity["Certificates"] = [f"{c['kind']} ends {c['not_after'][:10]} ({c['path']})" for c in ending]
@@ -138,12 +141,12 @@ def moves_text(plan: t.Any) -> str:
     """Planned moves as a table: who goes where and why, then who stays and why. Raises InputError."""
     if not isinstance(plan, Mapping) or not {"moves", "stay", "silent"} <= plan.keys():
         raise InputError("the input is no plan of moves", hint="Give what brine.virt.moves or balance returned")
-    rows = [("MACHINE", "STATE", "MEMORY", "FROM", "TO", "WHY")]
-    for move in plan["moves"]:
-        memory = f"{move['memory_mib']} MiB"
-        rows.append((move["name"], move["state"], memory, move["source"], move["target"], move["why"]))
-    for kind, word in (("there", "there"), ("stay", "-")):
-        rows += [(item["name"], "", "", item["hypervisor"], word, item["why"]) for item in plan.get(kind) or []]
+    rows: list[tuple[t.Any, ...]] = [("MACHINE", "STATE", "MEMORY", "FROM", "TO", "WHY")]
+    for kind, word in (("moves", None), ("there", "there"), ("stay", "-")):
+        for item in plan.get(kind) or []:
+            memory = None if item["memory_mib"] is None else f"{item['memory_mib']} MiB"
+            home, target = item.get("source") or item["hypervisor"], word or item["target"]
+            rows.append((item["name"], item["state"], memory, home, target, item["why"]))
     lines = _columns(rows) if len(rows) > 1 else ["No machine is to be moved."]
     lines += [
         f"{host}: {load['before']:g} % of its memory is promised, {load['after']:g} % after the moves"

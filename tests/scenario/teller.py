@@ -14,12 +14,23 @@ from pathlib import Path
 from .cloud import Cloud, Failure
 
 # In this order: each begins where the one before it ended.
-STORIES = ("hypervisors", "provisioning", "machines", "description", "refusals", "killing", "silence", "ending")
+STORIES = (
+    "hypervisors",
+    "provisioning",
+    "machines",
+    "trust",
+    "description",
+    "refusals",
+    "killing",
+    "silence",
+    "ending",
+)
 # With the stories that take long, because real guests boot in them.
 FULL_STORIES = (
     "hypervisors",
     "provisioning",
     "machines",
+    "trust",
     "images",
     "storage",
     "description",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.baseline import observe_guest_cpu
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machine_record import ACTIVE_STATES
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
@@ -27,11 +28,16 @@ _Found = t.TypeVar("_Found")
 
 
 def observe_host(
-    conn: VirConnect, *, image_pool: str = DEFAULT_IMAGE_POOL, timeout_seconds: float | None = None
+    conn: VirConnect,
+    *,
+    image_pool: str = DEFAULT_IMAGE_POOL,
+    guest_cpu: bool = False,
+    timeout_seconds: float | None = None,
 ) -> dict[str, t.Any]:
-    """The facts of the hypervisor behind this connection; a read-only one is enough.
+    """The facts of the hypervisor behind this connection; a read-only one is enough, but for guest_cpu.
 
-    image_pool: the pool that stored images are looked for in. timeout_seconds: limit for reading the machines.
+    image_pool: the pool that stored images are looked for in. guest_cpu: ask what CPU machines can have as well.
+    timeout_seconds: limit for reading the machines.
     What this hypervisor cannot tell is null or empty, with the reason in ``errors``. Raises VirtError when not even
     its capabilities and its machines can be read.
     """
@@ -57,13 +63,14 @@ def observe_host(
     committed_mib = sum(machine["memory_mib"] or 0 for machine in machines)
     active = [machine for machine in machines if machine["state"] in ACTIVE_STATES]
     arch = capabilities.findtext("host/cpu/arch")
+    kinds = _domain_types(capabilities, arch)
     return {
         "name": name,
         "uri": uri,
         "libvirt_version": _version(conn.getLibVersion()),
         "qemu_version": _version(conn.getVersion()) if conn.getType() == "QEMU" else None,
         "arch": arch,
-        "domain_types": _domain_types(capabilities, arch),
+        "domain_types": kinds,
         "machine_types": _machine_types(capabilities, arch),
         "cpu": {
             "model": capabilities.findtext("host/cpu/model"),
@@ -74,6 +81,7 @@ def observe_host(
             "threads": threads,
             "numa_nodes": nodes,
         },
+        "guest_cpu": attempt(lambda: observe_guest_cpu(conn, arch, kinds).as_dict(), None) if guest_cpu else None,
         "vcpus": {
             "total": cpus,
             "committed": sum(machine["vcpus"] or 0 for machine in machines),
