@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host import image_file
 from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import resolve_checksum
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Preview, Source, preview
+from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import Tell, untold
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, read_content_checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
     compression,
@@ -25,13 +26,23 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image_header imp
     virtual_size,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import image_name
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
+from ansible_collections.brine.virt.plugins.plugin_utils._progress import (
+    follow,
+    follow_size,
+    new_progress_path,
+    show_of,
+)
 
 _MODULE = "brine.virt.virt_image"
 _TIMEOUT_SECONDS = 3600.0
 
 
 class ActionModule(ActionBase):
-    """Asks the module about a src first, sends the file if need be, and lets the module take it from there."""
+    """Asks the module about a src first, sends the file if need be, and lets the module take it from there.
+
+    Whatever takes long, here, on the way or there, says how far it is.
+    """
 
     # Ansible makes the remote temporary directory for this, and removes it whatever happens.
     TRANSFERS_FILES = True
@@ -48,19 +59,26 @@ class ActionModule(ActionBase):
             # Nothing to send, or a wish that the module refuses in Ansible's own words.
             return self._run_module(args, task_vars)
 
+        host, subject = _host(task_vars), str(args.get("name"))
         return have_file(
             self._local_path(str(args["src"])),
             args,
             ask=lambda asked: self._run_module(asked, task_vars),
-            send=self._send,
+            send=lambda path: self._send(path, host, subject),
             check_mode=bool(self._task.check_mode),
+            tell=untold if self._task.check_mode else Meter(show_of(host), subject).at,
         )
 
-    def _send(self, local_path: str) -> str:
+    def _send(self, local_path: str, host: str, subject: str) -> str:
         """Send a file to the hypervisor. Where it lies there, until the task is over."""
         shell = self._connection._shell
         remote_path = str(shell.join_path(shell.tmpdir, "image"))
-        self._transfer_file(local_path, remote_path)
+        meter = Meter(show_of(host), subject)
+        size_bytes = os.path.getsize(local_path)
+        # From here on the rate is reckoned.
+        meter.at("sending", 0, size_bytes)
+        with follow_size(self._connection, remote_path, lambda done_bytes: meter.at("sending", done_bytes, size_bytes)):
+            self._transfer_file(local_path, remote_path)
         self._fixup_perms2((shell.tmpdir, remote_path))
         return remote_path
 
@@ -74,7 +92,15 @@ class ActionModule(ActionBase):
             ) from None
 
     def _run_module(self, args: dict[str, t.Any], task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
-        return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
+        with contextlib.ExitStack() as stack:
+            if not self._task.check_mode and not args.get("progress_file"):
+                args = {**args, "progress_file": new_progress_path()}
+                stack.enter_context(follow(self._connection, args["progress_file"], _host(task_vars)))
+            return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
+
+
+def _host(task_vars: dict[str, t.Any] | None) -> str:
+    return str((task_vars or {}).get("inventory_hostname") or "")
 
 
 def have_file(
@@ -84,19 +110,21 @@ def have_file(
     ask: t.Callable[[dict[str, t.Any]], dict[str, t.Any]],
     send: t.Callable[[str], str],
     check_mode: bool,
+    tell: Tell = untold,
 ) -> dict[str, t.Any]:
     """Have a file of the controller in the store: the module's result.
 
-    args: the task's options; ask: runs the module with such; send: sends the file and says where it is then.
+    args: the task's options; ask: runs the module with such; send: sends the file and says where it is then; tell: is
+    told how far the work on the controller is.
     """
     deadline = Deadline(_seconds(args.get("timeout")))
-    local = look_at_file(path, args.get("checksum"), args.get("content_checksum"), deadline)
+    local = look_at_file(path, args.get("checksum"), args.get("content_checksum"), deadline, tell)
     args = {**args, "checksum": str(local.checksum)}
     image = local.image
     answer = ask(_with_content(args, image))
     if _lacks(answer) and image is None:
         # The store may have what is in the file without knowing that it came from this one.
-        image = look_inside(path, args.get("content_checksum"), deadline)
+        image = look_inside(path, args.get("content_checksum"), deadline, tell)
         if image is not None:
             answer = ask(_with_content(args, image))
     if not _lacks(answer):
@@ -122,7 +150,7 @@ class LocalFile:
     image: Preview | None
 
 
-def look_at_file(path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadline) -> LocalFile:
+def look_at_file(path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadline, tell: Tell = untold) -> LocalFile:
     """A file that is an image, or compressed, and that has the wanted checksums, where there are any.
 
     wanted: of the file; wanted_inside: of the image itself.
@@ -134,7 +162,7 @@ def look_at_file(path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadl
         header, size_bytes = image_files.read_header(path)
         compressed = compression(header) is not None
         image_format = None if compressed else judge_image(header, size_bytes, path, "src")
-        content = image_files.hash_file(path, source.algorithms)
+        content = image_files.hash_file(path, source.algorithms, tell)
         source.verify(content)
         image = None
         if image_format is not None:
@@ -143,12 +171,12 @@ def look_at_file(path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadl
     return LocalFile(Checksum("sha256", content.sha256), image)
 
 
-def look_inside(path: str, wanted_inside: t.Any, deadline: Deadline) -> Preview | None:
+def look_inside(path: str, wanted_inside: t.Any, deadline: Deadline, tell: Tell = untold) -> Preview | None:
     """What is in a compressed file; None when this host has nothing to decompress it with."""
     with _as_failure():
         source = Source(path=path, content=read_content_checksum(wanted_inside))
         try:
-            return preview(source, deadline, "src")
+            return preview(source, deadline, "src", tell)
         except UnsupportedError:
             return None
 

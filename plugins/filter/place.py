@@ -17,7 +17,9 @@ description:
   - A machine that lives on a hypervisor stays there, whatever else would be better.
   - A new machine is only put where it fits. Its memory, together with that of all machines that are defined there and
     of all that this run puts there, must leave O(memory_reserve_mib) free. The hypervisor must have its CPUs, pools
-    with room for its disks, its bridges and networks, and its image unless O(images) brings that.
+    with room for its disks, its bridges and networks, its C(labels), and its image unless O(images) brings that. It
+    must not be in maintenance (M(brine.virt.virt_maintenance)), and have no machine of one of its C(anti_affinity)
+    groups; machines that live there count with the groups that are noted in them.
   - Machines whose wish names a hypervisor are counted in before the others, so that these do not take their room.
     All others follow in the order of the list.
   - When a machine fits nowhere, nothing is placed, and the error says for every such machine what each hypervisor
@@ -63,12 +65,35 @@ options:
     description: MiB of memory that stay free on each hypervisor for itself.
     type: int
     default: 256
+  memory_ratio:
+    description:
+      - How many times the memory of a hypervisor, less the reserve, may be promised to machines. V(1.5) promises half
+        as much again as there is.
+      - One machine never gets more memory than the hypervisor has.
+    type: float
+    default: 1.0
   vcpu_ratio:
     description:
       - How many virtual CPUs may share one CPU of a hypervisor.
       - One machine never gets more CPUs than the hypervisor has.
     type: float
     default: 8.0
+  settings:
+    description:
+      - By the name of each hypervisor, its inventory variables; V(hostvars) will do. These are read, and come before
+        the options of the same name.
+      - C(virt_labels), what the hypervisor is, for machines that ask for it with C(labels); a list such as
+        C([ssd, zone=a]), or a mapping, in which C(zone) with the value C(a) is C(zone=a), and C(ssd) with V(true) is
+        C(ssd).
+      - C(virt_memory_reserve_mib), C(virt_memory_ratio) and C(virt_vcpu_ratio).
+    type: dict
+  anti_affinity:
+    description: What becomes of a machine whose anti-affinity groups leave it no hypervisor.
+    type: str
+    choices:
+      require: it is refused
+      prefer: it goes where the fewest machines of its groups are
+    default: require
   unseen:
     description:
       - What becomes of a machine that lives on no hypervisor that answered, while another one did not answer.
@@ -164,10 +189,10 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_room import Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
 
 
 def place_filter(
@@ -183,29 +208,27 @@ def place_filter(
     where: str = "virt_vms",
     unseen: str = "refuse",
     image_pool: str = "images",
+    settings: t.Any = None,
+    memory_ratio: t.Any = 1.0,
+    anti_affinity: str = "require",
 ) -> dict[str, t.Any]:
     """The decisions for a list of wishes; see RETURN."""
     try:
         terms = Terms(
             policy=policy,
-            memory_reserve_mib=_number(int, memory_reserve_mib, "memory_reserve_mib"),
-            vcpu_ratio=_number(float, vcpu_ratio, "vcpu_ratio"),
+            memory_reserve_mib=read_number(int, memory_reserve_mib, "memory_reserve_mib"),
+            memory_ratio=read_number(float, memory_ratio, "memory_ratio"),
+            vcpu_ratio=read_number(float, vcpu_ratio, "vcpu_ratio"),
             unseen=unseen,
+            anti_affinity=anti_affinity,
             image_pool=image_pool,
         )
         machines = read_machines(
             wishes, disk_profiles=disk_profiles, nic_profiles=nic_profiles, seed_defaults=seed_defaults, where=where
         )
-        return place(machines, wishes, hosts, images=images, terms=terms, where=where)
+        return place(machines, wishes, hosts, images=images, settings=settings, terms=terms, where=where)
     except VirtError as exc:
         raise AnsibleFilterError(str(exc)) from exc
-
-
-def _number(kind: t.Callable[[t.Any], t.Any], value: t.Any, where: str) -> t.Any:
-    try:
-        return kind(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{value!r} is not a number", where=where) from None
 
 
 class FilterModule:

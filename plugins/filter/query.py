@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import VirtErro
 from ansible_collections.brine.virt.plugins.plugin_utils._text import (
     capacity_of,
     machines_of,
+    moves_text,
     names_by_state,
     query_text,
     silent_lines,
@@ -46,6 +47,11 @@ def tree(value: t.Any) -> str:
     return tree_text(value)
 
 
+def moves_table(value: t.Any) -> str:
+    """See moves_table.yml."""
+    return moves_text(value)
+
+
 def _silence(silent: dict[str, str]) -> dict[str, str]:
     return {hypervisor: f"did not answer: {reason}" for hypervisor, reason in silent.items()}
 
@@ -68,5 +74,11 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """What Ansible asks for."""
-        filters = {"query": query, "states": states, "capacity": capacity, "tree": tree}
+        filters = {
+            "query": query,
+            "states": states,
+            "capacity": capacity,
+            "tree": tree,
+            "moves_table": moves_table,
+        }
         return {name: _named(name, work) for name, work in filters.items()}

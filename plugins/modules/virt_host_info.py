@@ -27,6 +27,11 @@ options:
     description: Name of the storage pool that stored images are looked for in.
     type: str
     default: images
+  guest_cpu:
+    description:
+      - Whether to ask for RV(host.guest_cpu) too. That needs the right to change things in libvirt, as root has it.
+    type: bool
+    default: false
 seealso:
   - module: brine.virt.virt_info
     description: The machines themselves.
@@ -83,6 +88,17 @@ host:
       description: The CPU. C(sockets) is that of the whole hypervisor, C(cores) is per socket, C(threads) is per core.
       type: dict
       sample: {model: EPYC-Rome, vendor: AMD, mhz: 2994, sockets: 1, cores: 8, threads: 2, numa_nodes: 1}
+    guest_cpu:
+      description:
+        - The best CPU that machines can have here and still be moved, for M(brine.virt.virt_cpu_baseline). C(features)
+          are those that differ from the model. Null unless O(guest_cpu) is V(true).
+      type: dict
+      sample:
+        arch: x86_64
+        domain_type: kvm
+        model: EPYC-Rome
+        vendor: AMD
+        features: {x2apic: require, svm: disable}
     vcpus:
       description:
         - Logical CPUs of the hypervisor (C(total)), virtual CPUs of all defined machines (C(committed)) and of those
@@ -126,6 +142,7 @@ host:
         - The machines. C(vcpus) and C(memory_mib) are the most that a machine may take; null for one that cannot be
           read.
         - C(building) is true while M(brine.virt.virt_init) makes the machine, or when it was cut off in the middle.
+        - C(anti_affinity) are the groups of which no two machines are to be on one hypervisor.
       type: list
       elements: dict
       sample:
@@ -135,6 +152,7 @@ host:
           vcpus: 2
           memory_mib: 2048
           building: false
+          anti_affinity: [web]
     images:
       description:
         - The stored images. C(size_mib) is what the image takes, C(virtual_size_mib) the disk that it stands for.
@@ -147,6 +165,13 @@ host:
           format: qcow2
           size_mib: 512
           virtual_size_mib: 2048
+    maintenance:
+      description:
+        - Since when (C(since)) and why (C(reason)) the hypervisor is in maintenance, as M(brine.virt.virt_maintenance)
+          noted it; null when it is not.
+        - Also null when O(uri) leads to another host than the one that the module runs on.
+      type: dict
+      sample: {since: "2026-11-21T10:00:00Z", reason: new disks}
     certificates:
       description:
         - The certificates in libvirt's and QEMU's places on the host that the module runs on. Empty when O(uri) means
@@ -198,11 +223,22 @@ TIMEOUT_SECONDS = 60.0
 
 def main() -> t.NoReturn:
     """Answer with the facts of the hypervisor."""
-    module = make_module({"image_pool": {"type": "str", "default": DEFAULT_IMAGE_POOL}})
+    module = make_module(
+        {
+            "image_pool": {"type": "str", "default": DEFAULT_IMAGE_POOL},
+            "guest_cpu": {"type": "bool", "default": False},
+        }
+    )
+    guest_cpu = module.params["guest_cpu"]
 
     def work() -> dict[str, t.Any]:
-        with open_connection(module.params["uri"], read_only=True, timeout_seconds=TIMEOUT_SECONDS) as conn:
-            host = observe_host(conn, image_pool=module.params["image_pool"], timeout_seconds=TIMEOUT_SECONDS)
+        with open_connection(module.params["uri"], read_only=not guest_cpu, timeout_seconds=TIMEOUT_SECONDS) as conn:
+            host = observe_host(
+                conn,
+                image_pool=module.params["image_pool"],
+                guest_cpu=guest_cpu,
+                timeout_seconds=TIMEOUT_SECONDS,
+            )
         local = is_local(host["uri"])
         certificates, errors = observe_certificates() if local else ([], [])
         return {

@@ -25,6 +25,8 @@ description:
     qcow2 or raw. An image that has a backing file or an external data file, is encrypted, in an archive, or in another
     format is refused, and the error names the command that makes it fit.
   - The file that the image comes from is never changed.
+  - While an image is hashed, sent, downloaded, copied or decompressed, the play's output says every few seconds how
+    far it is, how fast it goes and how long it will still take; not of what is done within three seconds.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -37,6 +39,7 @@ attributes:
       - Nothing is sent or downloaded in check mode but a checksum file. So an image at O(url) that turns out to be
         unusable is only found out by the real run, and its format, size and sha256 are null before that.
       - A compressed file at O(path) is decompressed to see what is in it, and nothing of it is written.
+      - Nothing is said about progress.
   diff_mode:
     support: full
   idempotent:
@@ -125,6 +128,11 @@ options:
       - A server that sends nothing for a minute is given up earlier.
     type: int
     default: 3600
+  progress_file:
+    description:
+      - Where to write lines about the progress, in a file that is made and removed again.
+      - The play's output has them without it.
+    type: path
 requirements:
   - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
   - zstd (package C(zstd)) on the host that the task runs on, for images that are compressed with it
@@ -337,6 +345,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_store impor
     as_result,
     require_own_host,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import Tell, untold
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import (
     Checksum,
@@ -345,6 +355,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.checksum import 
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import compression
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
 
 SOURCES = ("src", "url", "path")
 # The options that make sense for some states only.
@@ -365,6 +376,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "keep": {"type": "int"},
     "ignore_unseen": {"type": "bool", "default": False},
     "timeout": {"type": "int", "default": 3600},
+    "progress_file": {"type": "path"},
 }
 FORGETS = (
     "The file system of pool {pool} has no extended attributes for {name}. Where it came from is forgotten, and it will"
@@ -388,7 +400,9 @@ def main() -> None:
     def work() -> dict[str, t.Any]:
         check_options(module.params)
         if module.params["state"] == "present":
-            return have_image(module.params, check_mode=module.check_mode, warn=module.warn)
+            with progress_file(None if module.check_mode else module.params["progress_file"]) as progress:
+                tell = Meter(progress.say, module.params["name"]).at
+                return have_image(module.params, check_mode=module.check_mode, warn=module.warn, tell=tell)
         return clear_images(module.params, check_mode=module.check_mode, warn=module.warn)
 
     finish(module, work)
@@ -409,7 +423,11 @@ def check_options(params: dict[str, t.Any]) -> None:
 
 
 def have_image(
-    params: dict[str, t.Any], *, check_mode: bool, warn: t.Callable[[str], None] = lambda _text: None
+    params: dict[str, t.Any],
+    *,
+    check_mode: bool,
+    warn: t.Callable[[str], None] = lambda _text: None,
+    tell: Tell = untold,
 ) -> dict[str, t.Any]:
     """Have the image in the store, as far as this can be done on the hypervisor alone, and say what changed.
 
@@ -418,10 +436,10 @@ def have_image(
     """
     name = rules.name(params["name"], "name")
     deadline = Deadline(params["timeout"])
-    source = read_source(params, deadline)
+    source = read_source(params, deadline, tell)
     planned: dict[str, t.Any] = {}
     with open_connection(params["uri"]) as conn:
-        store = ImageStore(conn, params["pool"], read_only=check_mode)
+        store = ImageStore(conn, params["pool"], read_only=check_mode, tell=tell)
         before = store.volumes(name)
         kept, origins = search(store.find, name, source)
         changed = False
@@ -472,7 +490,7 @@ def at_hand(store: ImageStore, name: str, source: Source) -> Source:
     return Source(path=twin.image.path, checksum=content, content=source.content, origins=origins)
 
 
-def read_source(params: dict[str, t.Any], deadline: Deadline) -> Source:
+def read_source(params: dict[str, t.Any], deadline: Deadline, tell: Tell = untold) -> Source:
     """Where the image is to come from, with all checksums that are known of it; a file here has been hashed for that.
 
     A src has neither path nor url: its bytes are elsewhere.
@@ -491,7 +509,7 @@ def read_source(params: dict[str, t.Any], deadline: Deadline) -> Source:
     if params["checksum"]:
         wanted = resolve_checksum(params["checksum"], os.path.basename(path), deadline, "checksum")
     source = Source(path=path, checksum=wanted)
-    content = image_files.hash_file(path, source.algorithms)
+    content = image_files.hash_file(path, source.algorithms, tell)
     source.verify(content)
     checksum = Checksum("sha256", content.sha256)
     return Source(path=path, checksum=checksum, content=inside, origins=checksums(content))

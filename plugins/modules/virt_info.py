@@ -122,6 +122,13 @@ machines:
       description: Whether it is still being made, or was cut off while it was.
       type: bool
       sample: false
+    moving:
+      description:
+        - The hypervisors that it is being moved between, as they call themselves. Null when nobody moves it.
+        - It stays there when a run of M(brine.virt.virt_migrate) was cut off, until the next run finishes or clears
+          what that has left.
+      type: dict
+      sample: null
     title:
       description: Title.
       type: str
@@ -207,6 +214,16 @@ machines:
       type: list
       elements: str
       sample: [web]
+    labels:
+      description: What its hypervisor must have.
+      type: list
+      elements: str
+      sample: [ssd, zone=a]
+    anti_affinity:
+      description: The groups of which no two machines are to be on one hypervisor.
+      type: list
+      elements: str
+      sample: [web]
     variables:
       description: Variables that it brings into the inventory.
       type: dict
@@ -228,6 +245,11 @@ machines:
       description: Path of the log of its serial console on the hypervisor.
       type: str
       sample: /var/log/libvirt/qemu/web1-serial.log
+    tied_by:
+      description: What of its hypervisor it holds, so that it cannot be moved to another one.
+      type: list
+      elements: str
+      sample: [a device of the hypervisor]
     errors:
       description: What could not be found out, one sentence each.
       type: list

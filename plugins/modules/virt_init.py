@@ -225,6 +225,21 @@ options:
     description: Tags; the live inventory has a group for each. Left as they are when not named.
     type: list
     elements: str
+  labels:
+    description:
+      - What the hypervisor of this machine must have in its variable C(virt_labels). A list such as C([ssd, zone=a]),
+        or a mapping, in which C(zone) with the value C(a) is C(zone=a), and C(ssd) with V(true) is C(ssd).
+      - They are noted in the machine, and P(brine.virt.place#filter) and P(brine.virt.moves#filter) keep to them. Here
+        nothing is refused. Left as they are when not named.
+    type: raw
+  anti_affinity:
+    description:
+      - Names of groups. Of each group no two machines are put on one hypervisor, so that one failure does not take
+        both.
+      - They are noted in the machine, and P(brine.virt.place#filter) and P(brine.virt.moves#filter) keep to them. Here
+        nothing is refused. Left as they are when not named.
+    type: list
+    elements: str
   variables:
     description:
       - Variables that the live inventory gives the machine. They can be read by everybody who may read the machine's
@@ -254,6 +269,12 @@ options:
     description: The storage pool that is the image store.
     type: str
     default: images
+  default_cpu:
+    description:
+      - The CPU of new machines that name neither a mode nor a model in O(cpu), in the same words; for example what
+        M(brine.virt.virt_cpu_baseline) found, so that they can move to every hypervisor.
+      - Machines that are there already keep the CPU that they have.
+    type: dict
   lock_timeout:
     description: How many seconds to wait for another run that is at work on this hypervisor.
     type: int
@@ -427,6 +448,7 @@ from ansible_collections.brine.virt.plugins.module_utils._arguments import as_ya
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
     Machine,
     read_machine,
@@ -480,11 +502,14 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "title": {"type": "str"},
     "description": {"type": "str"},
     "tags": {"type": "list", "elements": "str"},
+    "labels": {"type": "raw"},
+    "anti_affinity": {"type": "list", "elements": "str"},
     "variables": {"type": "dict"},
     "machines": {"type": "list", "elements": "dict"},
     "concurrency": {"type": "int", "default": 8},
     "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
+    "default_cpu": {"type": "dict"},
     "lock_timeout": {"type": "int", "default": 300},
 }
 
@@ -494,6 +519,7 @@ SHARED_OPTIONS = (
     "concurrency",
     "images",
     "image_pool",
+    "default_cpu",
     "lock_timeout",
     "disk_profiles",
     "nic_profiles",
@@ -526,9 +552,14 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     params = module.params
     machines = read_wishes(params)
     where = "" if params["machines"] is None else "machines"
+    default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
     with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
         hypervisor = Hypervisor(
-            conn, image_pool=params["image_pool"], offered=params["images"], check_mode=module.check_mode
+            conn,
+            image_pool=params["image_pool"],
+            offered=params["images"],
+            check_mode=module.check_mode,
+            default_cpu=default_cpu,
         )
         plans = make_plans(machines, hypervisor, where)
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:

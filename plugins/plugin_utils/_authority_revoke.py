@@ -8,11 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, x509
 from ansible_collections.brine.virt.plugins.plugin_utils._authority import Authorities, Authority, write
 
 _SERIAL = re.compile(r"(0x)?[0-9A-Fa-f:]{8,59}")

@@ -15,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_room import Room, Terms, images_of
-
-# The parts of a hypervisor's facts that a decision cannot do without.
-_NEEDED_FACTS = ("memory", "vcpus", "pools")
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_choice import choose, notes_on
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_hosts import read_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_need import Need, images_of, need_of_wish
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_room import Room
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms
 
 
 def place(
@@ -27,21 +28,24 @@ def place(
     hosts: Mapping[str, t.Any],
     *,
     images: Mapping[str, t.Any] | None = None,
+    settings: Mapping[str, t.Any] | None = None,
     terms: Terms | None = None,
     where: str = "machines",
 ) -> dict[str, t.Any]:
     """The hypervisor of each machine, in plain data.
 
     machines: the wishes as read, wishes: the same as the user wrote them; hosts: facts by hypervisor, or the sentence
-    that says why one did not answer; images: the user's images by name. The result has ``assignments``, ``by_host``,
-    ``images_by_host``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
+    that says why one did not answer; images: the user's images by name; settings: the hypervisors' inventory
+    variables. The result has ``assignments``, ``by_host``, ``images_by_host``, ``silent`` and ``refused_machines``; the
+    filter's documentation describes them.
 
     Raises InputError or ConflictError, for all machines at once, when any of them cannot be placed; only those that
     may live on, or were asked for on, a hypervisor which did not answer are given back as refused instead.
     """
     terms = terms or Terms()
     known_images = _known_images(images)
-    rooms, silent = _rooms(hosts, terms)
+    rooms, silent = read_hosts(hosts, settings, terms)
+    needs = [need_of_wish(machine, terms.image_pool) for machine in machines]
     places = [f"{where}[{index}] ({machine.name})" for index, machine in enumerate(machines)]
     problems: dict[int, VirtError] = {}
     refused: dict[int, str] = {}
@@ -61,20 +65,21 @@ def place(
         if refusal is not None:
             refused[index] = refusal
         elif homes:
-            rooms[homes[0]].take(machine)
+            rooms[homes[0]].take(needs[index])
             others = {host: f"it lives on {homes[0]}" for host in rooms if host != homes[0]}
-            chosen[index] = _assignment(machine, homes[0], "it lives there", others, silent, existing=True)
+            why = "; ".join(["it lives there", *_misfits(needs[index], rooms[homes[0]])])
+            chosen[index] = _assignment(machine, homes[0], why, others, silent, existing=True)
         else:
             homeless.append(index)
 
     # Sorting keeps the user's order among equals.
     for index in sorted(homeless, key=lambda number: machines[number].hypervisor is None):
         try:
-            chosen[index] = _pick(machines[index], rooms, silent, known_images, terms.policy, places[index])
+            chosen[index] = _pick(machines[index], needs[index], rooms, silent, known_images, terms, places[index])
         except VirtError as exc:
             problems[index] = exc
         else:
-            rooms[chosen[index]["hypervisor"]].take(machines[index])
+            rooms[chosen[index]["hypervisor"]].take(needs[index])
 
     _raise_all(problems)
     by_host: dict[str, list[t.Any]] = {host: [] for host in rooms}
@@ -95,47 +100,29 @@ def place(
 
 def _pick(
     machine: Machine,
+    need: Need,
     rooms: Mapping[str, Room],
     silent: Mapping[str, str],
     brought: t.Container[str],
-    policy: str,
+    terms: Terms,
     where: str,
 ) -> dict[str, t.Any]:
     """The decision for a machine that lives nowhere. Raises ConflictError with all reasons when it fits nowhere."""
-    candidates = [machine.hypervisor] if machine.hypervisor is not None else list(rooms)
-    refusals = {host: rooms[host].refusals(machine, brought) for host in candidates}
-    fitting = [host for host in candidates if not refusals[host]]
-    if not fitting:
-        raise _fits_nowhere(machine, refusals, silent, where)
-    sign = -1 if policy == "spread" else 1
-    fitting.sort(key=lambda host: (sign * rooms[host].memory_mib, host))
-    if machine.hypervisor is not None:
-        why, others = _why_asked(machine, fitting[0], rooms)
-    else:
-        why, others = _why_picked(machine, fitting, refusals, rooms, policy)
-    return _assignment(machine, fitting[0], why, others, silent)
+    asked = machine.hypervisor
+    choice = choose(need, rooms, [asked] if asked is not None else list(rooms), terms, brought)
+    if choice.host is None:
+        raise _fits_nowhere(machine, choice.refused, silent, where, choice.hint)
+    if asked is None:
+        return _assignment(machine, choice.host, choice.why, choice.refused, silent)
+    left_mib = rooms[asked].memory_mib - need.memory_mib
+    why = [f"the wish names it: {left_mib} MiB of free memory after this machine", *notes_on(need, rooms[asked])]
+    others = {name: f"the wish names {asked}" for name in rooms if name != asked}
+    return _assignment(machine, asked, "; ".join(why), others, silent)
 
 
-def _rooms(hosts: Mapping[str, t.Any], terms: Terms) -> tuple[dict[str, Room], dict[str, str]]:
-    """The hypervisors that answered, in the order of their names, and the others with the reason."""
-    if not isinstance(hosts, Mapping):
-        raise InputError(f"{hosts!r} is not a mapping of hypervisors", where="hosts", hint="Give NAME: FACTS for each")
-    if not hosts:
-        raise InputError("there is no hypervisor", where="hosts", hint="Put at least one into the inventory")
-    rooms, silent = {}, {}
-    for host in sorted(hosts):
-        facts = hosts[host]
-        if isinstance(facts, str):
-            silent[str(host)] = facts or "it did not answer"
-        elif isinstance(facts, Mapping) and all(key in facts for key in _NEEDED_FACTS):
-            rooms[str(host)] = Room(facts, terms)
-        else:
-            raise InputError(
-                "this is neither the facts of a hypervisor nor a sentence that says why it did not answer",
-                where=f"hosts[{str(host)!r}]",
-                hint="Give what virt_host_info returned as host",
-            )
-    return rooms, silent
+def _misfits(need: Need, room: Room) -> list[str]:
+    """What the wish for a machine that lives here asks of a hypervisor and this one is not: only a move changes it."""
+    return [f"but it {words}: a migration would help" for words in [*room.lacks(need), *room.shared_with(need)]]
 
 
 def _known_images(images: t.Any) -> Mapping[str, t.Any]:
@@ -212,44 +199,16 @@ def _assignment(
     }
 
 
-def _why_asked(machine: Machine, host: str, rooms: Mapping[str, Room]) -> tuple[str, dict[str, str]]:
-    """The reasons for the hypervisor that the wish names, and against the others."""
-    left_mib = rooms[host].memory_mib - machine.memory_mib
-    why = [f"the wish names it: {left_mib} MiB of free memory after this machine", *rooms[host].doubts(machine)]
-    return "; ".join(why), {name: f"the wish names {host}" for name in rooms if name != host}
-
-
-def _why_picked(
-    machine: Machine,
-    fitting: Sequence[str],
-    refusals: Mapping[str, Sequence[str]],
-    rooms: Mapping[str, Room],
-    policy: str,
-) -> tuple[str, dict[str, str]]:
-    """The reasons for the first of those that fit, and against the others."""
-    left_mib = {name: rooms[name].memory_mib - machine.memory_mib for name in fitting}
-    best = fitting[0]
-    if len(fitting) == 1:
-        why = f"the only one that it fits on: {left_mib[best]} MiB of free memory after this machine"
-    else:
-        why = f"{'most' if policy == 'spread' else 'least'} free memory: {left_mib[best]} MiB after this machine"
-        why += f", next {fitting[1]} with {left_mib[fitting[1]]} MiB"
-    others = {name: "; ".join(reasons) for name, reasons in refusals.items() if reasons}
-    for name in fitting[1:]:
-        word = "less" if left_mib[name] < left_mib[best] else "more" if left_mib[name] > left_mib[best] else "as much"
-        others[name] = f"{word} free memory: {left_mib[name]} MiB after this machine"
-    return "; ".join([why, *rooms[best].doubts(machine)]), others
-
-
 def _fits_nowhere(
-    machine: Machine, refusals: Mapping[str, Sequence[str]], silent: Mapping[str, str], where: str
+    machine: Machine, refused: Mapping[str, str], silent: Mapping[str, str], where: str, hint: str | None
 ) -> VirtError:
-    reasons = {host: ", ".join(items) for host, items in refusals.items()}
     if machine.hypervisor is not None:
-        return ConflictError(f"does not fit on {machine.hypervisor}: {reasons[machine.hypervisor]}", where=where)
-    reasons.update({host: f"did not answer: {why}" for host, why in silent.items()})
+        return ConflictError(
+            f"does not fit on {machine.hypervisor}: {refused[machine.hypervisor]}", where=where, hint=hint
+        )
+    reasons = {**refused, **{host: f"did not answer: {why}" for host, why in silent.items()}}
     listed = "; ".join(f"{host}: {reasons[host]}" for host in sorted(reasons))
-    return ConflictError(f"fits no hypervisor: {listed}", where=where)
+    return ConflictError(f"fits no hypervisor: {listed}", where=where, hint=hint)
 
 
 def _raise_all(problems: Mapping[int, VirtError]) -> None:

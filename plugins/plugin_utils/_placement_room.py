@@ -7,99 +7,125 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_need import DiskNeed, Need, Origin
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import HostTerms, Terms
 
-POLICIES = ("spread", "pack")
-UNSEEN = ("refuse", "place")
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What the user lays down for all machines of a run.
-
-    memory_reserve_mib stays free on each hypervisor for the host itself; vcpu_ratio is how many virtual CPUs may share
-    one real CPU; unseen says what becomes of a machine that may live on a hypervisor which did not answer; image_pool
-    is the pool of the image store.
-    """
-
-    policy: str = "spread"
-    memory_reserve_mib: int = 256
-    vcpu_ratio: float = 8.0
-    unseen: str = "refuse"
-    image_pool: str = "images"
-
-    def __post_init__(self) -> None:
-        for key, words in (("policy", POLICIES), ("unseen", UNSEEN)):
-            if getattr(self, key) not in words:
-                raise InputError(
-                    f"{getattr(self, key)!r} is not a choice", where=key, hint=f"Choose {' or '.join(words)}"
-                )
-        if self.memory_reserve_mib < 0:
-            raise InputError("a reserve cannot be negative", where="memory_reserve_mib")
-        if self.vcpu_ratio <= 0:
-            raise InputError("the ratio must be above 0", where="vcpu_ratio")
+# The parts of a hypervisor's facts that a decision cannot do without.
+NEEDED_FACTS = ("memory", "vcpus", "pools")
+# Pools that grow with what is written: a disk that is moved there takes no more than is written of it.
+_SPARSE_POOLS = frozenset({"dir", "fs", "netfs"})
+# Pools that several hypervisors look into: a disk that is moved stays where it is.
+_SHARED_POOLS = frozenset({"netfs", "rbd", "gluster", "iscsi", "iscsi-direct", "sheepdog", "scsi", "mpath", "vstorage"})
 
 
 class Room:
     """What one hypervisor has left, after what earlier picks of this run took."""
 
-    def __init__(self, facts: Mapping[str, t.Any], terms: Terms) -> None:
-        self._terms = terms
+    def __init__(self, facts: Mapping[str, t.Any], terms: Terms, own: HostTerms) -> None:
+        self.terms = own
+        self._hard_apart = terms.anti_affinity == "require"
+        self.maintenance: Mapping[str, t.Any] | None = facts.get("maintenance")
         memory, vcpus = facts["memory"], facts["vcpus"]
-        self.memory_mib: int = memory["total_mib"] - memory["committed_mib"] - terms.memory_reserve_mib
+        self._memory_total_mib: int = memory["total_mib"]
+        self.capacity_mib = int((memory["total_mib"] - own.memory_reserve_mib) * own.memory_ratio)
+        self.memory_mib: int = self.capacity_mib - memory["committed_mib"]
         self._cpus: int = vcpus["total"]
-        self._vcpus: float = vcpus["total"] * terms.vcpu_ratio - vcpus["committed"]
+        self._vcpus: float = vcpus["total"] * own.vcpu_ratio - vcpus["committed"]
         self._pools: dict[str, Mapping[str, t.Any]] = {pool["name"]: pool for pool in facts["pools"]}
         self._taken_mib: dict[str, int] = {}
+        # What the machines of this run take in the pools, and the images that come with them.
+        self._space: dict[str, Mapping[str, int]] = {}
+        self._coming: dict[str, str] = {}
         self._bridges: Sequence[str] | None = facts.get("bridges")
         networks = facts.get("networks")
         self._networks: dict[str, bool] | None = (
             None if networks is None else {network["name"]: bool(network["active"]) for network in networks}
         )
-        self._images: list[Mapping[str, t.Any]] = list(facts.get("images") or [])
+        self.images: list[Mapping[str, t.Any]] = list(facts.get("images") or [])
+        self._runs = {key: facts.get(key) for key in ("arch", "domain_types", "machine_types")}
         self.machines: dict[str, Mapping[str, t.Any]] = {m["name"]: m for m in facts.get("machines") or []}
 
     @property
     def image_names(self) -> set[str]:
         """The plain names in the store."""
-        return {item["name"] for item in self._images}
+        return {item["name"] for item in self.images}
+
+    @property
+    def committed_mib(self) -> int:
+        """The memory that is promised to machines."""
+        return self.capacity_mib - self.memory_mib
 
     def stored(self, image: str) -> list[Mapping[str, t.Any]]:
         """The images of the store that a wish means by this name, which may also be a volume's."""
-        exact = [item for item in self._images if item["volume"] == image]
-        return exact or [item for item in self._images if item["name"] == image]
+        exact = [item for item in self.images if item["volume"] == image]
+        return exact or [item for item in self.images if item["name"] == image]
 
-    def take(self, machine: Machine) -> None:
+    def take(self, need: Need) -> None:
         """Count a machine into this hypervisor; of one that lives here already, only what it grows by."""
-        now = self.machines.get(machine.name)
+        now = self.machines.get(need.name)
+        groups = list(need.groups or ()) if need.groups is not None or now is None else now.get("anti_affinity") or []
         if now is None:
-            self.memory_mib -= machine.memory_mib
-            self._vcpus -= machine.vcpus
-            for pool, size_mib in self._disk_space(machine).items():
-                self._taken_mib[pool] = self._taken_mib.get(pool, 0) + size_mib
+            self._space[need.name] = space = self._disk_space(need)
+            for volume in self._missing(need):
+                self._coming[volume] = need.name
+            self._count(need, space, 1)
         else:
-            self.memory_mib -= max(0, machine.memory_mib - now["memory_mib"])
-            self._vcpus -= max(0, machine.vcpus - now["vcpus"])
+            self.memory_mib -= max(0, need.memory_mib - (now["memory_mib"] or 0))
+            self._vcpus -= max(0, need.vcpus - (now["vcpus"] or 0))
+        self.machines[need.name] = {
+            "name": need.name,
+            "memory_mib": need.memory_mib,
+            "vcpus": need.vcpus,
+            "anti_affinity": groups,
+        }
 
-    def refusals(self, machine: Machine, brought: t.Container[str]) -> list[str]:
-        """Why a new machine cannot be made here; empty when it can. brought: images that the run itself brings."""
+    def release(self, need: Need) -> None:
+        """Count a machine out that leaves this hypervisor."""
+        space = self._space.pop(need.name) if need.name in self._space else self._disk_space(need)
+        self._count(need, space, -1)
+        self._coming = {volume: name for volume, name in self._coming.items() if name != need.name}
+        del self.machines[need.name]
+
+    def _count(self, need: Need, space: Mapping[str, int], sign: int) -> None:
+        self.memory_mib -= sign * need.memory_mib
+        self._vcpus -= sign * need.vcpus
+        for pool, size_mib in space.items():
+            self._taken_mib[pool] = self._taken_mib.get(pool, 0) + sign * size_mib
+
+    def mates(self, need: Need) -> dict[str, str]:
+        """The machines here that are of one anti-affinity group with this one, each with the group."""
+        wanted = need.groups or ()
+        return {
+            name: next(group for group in wanted if group in machine["anti_affinity"])
+            for name, machine in sorted(self.machines.items())
+            if name != need.name and not set(wanted).isdisjoint(machine.get("anti_affinity") or ())
+        }
+
+    def shared_with(self, need: Need) -> list[str]:
+        """The same in words."""
+        return [f"has {mate}, of the same anti-affinity group {group}" for mate, group in self.mates(need).items()]
+
+    def lacks(self, need: Need) -> list[str]:
+        """The labels that the machine asks for and this hypervisor has not, in words."""
+        lacking = [label for label in need.labels if label not in self.terms.labels]
+        return [f"has no label {label} ({_has(self.terms.labels)})" for label in lacking]
+
+    def refusals(self, need: Need, brought: t.Container[str] = ()) -> list[str]:
+        """Why a machine cannot come here; empty when it can. brought: images that the run itself brings."""
         reasons = []
-        if machine.memory_mib > self.memory_mib:
-            free_mib = max(0, self.memory_mib)
-            reasons.append(f"needs {machine.memory_mib} MiB of memory, {free_mib} MiB are free")
-        if machine.vcpus > self._cpus:
-            reasons.append(f"needs {machine.vcpus} CPUs, it has {self._cpus}")
-        elif machine.vcpus > self._vcpus:
-            reasons.append(
-                f"needs {machine.vcpus} vCPUs, {max(0, int(self._vcpus))} are free "
-                f"({self._terms.vcpu_ratio:g} for each of its {self._cpus} CPUs)"
-            )
-        reasons += self._pool_refusals(machine)
-        reasons += self._nic_refusals(machine)
-        for image in images_of(machine):
+        if self.maintenance is not None:
+            reasons.append(_in_maintenance(self.maintenance))
+        if need.origin is not None:
+            reasons += self._origin_refusals(need.name, need.origin)
+        reasons += self.lacks(need)
+        if self._hard_apart:
+            reasons += self.shared_with(need)
+        reasons += self._memory_refusals(need)
+        reasons += self._cpu_refusals(need)
+        reasons += self._pool_refusals(need)
+        reasons += self._nic_refusals(need)
+        for image in need.images:
             found = self.stored(image)
             if image not in brought and len(found) != 1:
                 volumes = ", ".join(item["volume"] for item in found)
@@ -110,25 +136,60 @@ class Room:
                 )
         return reasons
 
-    def doubts(self, machine: Machine) -> list[str]:
+    def only_apart(self, need: Need, brought: t.Container[str] = ()) -> bool:
+        """Whether nothing but its anti-affinity keeps the machine from here."""
+        together = len(self.mates(need)) if self._hard_apart else 0
+        return together > 0 and len(self.refusals(need, brought)) == together
+
+    def doubts(self, need: Need) -> list[str]:
         """What could not be checked for a machine, and did not speak against this hypervisor."""
-        bridges = _sources(machine, "bridge") if self._bridges is None else []
-        networks = _sources(machine, "network") if self._networks is None else []
+        bridges = need.bridges if self._bridges is None else ()
+        networks = need.networks if self._networks is None else ()
         unknown = [f"bridge {name}" for name in bridges] + [f"network {name}" for name in networks]
         doubts = [f"whether it has {', '.join(unknown)} cannot be known"] if unknown else []
-        pools = [name for name in self._disk_space(machine) if self._pools[name].get("available_mib") is None]
+        pools = [name for name in self._disk_space(need) if self._pools[name].get("available_mib") is None]
         doubts += [f"how much room pool {name} has cannot be known" for name in pools]
         return doubts
 
-    def _pool_refusals(self, machine: Machine) -> list[str]:
+    def _origin_refusals(self, name: str, origin: Origin) -> list[str]:
         reasons = []
-        space = self._disk_space(machine)
-        needed = list(space)
-        if machine.seed.method == "nocloud":
-            needed.append(machine.seed.pool)
-        if images_of(machine):
-            needed.append(self._terms.image_pool)
-        for name in dict.fromkeys(needed):
+        if name in self.machines:
+            reasons.append(f"has a machine {name} of its own")
+        if origin.arch and self._runs["arch"] and origin.arch != self._runs["arch"]:
+            reasons.append(f"is {self._runs['arch']}, the machine {origin.arch}")
+            return reasons
+        kinds, types = self._runs["domain_types"], self._runs["machine_types"]
+        if origin.domain_type and kinds and origin.domain_type not in kinds:
+            reasons.append(f"cannot run machines with {origin.domain_type} ({_has(kinds)})")
+        if origin.machine_type and types and origin.machine_type not in types:
+            reasons.append(f"does not know the machine type {origin.machine_type}")
+        return reasons
+
+    def _memory_refusals(self, need: Need) -> list[str]:
+        if need.memory_mib > self.memory_mib:
+            ratio = self.terms.memory_ratio
+            counted = "" if ratio == 1 else f" (its memory counts {ratio:g} times)"
+            return [
+                f"needs {need.memory_mib} MiB of memory, {max(0, self.memory_mib)} MiB are free{counted}",
+            ]
+        if need.memory_mib > self._memory_total_mib:
+            return [f"needs {need.memory_mib} MiB of memory, it has {self._memory_total_mib} MiB"]
+        return []
+
+    def _cpu_refusals(self, need: Need) -> list[str]:
+        if need.vcpus > self._cpus:
+            return [f"needs {need.vcpus} CPUs, it has {self._cpus}"]
+        if need.vcpus > self._vcpus:
+            return [
+                f"needs {need.vcpus} vCPUs, {max(0, int(self._vcpus))} are free "
+                f"({self.terms.vcpu_ratio:g} for each of its {self._cpus} CPUs)"
+            ]
+        return []
+
+    def _pool_refusals(self, need: Need) -> list[str]:
+        reasons = []
+        space = self._disk_space(need)
+        for name in dict.fromkeys([*space, *need.pools]):
             pool = self._pools.get(name)
             if pool is None:
                 reasons.append(f"has no pool {name} ({_has(self._pools)})")
@@ -140,38 +201,51 @@ class Room:
                     reasons.append(f"needs {space[name]} MiB in pool {name}, {max(0, free_mib)} MiB are free")
         return reasons
 
-    def _nic_refusals(self, machine: Machine) -> list[str]:
+    def _nic_refusals(self, need: Need) -> list[str]:
         reasons = []
-        for name in _sources(machine, "bridge"):
+        for name in need.bridges:
             if self._bridges is not None and name not in self._bridges:
                 reasons.append(f"has no bridge {name} ({_has(self._bridges)})")
-        for name in _sources(machine, "network"):
+        for name in need.networks:
             if self._networks is not None and name not in self._networks:
                 reasons.append(f"has no network {name} ({_has(self._networks)})")
             elif self._networks is not None and not self._networks[name]:
                 reasons.append(f"network {name} is not active")
         return reasons
 
-    def _disk_space(self, machine: Machine) -> dict[str, int]:
-        """MiB by pool. A disk without a size is as large as its image, which counts once it is known here."""
+    def _disk_space(self, need: Need) -> dict[str, int]:
+        """MiB by pool."""
         space: dict[str, int] = {}
-        for disk in machine.disks:
-            size_mib = disk.size_mib
-            if size_mib is None:
-                stored = self.stored(disk.image) if disk.image else []
-                size_mib = max([item.get("virtual_size_mib") or 0 for item in stored], default=0)
-            for pool in disk.pools:
-                space[pool] = space.get(pool, 0) + (size_mib if pool == disk.pool else 0)
+        for disk in need.disks:
+            space[disk.pool] = space.get(disk.pool, 0) + self._disk_mib(disk, need.origin is not None)
+        for pool, size_mib in self._missing(need).values():
+            space[pool] = space.get(pool, 0) + size_mib
         return space
 
+    def _missing(self, need: Need) -> dict[str, tuple[str, int]]:
+        """The images that come with a machine, because nothing has brought them yet: pool and MiB by volume."""
+        there = {image["volume"] for image in self.images}.union(self._coming)
+        brought = need.origin.images if need.origin else ()
+        return {volume: (pool, size_mib) for pool, volume, size_mib in brought if volume not in there}
 
-def images_of(machine: Machine) -> list[str]:
-    """The images that the machine's disks stand on, each once."""
-    return list(dict.fromkeys(disk.image for disk in machine.disks if disk.present and disk.image is not None))
+    def _disk_mib(self, disk: DiskNeed, moved: bool) -> int:
+        """A disk without a size is as large as its image, which counts once it is known here."""
+        if moved:
+            kind = self._pools.get(disk.pool, {}).get("type")
+            if kind in _SHARED_POOLS:
+                return 0
+            if kind in _SPARSE_POOLS and disk.written_mib is not None:
+                return disk.written_mib
+        if disk.size_mib is not None:
+            return disk.size_mib
+        stored = self.stored(disk.image) if disk.image else []
+        return max([item.get("virtual_size_mib") or 0 for item in stored], default=0)
 
 
-def _sources(machine: Machine, kind: str) -> list[str]:
-    return list(dict.fromkeys(nic.source for nic in machine.nics if nic.present and nic.type == kind))
+def _in_maintenance(maintenance: Mapping[str, t.Any]) -> str:
+    since = f" since {maintenance['since']}" if maintenance.get("since") else ""
+    reason = f" ({maintenance['reason']})" if maintenance.get("reason") else ""
+    return f"is in maintenance{since}{reason}"
 
 
 def _has(names: t.Collection[str]) -> str:

@@ -51,7 +51,7 @@ def machines_of(results: t.Any) -> tuple[dict[str, Records], dict[str, str]]:
 
 def silent_lines(silent: Mapping[str, str]) -> list[str]:
     """A line about each hypervisor that did not answer."""
-    return [f"{hypervisor} did not answer: {reason}" for hypervisor, reason in silent.items()]
+    return [one_line(f"{hypervisor} did not answer: {reason}") for hypervisor, reason in silent.items()]
 
 
 def query_text(machines_by_hypervisor: Mapping[str, Records]) -> str:
@@ -88,6 +88,9 @@ def capacity_of(host: Mapping[str, t.Any]) -> dict[str, t.Any]:
     for pool in host["pools"]:
         room = f"{pool['available_mib']} MiB free of {pool['capacity_mib']} MiB" if pool["active"] else "not active"
         capacity[f"Pool {pool['name']}"] = room
+    if host.get("maintenance"):
+        since, reason = host["maintenance"].get("since"), host["maintenance"].get("reason")
+        capacity["In maintenance"] = f"since {since or 'an unknown time'}" + (f" ({reason})" if reason else "")
     ending = [c for c in host.get("certificates", []) if c["days_left"] < CERTIFICATE_WARNING_DAYS]
     if ending:
         capacity["Certificates"] = [f"{c['kind']} ends {c['not_after'][:10]} ({c['path']})" for c in ending]
@@ -132,6 +135,34 @@ def names_by_state(records: Iterable[Mapping[str, t.Any]]) -> dict[str, list[str
     for record in records:
         states.setdefault(record["state"], []).append(record["name"])
     return {state: sorted(states[state]) for state in sorted(states)}
+
+
+def moves_text(plan: t.Any) -> str:
+    """Planned moves as a table: who goes where and why, then who stays and why. Raises InputError."""
+    if not isinstance(plan, Mapping) or not {"moves", "stay", "silent"} <= plan.keys():
+        raise InputError("the input is no plan of moves", hint="Give what brine.virt.moves or balance returned")
+    rows: list[tuple[t.Any, ...]] = [("MACHINE", "STATE", "MEMORY", "FROM", "TO", "WHY")]
+    for kind, word in (("moves", None), ("there", "there"), ("stay", "-")):
+        for item in plan.get(kind) or []:
+            memory = None if item["memory_mib"] is None else f"{item['memory_mib']} MiB"
+            home, target = item.get("source") or item["hypervisor"], word or item["target"]
+            rows.append((item["name"], item["state"], memory, home, target, item["why"]))
+    lines = _columns(rows) if len(rows) > 1 else ["No machine is to be moved."]
+    lines += [
+        f"{host}: {load['before']:g} % of its memory is promised, {load['after']:g} % after the moves"
+        for host, load in (plan.get("loads") or {}).items()
+    ]
+    return "\n".join([*lines, *silent_lines(plan["silent"])])
+
+
+def _columns(rows: Sequence[Sequence[t.Any]]) -> list[str]:
+    """Rows of cells as lines; all columns but the last are as wide as their widest cell."""
+    cells = [[one_line("" if cell is None else cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in cells
+    ]
 
 
 def tree_text(value: t.Any, depth: int = 0) -> str:

@@ -68,6 +68,25 @@ def expect_nothing_left(after: str) -> None:
         expect(False, f"after {after} there is still {left}")
 
 
+def expect_trouble() -> None:
+    """Cuts and limits do what they say, and are gone after heal."""
+    lab("cut", "hv1", "hv2")
+    lab("ssh", "hv1", "! ping -c 1 -W 1 hv2")
+    lab("heal")
+    lab("ssh", "hv1", "ping -c 1 -W 2 hv2")
+    lab("cut", "hv2")
+    lab("status", code=1)
+    lab("heal")
+    lab("status")
+    lab("slow", "hv2", "8")
+    began = time.monotonic()
+    sending = [str(HERE / "lab"), "ssh", "hv2", "cat > /dev/null"]
+    subprocess.run(sending, input=os.urandom(2_000_000), check=True)
+    expect(time.monotonic() - began > 1.5, "2 MB come in less time than 8 Mbit/s allow")
+    # Left in place, for `down` to remove.
+    lab("cut", "hv1")
+
+
 def main() -> int:
     lab("down")
     expect_nothing_left("down")
@@ -91,6 +110,7 @@ def main() -> int:
     expect("hv2: booting" in repaired and "hv1: booting" not in repaired, "up does not repair exactly what is broken")
     lab("status")
     lab("ssh", "hv9", code=1)
+    expect_trouble()
 
     lab("down")
     expect_nothing_left("down")

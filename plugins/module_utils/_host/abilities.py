@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.table import Values
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # What an option needs, as <enum> of the domain capabilities; and the package that usually is what is missing.
@@ -25,7 +26,7 @@ _ENUMS: tuple[tuple[str, str, str, str, str | None], ...] = (
 def check_abilities(machine: Machine, abilities: etree._Element, where: str) -> None:
     """Raises UnsupportedError for the first thing that the hypervisor cannot do."""
     _check_firmware(machine, abilities, where)
-    _check_cpu(machine, abilities, where)
+    check_cpu(machine.hardware.get("cpu", {}), abilities, inside(where, "cpu"))
     for option, key, path, enum, hint in _ENUMS:
         wish = machine.hardware.get(option)
         if wish is None or wish is False:
@@ -76,14 +77,14 @@ def _check_firmware(machine: Machine, abilities: etree._Element, where: str) -> 
         )
 
 
-def _check_cpu(machine: Machine, abilities: etree._Element, where: str) -> None:
-    cpu = machine.hardware.get("cpu", {})
+def check_cpu(cpu: Values, abilities: etree._Element, where: str) -> None:
+    """Raises UnsupportedError when the hypervisor does not know this mode or model of a CPU, or cannot be it."""
     mode, model = cpu.get("mode"), cpu.get("model")
     modes = {m.get("name") or "" for m in abilities.iterfind("cpu/mode[@supported='yes']")}
     if mode and modes and mode not in modes:
         raise UnsupportedError(
             f"this hypervisor has no CPU mode {mode!r}",
-            where=inside(where, "cpu.mode"),
+            where=inside(where, "mode"),
             hint=one_of_these(mode, modes),
         )
     models = {m.text or "": m.get("usable") for m in abilities.iterfind("cpu/mode[@name='custom']/model")}
@@ -91,12 +92,14 @@ def _check_cpu(machine: Machine, abilities: etree._Element, where: str) -> None:
         return
     if model not in models:
         raise UnsupportedError(
-            f"there is no CPU model {model!r}", where=inside(where, "cpu.model"), hint=one_of_these(model, models)
+            f"there is no CPU model {model!r}", where=inside(where, "model"), hint=one_of_these(model, models)
         )
-    if models[model] == "no" and cpu.get("check") != "none":
+    # What a model has more than this CPU may be switched off, one feature after the other.
+    less = any(feature.get("policy") in ("disable", "forbid") for feature in cpu.get("features", {}).values())
+    if models[model] == "no" and cpu.get("check") != "none" and not less:
         usable = [name for name, answer in models.items() if answer != "no"]
         raise UnsupportedError(
             f"this hypervisor's CPU lacks features of the model {model}",
-            where=inside(where, "cpu.model"),
+            where=inside(where, "model"),
             hint=f"Usable are: {', '.join(sorted(usable))}",
         )

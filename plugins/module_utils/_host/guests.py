@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._host.abilities import check_abilities
+from ansible_collections.brine.virt.plugins.module_utils._host.abilities import check_abilities, check_cpu
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
@@ -24,10 +24,14 @@ _EMULATED_CPU = "Nehalem"
 
 
 class Guests:
-    """The hypervisor's guest capabilities, asked once for all machines of a task."""
+    """The hypervisor's guest capabilities, asked once for all machines of a task.
 
-    def __init__(self, conn: VirConnect) -> None:
+    default_cpu: the lines of option ``cpu`` for new machines that do not say it; None leaves it to this hypervisor.
+    """
+
+    def __init__(self, conn: VirConnect, default_cpu: Values | None = None) -> None:
         self._conn = conn
+        self._default_cpu = default_cpu
         with errors_as_ours("cannot read the hypervisor's capabilities"):
             capabilities = etree.fromstring(conn.getCapabilities())
             self._log_dir = _QEMU_LOG_DIR if conn.getType() == "QEMU" and conn.getURI().endswith("/system") else None
@@ -73,7 +77,7 @@ class Guests:
             domain_type=self.domain_type,
             arch=self.arch,
             machine_type=wanted,
-            cpu=self._best_cpu(abilities),
+            cpu=self._new_cpu(machine, abilities),
             serial_log_dir=self._log_dir,
         )
 
@@ -82,6 +86,14 @@ class Guests:
         abilities = self._abilities(machine_type)
         if abilities is not None:
             check_abilities(machine, abilities, where)
+
+    def _new_cpu(self, machine: Machine, abilities: etree._Element | None) -> Values:
+        """The CPU of a new machine that does not say it."""
+        if not self._default_cpu:
+            return self._best_cpu(abilities)
+        if abilities is not None and not {"mode", "model"}.intersection(machine.hardware.get("cpu", {})):
+            check_cpu(self._default_cpu, abilities, "default_cpu")
+        return self._default_cpu
 
     def _best_cpu(self, abilities: etree._Element | None) -> Values:
         """The CPU of a machine that does not say it: the host's own with KVM.

@@ -19,8 +19,11 @@ from ansible_collections.brine.virt.plugins.module_utils._commands import run_pr
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import (
     Content,
+    Tell,
     copy_stream,
     file_chunks,
+    told,
+    untold,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
     HEADER_BYTES,
@@ -76,13 +79,24 @@ def disk_errors(what: str) -> t.Iterator[None]:
         raise HostError(f"{what}: {exc.strerror or exc}", hint=hint) from exc
 
 
-def hash_file(path: str, algorithms: t.Iterable[str] = ()) -> Content:
+def told_chunks(source: t.BinaryIO, tell: Tell, phase: str) -> t.Iterator[bytes]:
+    """All bytes of an open file, with word of how far they are."""
+    return told(file_chunks(source), tell, phase, os.fstat(source.fileno()).st_size)
+
+
+def hash_file(path: str, algorithms: t.Iterable[str] = (), tell: Tell = untold) -> Content:
     """The content of a file by sha256 and the other algorithms asked for. Raises HostError when it cannot be read."""
     with disk_errors(f"cannot read {path}"), open(path, "rb") as source:
-        return copy_stream(file_chunks(source), None, algorithms)
+        return copy_stream(told_chunks(source, tell, "checksum"), None, algorithms)
 
 
-def copy_file(source_path: str, target_fd: int, target_directory: str, algorithms: t.Iterable[str] = ()) -> Content:
+def copy_file(
+    source_path: str,
+    target_fd: int,
+    target_directory: str,
+    algorithms: t.Iterable[str] = (),
+    tell: Tell = untold,
+) -> Content:
     """Bring all of a file into an empty one: shared blocks where the file system can, else a copy with its holes kept.
 
     The content is that of what stands in the target afterwards. Raises HostError when it cannot be read or has no room.
@@ -90,9 +104,9 @@ def copy_file(source_path: str, target_fd: int, target_directory: str, algorithm
     with disk_errors(f"cannot copy {source_path} to {target_directory}"), open(source_path, "rb") as source:
         if _share_blocks(source.fileno(), target_fd):
             with open(target_fd, "rb", closefd=False) as target:
-                return copy_stream(file_chunks(target), None, algorithms)
+                return copy_stream(told_chunks(target, tell, "checksum"), None, algorithms)
         require_room(target_directory, os.fstat(source.fileno()).st_blocks * 512, source_path)
-        return copy_stream(file_chunks(source), target_fd, algorithms)
+        return copy_stream(told_chunks(source, tell, "copy"), target_fd, algorithms)
 
 
 def _share_blocks(source_fd: int, target_fd: int) -> bool:

@@ -16,7 +16,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_files impor
 from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import (
     Content,
     HashedChunks,
-    file_chunks,
+    Tell,
+    told,
+    untold,
     with_beginning,
     write_sparse,
 )
@@ -96,12 +98,12 @@ def checksums(content: Content) -> tuple[Checksum, ...]:
     return tuple(Checksum(algorithm, digest) for algorithm, digest in sorted(content.digests.items()))
 
 
-def preview(source: Source, deadline: Deadline, where: str | None = None) -> Preview:
+def preview(source: Source, deadline: Deadline, where: str | None = None, tell: Tell = untold) -> Preview:
     """What a local file will be, by reading all of it and writing nothing; without qemu-img.
 
     Raises what take_in and judge_image raise. where: path in the user's input, for these.
     """
-    taken = _take_file(source, None, "", deadline, where)
+    taken = _take_file(source, None, "", deadline, where, tell)
     source.verify(taken.origin)
     source.verify_image(taken.content.sha256)
     size_bytes = taken.content.size_bytes
@@ -109,23 +111,23 @@ def preview(source: Source, deadline: Deadline, where: str | None = None) -> Pre
     return Preview(taken.content.sha256, image_format, size_bytes, virtual_size(taken.header, size_bytes))
 
 
-def take_in(source: Source, target_fd: int, directory: str, deadline: Deadline) -> Taken:
+def take_in(source: Source, target_fd: int, directory: str, deadline: Deadline, tell: Tell = untold) -> Taken:
     """Write an image to an empty file in a directory, and say what it is. The checksum has been verified.
 
     Raises ConflictError for a wrong checksum, InputError for damaged bytes, HostError when they cannot be read, or
     have no room.
     """
     if source.url is not None:
-        taken = _take_download(source.url, source, target_fd, directory, deadline)
+        taken = _take_download(source.url, source, target_fd, directory, deadline, tell)
     else:
-        taken = _take_file(source, target_fd, directory, deadline)
+        taken = _take_file(source, target_fd, directory, deadline, None, tell)
     source.verify(taken.origin)
     source.verify_image(taken.content.sha256)
     return taken
 
 
 def _take_file(
-    source: Source, target_fd: int | None, directory: str, deadline: Deadline, where: str | None = None
+    source: Source, target_fd: int | None, directory: str, deadline: Deadline, where: str | None, tell: Tell
 ) -> Taken:
     path = source.path
     if path is None:
@@ -134,20 +136,20 @@ def _take_file(
     how = compression(header)
     if how is not None:
         with image_files.disk_errors(f"cannot decompress {path}"), open(path, "rb") as file:
-            hashed = HashedChunks(file_chunks(file), source.algorithms)
+            hashed = HashedChunks(image_files.told_chunks(file, tell, "decompression"), source.algorithms)
             return _decompress(hashed, hashed, how, source, target_fd, directory, deadline, where)
     if target_fd is None:
-        content = image_files.hash_file(path, source.algorithms)
+        content = image_files.hash_file(path, source.algorithms, tell)
     else:
-        content = image_files.copy_file(path, target_fd, directory, source.algorithms)
+        content = image_files.copy_file(path, target_fd, directory, source.algorithms, tell)
     return Taken(content, content, header, None)
 
 
-def _take_download(url: str, source: Source, target_fd: int, directory: str, deadline: Deadline) -> Taken:
+def _take_download(url: str, source: Source, target_fd: int, directory: str, deadline: Deadline, tell: Tell) -> Taken:
     with download(url, deadline) as answer:
         if answer.size_bytes is not None:
             image_files.require_room(directory, answer.size_bytes, url)
-        hashed = HashedChunks(answer.chunks, source.algorithms)
+        hashed = HashedChunks(told(answer.chunks, tell, "download", answer.size_bytes), source.algorithms)
         header, chunks = with_beginning(hashed, HEADER_BYTES)
         how = compression(header)
         with image_files.disk_errors(f"cannot store {url} in {directory}"):

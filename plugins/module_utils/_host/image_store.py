@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_intake impo
     take_in,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.image_notes import keep_provenance, load_provenance
+from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import Tell, untold
 from ansible_collections.brine.virt.plugins.module_utils._host.images import (
     StoredImage,
     load_image,
@@ -66,12 +67,13 @@ def require_own_host(uri: str) -> None:
 class ImageStore:
     """The stored images of one pool on this very host. Errors of the pool are those of store_pool.
 
-    read_only: nothing is noted on images that are only looked at.
+    read_only: nothing is noted on images that are only looked at. tell: is told how far long work is.
     """
 
-    def __init__(self, conn: VirConnect, pool: str, *, read_only: bool = False) -> None:
+    def __init__(self, conn: VirConnect, pool: str, *, read_only: bool = False, tell: Tell = untold) -> None:
         self._pool: Pool = store_pool(conn, pool)
         self._read_only = read_only
+        self._tell = tell
         if not os.path.isdir(self._pool.path):
             raise HostError(f"there is no directory {self._pool.path} of pool {pool} on this host", where="pool")
 
@@ -134,13 +136,13 @@ class ImageStore:
                 self.remember(kept, source.origins)
                 return Brought(kept, new=False)
             with image_files.part_file(directory) as part:
-                taken = take_in(source, part.fd, directory, deadline)
+                taken = take_in(source, part.fd, directory, deadline, self._tell)
                 found = image_files.inspect_file(part.path, source.what)
                 image = image_name(name, taken.content.sha256, found.format)
                 final_path = self._pool.volume_path(image.volume)
                 provenance = taken.provenance(source.origins)
                 # The same image may have come from elsewhere before.
-                new = not os.path.lexists(final_path)
+                new = image.volume not in self.volumes(name)
                 if new:
                     remembered = keep_provenance(part.fd, provenance)
                     image_files.publish(part, final_path)
@@ -175,7 +177,7 @@ class ImageStore:
         digest = known.content(checksum.algorithm)
         if digest is None:
             path = self._pool.volume_path(image.volume)
-            content = image_files.hash_file(path, (checksum.algorithm,))
+            content = image_files.hash_file(path, (checksum.algorithm,), self._tell)
             digest = content.digests[checksum.algorithm]
             if not self._read_only:
                 keep_provenance(path, known.joined(Provenance(checksums(content))))
@@ -187,7 +189,7 @@ class ImageStore:
         own = [item.digest for item in known if item.algorithm == "sha256" and item.digest.startswith(image.digest)]
         sha256 = own[0] if own else self._provenance(image).content("sha256")
         if sha256 is None:
-            sha256 = image_files.hash_file(stored.path).sha256
+            sha256 = image_files.hash_file(stored.path, tell=self._tell).sha256
         with image_files.disk_errors(f"cannot look at {stored.path}"):
             return Kept(stored, sha256, os.stat(stored.path).st_size)
 

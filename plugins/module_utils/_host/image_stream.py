@@ -10,6 +10,9 @@ import os
 import typing as t
 from dataclasses import dataclass
 
+# Takes a phase, the bytes done and all bytes, where these are known: the manner of Meter.at.
+Tell = t.Callable[[str, int, t.Optional[int]], t.Any]
+
 CHUNK_BYTES = 1024 * 1024
 # Holes are found in blocks of this size; file systems have smaller ones.
 _BLOCK_BYTES = 64 * 1024
@@ -27,6 +30,19 @@ class Content:
     def sha256(self) -> str:
         """The hash that stored images are named after."""
         return self.digests["sha256"]
+
+
+def untold(_phase: str, _done_bytes: int, _total_bytes: int | None) -> None:
+    """For work whose progress nobody wants to know."""
+
+
+def told(chunks: t.Iterable[bytes], tell: Tell, phase: str, total_bytes: int | None) -> t.Iterator[bytes]:
+    """The chunks themselves, and each time it is told how far they are."""
+    done_bytes = 0
+    for chunk in chunks:
+        done_bytes += len(chunk)
+        tell(phase, done_bytes, total_bytes)
+        yield chunk
 
 
 class HashedChunks:

@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image_name impor
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 
 DEFAULT_IMAGE_POOL = "images"
+_NOTHING = bytes(4)
 # How long another job in the pool (a volume that is being copied) may keep libvirt from looking into it again.
 _REFRESH_PATIENCE_SECONDS = 120
 
@@ -72,9 +73,20 @@ def find_image_in(pool: Pool, name_or_volume: str, *, where: str | None = None) 
 
 
 def stored_names(pool: Pool) -> list[ImageName]:
-    """The names of all images in the pool, in order; other volumes are no images of ours and left out."""
+    """The names of all images in the pool, in order. Other volumes, and images that are not whole yet, are left out."""
     parsed = (parse_image_volume(volume) for volume in sorted(volume_names(pool)))
-    return [image for image in parsed if image is not None]
+    return [image for image in parsed if image is not None and not _is_on_its_way(pool, image)]
+
+
+def _is_on_its_way(pool: Pool, image: ImageName) -> bool:
+    """Whether virt_migrate is just sending this image here from another hypervisor: its first bytes come last."""
+    if image.format != "qcow2" or not pool.local:
+        return False
+    try:
+        with open(pool.volume_path(image.volume), "rb") as file:
+            return file.read(len(_NOTHING)) == _NOTHING
+    except OSError:
+        return False
 
 
 def store_pool(conn: VirConnect, name: str) -> Pool:

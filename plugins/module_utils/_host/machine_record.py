@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from ansible_collections.brine.virt.plugins.module_utils._host.addresses import NicToAsk
 from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import AGENT_CHANNEL
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING, MachineNotes, read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.move_note import read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # virDomainState, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainState
@@ -53,6 +54,7 @@ def bare_record(name: str, uuid: str, state: str) -> dict[str, t.Any]:
         "persistent": None,
         "managed": False,
         "building": False,
+        "moving": None,
         "title": None,
         "description": None,
         "domain_type": None,
@@ -67,11 +69,14 @@ def bare_record(name: str, uuid: str, state: str) -> dict[str, t.Any]:
         "addresses": [],
         "user": None,
         "tags": [],
+        "labels": [],
+        "anti_affinity": [],
         "variables": {},
         "image": None,
         "seed": None,
         "host_keys": [],
         "serial_log": None,
+        "tied_by": [],
         "errors": [],
     }
 
@@ -103,9 +108,13 @@ def record_from_xml(domain: etree._Element, state: str, pools: KnownPools = NO_P
         graphics=[_graphics(graphics) for graphics in domain.iterfind("devices/graphics")],
         serial_log=_attribute(domain, "devices/serial/log", "file")
         or _attribute(domain, "devices/console/log", "file"),
+        tied_by=_ties(domain),
     )
     if notes is not None:
         record.update(_from_notes(notes))
+    move = read_move_note(domain)
+    if move is not None:
+        record["moving"] = {"source": move.source, "target": move.target}
     return record
 
 
@@ -134,6 +143,8 @@ def _from_notes(notes: MachineNotes) -> dict[str, t.Any]:
         "building": notes.status == BUILDING,
         "user": notes.seed.user if notes.seed else None,
         "tags": list(notes.tags),
+        "labels": list(notes.labels),
+        "anti_affinity": list(notes.anti_affinity),
         "variables": dict(notes.variables),
         "image": asdict(notes.image) if notes.image else None,
         "seed": asdict(notes.seed) if notes.seed else None,
@@ -162,6 +173,16 @@ def _cpu_mode(domain: etree._Element) -> str | None:
     if cpu is None:
         return None
     return cpu.get("mode") or ("custom" if cpu.find("model") is not None else None)
+
+
+def _ties(domain: etree._Element) -> list[str]:
+    """What of the hypervisor itself the machine holds, so that it cannot run on another one."""
+    devices = (
+        ("devices/hostdev", "a device of the hypervisor"),
+        ("devices/filesystem", "a folder of the hypervisor"),
+        ("devices/interface[@type='hostdev']", "a network card of the hypervisor"),
+    )
+    return [words for path, words in devices if domain.find(path) is not None]
 
 
 def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -> dict[str, t.Any]:

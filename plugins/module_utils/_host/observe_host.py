@@ -11,8 +11,10 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.baseline import observe_guest_cpu
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machine_record import ACTIVE_STATES
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
@@ -26,11 +28,16 @@ _Found = t.TypeVar("_Found")
 
 
 def observe_host(
-    conn: VirConnect, *, image_pool: str = DEFAULT_IMAGE_POOL, timeout_seconds: float | None = None
+    conn: VirConnect,
+    *,
+    image_pool: str = DEFAULT_IMAGE_POOL,
+    guest_cpu: bool = False,
+    timeout_seconds: float | None = None,
 ) -> dict[str, t.Any]:
-    """The facts of the hypervisor behind this connection; a read-only one is enough.
+    """The facts of the hypervisor behind this connection; a read-only one is enough, but for guest_cpu.
 
-    image_pool: the pool that stored images are looked for in. timeout_seconds: limit for reading the machines.
+    image_pool: the pool that stored images are looked for in. guest_cpu: ask what CPU machines can have as well.
+    timeout_seconds: limit for reading the machines.
     What this hypervisor cannot tell is null or empty, with the reason in ``errors``. Raises VirtError when not even
     its capabilities and its machines can be read.
     """
@@ -48,22 +55,22 @@ def observe_host(
         capabilities = etree.fromstring(conn.getCapabilities())
         _model, memory_mib, cpus, mhz, nodes, sockets, cores, threads = conn.getInfo()
         name = conn.getHostname()
-    machines = [
-        _machine(record)
-        for record in observe_machines(conn, addresses=False, sizes=False, timeout_seconds=timeout_seconds)
-    ]
+    records = observe_machines(conn, addresses=False, sizes=False, arriving=True, timeout_seconds=timeout_seconds)
+    machines = [_machine(record) for record in records]
+    here = [_machine(record) for record in records if "arriving" not in record]
     nothing: list[dict[str, t.Any]] = []
     networks = attempt(lambda: observe_networks(conn), nothing)
     committed_mib = sum(machine["memory_mib"] or 0 for machine in machines)
     active = [machine for machine in machines if machine["state"] in ACTIVE_STATES]
     arch = capabilities.findtext("host/cpu/arch")
+    kinds = _domain_types(capabilities, arch)
     return {
         "name": name,
         "uri": uri,
         "libvirt_version": _version(conn.getLibVersion()),
         "qemu_version": _version(conn.getVersion()) if conn.getType() == "QEMU" else None,
         "arch": arch,
-        "domain_types": _domain_types(capabilities, arch),
+        "domain_types": kinds,
         "machine_types": _machine_types(capabilities, arch),
         "cpu": {
             "model": capabilities.findtext("host/cpu/model"),
@@ -74,6 +81,7 @@ def observe_host(
             "threads": threads,
             "numa_nodes": nodes,
         },
+        "guest_cpu": attempt(lambda: observe_guest_cpu(conn, arch, kinds).as_dict(), None) if guest_cpu else None,
         "vcpus": {
             "total": cpus,
             "committed": sum(machine["vcpus"] or 0 for machine in machines),
@@ -88,10 +96,16 @@ def observe_host(
         "pools": attempt(lambda: _pools(conn, is_local(uri)), nothing),
         "bridges": attempt(lambda: observe_bridges(conn, uri, networks), None),
         "networks": networks,
-        "machines": machines,
+        "machines": here,
         "images": attempt(lambda: _images(conn, image_pool), nothing),
-        "errors": errors + [f"machine {m['name']}: {reason}" for m in machines for reason in m.pop("errors")],
+        "maintenance": attempt(_maintenance, None) if is_local(uri) else None,
+        "errors": errors + [f"machine {m['name']}: {reason}" for m in here for reason in m.pop("errors")],
     }
+
+
+def _maintenance() -> dict[str, t.Any] | None:
+    found = read_maintenance()
+    return None if found is None else found.as_dict()
 
 
 def is_local(uri: str) -> bool:
@@ -115,6 +129,7 @@ def _machine(record: dict[str, t.Any]) -> dict[str, t.Any]:
         "vcpus": record["vcpus_max"],
         "memory_mib": record["memory_max_mib"],
         "building": record["building"],
+        "anti_affinity": record["anti_affinity"],
         "errors": record["errors"],
     }
 

@@ -57,13 +57,15 @@ def observe_machines(
     threads: int = 8,
     agent_timeout_seconds: int = 2,
     sizes: bool = True,
+    arriving: bool = False,
     timeout_seconds: float | None = None,
 ) -> list[dict[str, t.Any]]:
     """The records of the hypervisor's machines, sorted by name.
 
     addresses: ask for the addresses of running machines also; needs a connection that is not read-only for the agent.
     names: only these machines; names that do not exist are left out. sizes: ask for the sizes of
-    disks and the pools that they lie in.
+    disks and the pools that they lie in. arriving: with the machines that another hypervisor is sending here just now,
+    marked ``arriving``; until they run here they are that one's.
     agent_timeout_seconds: for one answer of one guest agent; nobody is asked after half of ``timeout_seconds``.
     timeout_seconds: limit for the calls that go to single machines, together.
     A machine that cannot be read stays in the list, with what is known and the reason in its ``errors``. Raises
@@ -81,7 +83,7 @@ def observe_machines(
     for domain, outcome in zip(bulk.domains, outcomes):
         if outcome.error is not None:
             records.append(_unread_record(domain, bulk, f"the machine could not be read: {outcome.error}"))
-        elif outcome.value is not None:
+        elif outcome.value is not None and (arriving or "arriving" not in outcome.value):
             records.append(outcome.value)
     return sorted(records, key=lambda record: record["name"])
 
@@ -155,6 +157,20 @@ def _state(domain: VirDomain, bulk: BulkAnswer) -> str:
     return state_name(known)
 
 
+def _is_arriving(domain: VirDomain) -> bool:
+    """Whether another hypervisor is sending this machine here, of one that is paused and not on record.
+
+    libvirt tells how far a migration is on the side that sends, and on the other one that it does not tell it here.
+    """
+    try:
+        if domain.state()[1] != libvirt.VIR_DOMAIN_PAUSED_MIGRATION:
+            return False
+        domain.jobInfo()
+    except libvirt.libvirtError as exc:
+        return bool(exc.get_error_code() == libvirt.VIR_ERR_OPERATION_UNSUPPORTED)
+    return False
+
+
 def _unread_record(domain: VirDomain, bulk: BulkAnswer, error: str) -> dict[str, t.Any]:
     """The record of a machine that has no answer of its own: what the bulk calls said, and the reason. Asks nobody."""
     uuid = domain.UUIDString()
@@ -181,6 +197,8 @@ def _read_machine(
     uuid = domain.UUIDString()
     errors = list(bulk.errors)
     record.update(autostart=uuid in bulk.autostart, persistent=uuid in bulk.persistent, errors=errors)
+    if state == "paused" and not record["persistent"] and _is_arriving(domain):
+        record["arriving"] = True
     running = state in ACTIVE_STATES
     if sizes:
         errors.extend(_add_sizes(record["disks"], domain, bulk.stats.get(uuid, {}), running))

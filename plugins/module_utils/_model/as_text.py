@@ -46,6 +46,8 @@ def declared(machine: Machine) -> dict[str, t.Any]:
                 "title": machine.title,
                 "description": machine.description,
                 "tags": machine.tags,
+                "labels": machine.labels,
+                "anti_affinity": machine.anti_affinity,
                 "variables": machine.variables,
                 "xml": machine.xml,
             }

@@ -86,6 +86,8 @@ class MachineNotes:
     disks: tuple[DiskNote, ...] = ()
     nics: tuple[NicNote, ...] = ()
     tags: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    anti_affinity: tuple[str, ...] = ()
     variables: dict[str, t.Any] = field(default_factory=dict)
     seed: SeedNote | None = None
     host_keys: tuple[str, ...] = ()
@@ -111,8 +113,9 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
         element = etree.SubElement(root, _tag("nic"), name=nic.name, mac=nic.mac)
         for address in nic.addresses:
             etree.SubElement(element, _tag("address")).text = address
-    for tag in notes.tags:
-        etree.SubElement(root, _tag("tag")).text = tag
+    for kind, texts in (("tag", notes.tags), ("label", notes.labels), ("antiaffinity", notes.anti_affinity)):
+        for text in texts:
+            etree.SubElement(root, _tag(kind)).text = text
     if notes.variables:
         etree.SubElement(root, _tag("variables")).text = json.dumps(notes.variables, sort_keys=True)
     if notes.seed:
@@ -171,12 +174,18 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
             NicNote(n.get("name", ""), n.get("mac", ""), tuple(a.text or "" for a in n.iterfind(_tag("address"))))
             for n in root.iterfind(_tag("nic"))
         ),
-        tags=tuple(e.text or "" for e in root.iterfind(_tag("tag"))),
+        tags=_texts(root, "tag"),
+        labels=_texts(root, "label"),
+        anti_affinity=_texts(root, "antiaffinity"),
         variables=_variables(root.find(_tag("variables"))),
         seed=None if seed is None else SeedNote(seed.get("method", ""), seed.get("sha256", ""), seed.get("user")),
-        host_keys=tuple(e.text or "" for e in root.iterfind(_tag("hostkey"))),
+        host_keys=_texts(root, "hostkey"),
         fragment=None if fragment is None else fragment.get("sha256"),
     )
+
+
+def _texts(root: etree._Element, kind: str) -> tuple[str, ...]:
+    return tuple(element.text or "" for element in root.iterfind(_tag(kind)))
 
 
 def _variables(element: etree._Element | None) -> dict[str, t.Any]:

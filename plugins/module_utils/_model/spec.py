@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.fragment import check_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU_MODES
+from ansible_collections.brine.virt.plugins.module_utils._model.labels import read_wanted_labels
 from ansible_collections.brine.virt.plugins.module_utils._model.profiles import resolve_devices
 from ansible_collections.brine.virt.plugins.module_utils._model.salt_words import translate_salt_words
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk, read_disk
@@ -27,7 +28,8 @@ class Machine:
     """One machine. Fields that are None were not named: a new machine gets the default, a living one keeps what it has.
 
     vcpus and memory_mib: the most that it can have, which is what placement counts. hardware: the rest of the
-    description by the lines of HARDWARE, only what was named. xml: a fragment of domain XML to be merged in.
+    description by the lines of HARDWARE, only what was named. labels: what its hypervisor must have; anti_affinity: the
+    groups of which no two machines are to be on one hypervisor. xml: a fragment of domain XML to be merged in.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Machine:
     title: str | None = None
     description: str | None = None
     tags: tuple[str, ...] | None = None
+    labels: tuple[str, ...] | None = None
+    anti_affinity: tuple[str, ...] | None = None
     variables: dict[str, t.Any] | None = None
     machine_type: str | None = None
     firmware: str | None = None
@@ -69,6 +73,8 @@ MACHINE_RULES: dict[str, rules.Rule] = {
     "title": rules.line,
     "description": rules.text,
     "tags": rules.list_of(rules.name),
+    "labels": read_wanted_labels,
+    "anti_affinity": rules.list_of(rules.name),
     "variables": rules.any_mapping,
     "machine_type": rules.name,
     "cpu_mode": rules.choice(*(mode for mode in CPU_MODES if mode != "custom")),

@@ -155,6 +155,8 @@ def _notes(
         disks=tuple(DiskNote(disk.name, targets[disk.name]) for disk in machine.disks),
         nics=tuple(NicNote(nic.name, nic.mac, nic.addresses) for nic in machine.nics),
         tags=machine.tags or (),
+        labels=machine.labels or (),
+        anti_affinity=machine.anti_affinity or (),
         variables=machine.variables or {},
         seed=SeedNote(machine.seed.method, seed_digest(machine), machine.seed.user) if seed else None,
         host_keys=tuple(key.public for key in keys),

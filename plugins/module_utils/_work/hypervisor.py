@@ -25,13 +25,15 @@ from ansible_collections.brine.virt.plugins.module_utils._host.volumes import vo
 from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Nic
+from ansible_collections.brine.virt.plugins.module_utils._model.table import Values
 
 
 class Hypervisor:
     """One hypervisor for the length of a task. Nothing here changes anything.
 
     offered: images by the names that wishes have for them, as virt_image returned them. In check mode one of them
-    counts as stored even if virt_image only said that it would store it.
+    counts as stored even if virt_image only said that it would store it. default_cpu: for new machines that do not
+    say what CPU they have.
     """
 
     def __init__(
@@ -41,11 +43,13 @@ class Hypervisor:
         image_pool: str,
         offered: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
         check_mode: bool = False,
+        default_cpu: Values | None = None,
     ) -> None:
         self.conn = conn
         self.image_pool = image_pool
         self._offered = offered or {}
         self._check_mode = check_mode
+        self._default_cpu = default_cpu
         self.pools = Pools(conn)
         self._images: dict[str, StoredImage] = {}
         self._volumes: dict[str, set[str]] = {}
@@ -55,7 +59,7 @@ class Hypervisor:
     @functools.cached_property
     def guests(self) -> Guests:
         """What guests can be here."""
-        return Guests(self.conn)
+        return Guests(self.conn, self._default_cpu)
 
     @functools.cached_property
     def domains(self) -> dict[str, Domain]:

@@ -100,9 +100,11 @@ def _text_step(domain: Domain, name: str, kind: int, have: str, wanted: str) -> 
 
 
 def _compare_notes(machine: Machine, draft: Draft) -> None:
-    if machine.tags is not None and draft.notes.tags != machine.tags:
-        draft.differ(("tags",), list(draft.notes.tags), list(machine.tags))
-        draft.notes = replace(draft.notes, tags=machine.tags)
+    for name in ("tags", "labels", "anti_affinity"):
+        texts, known = getattr(machine, name), getattr(draft.notes, name)
+        if texts is not None and known != texts:
+            draft.differ((name,), list(known), list(texts))
+            draft.notes = replace(draft.notes, **{name: texts})
     if machine.variables is not None and draft.notes.variables != machine.variables:
         draft.differ(("variables",), draft.notes.variables, machine.variables)
         draft.notes = replace(draft.notes, variables=machine.variables)

@@ -27,6 +27,7 @@ from brine_lab import (
     services,
     ssh,
     state,
+    trouble,
 )
 from brine_lab.lab import Lab, cache, this_lab
 from brine_lab.lock import locked
@@ -54,12 +55,10 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
         # With QEMU where /dev/kvm has to be tried out.
         prerequisites.install_packages(lab, guest.PACKAGES if probe.DEVICE.exists() else None)
         plan = state.load(lab) or network.choose(lab)
-        wanted = hosts.names(words.hosts)
-        for host in wanted:
-            if plan.hosts.setdefault(host, words.release) != words.release:
-                raise LabError(
-                    f"{host} is a {plan.hosts[host]} host; run `tests/lab/lab down` first for {words.release}."
-                )
+        for host, release in zip(hosts.names(words.hosts), _for_each(words.release, words.hosts), strict=True):
+            there = plan.hosts.setdefault(host, release or golden.RELEASES[0])
+            if release not in (None, there):
+                raise LabError(f"{host} is a {there} host; run `tests/lab/lab down` first for {release}.")
         state.save(lab, plan)
         with ThreadPoolExecutor(2) as pool:
             trees = [pool.submit(golden.tree, lab, release) for release in sorted(set(plan.hosts.values()))]
@@ -131,12 +130,37 @@ def print_images(lab: Lab, words: argparse.Namespace) -> None:
 
 def log_in(lab: Lab, words: argparse.Namespace) -> None:
     """Become ssh."""
-    plan = state.load(lab)
-    if plan is None or words.host not in plan.hosts:
-        raise LabError(
-            f"There is no host {words.host}; there are: {', '.join(plan.hosts) if plan else 'none, the lab is down'}."
-        )
+    _require_host(lab, words.host)
     ssh.log_in(lab, words.host, words.words)
+
+
+def cut(lab: Lab, words: argparse.Namespace) -> None:
+    """Cut a host off from another one, or from everybody."""
+    for host in (words.host, words.other):
+        _require_host(lab, host or words.host)
+    trouble.cut(lab, words.host, words.other)
+    say(f"{words.host} is cut off from {words.other or 'everybody'}; `tests/lab/lab heal` ends it")
+
+
+def slow(lab: Lab, words: argparse.Namespace) -> None:
+    """Limit what a host can receive."""
+    _require_host(lab, words.host)
+    trouble.slow(lab, words.host, words.mbit)
+    say(f"{words.host} receives {words.mbit} Mbit/s at most; `tests/lab/lab heal` ends it")
+
+
+def heal(lab: Lab, words: argparse.Namespace) -> None:
+    """End what cut and slow began."""
+    plan = state.load(lab)
+    trouble.heal(lab, list(plan.hosts) if plan else [])
+
+
+def _require_host(lab: Lab, host: str) -> None:
+    plan = state.load(lab)
+    if plan is None or host not in plan.hosts:
+        raise LabError(
+            f"There is no host {host}; there are: {', '.join(plan.hosts) if plan else 'none, the lab is down'}."
+        )
 
 
 def print_inventory(lab: Lab, words: argparse.Namespace) -> None:
@@ -173,7 +197,12 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("up", up, "start the lab, or what of it is missing")
     sub.add_argument("--hosts", type=_count, default=2, metavar="N", help="how many hosts: hv1 to hvN (default 2)")
     sub.add_argument(
-        "--release", choices=golden.RELEASES, default="bookworm", help="the hosts' Debian release (default bookworm)"
+        "--release",
+        type=_releases,
+        default=[None],
+        metavar="R[,R...]",
+        help=f"the hosts' Debian releases, of {' and '.join(golden.RELEASES)}, one each from hv1 on; the last one is"
+        f" for the rest too (default: {golden.RELEASES[0]} for new hosts)",
     )
     sub.add_argument("--images", action="store_true", help="build the guest images too, beside the hosts' tree")
     command("down", down, "remove everything that up made, but not the cache")
@@ -184,6 +213,13 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("images", print_images, "print the guest images as JSON; build what is missing")
     sub.add_argument("names", nargs="*", metavar="NAME", help=f"only these, of {_image_names()}")
     sub.add_argument("--boot", action="store_true", help="also boot them under emulation and say how long it takes")
+    sub = command("cut", cut, "let nothing pass between a host and another one, or everybody, until heal")
+    sub.add_argument("host", metavar="HOST")
+    sub.add_argument("other", metavar="OTHER", nargs="?")
+    sub = command("slow", slow, "limit what a host receives to so many Mbit/s, until heal")
+    sub.add_argument("host", metavar="HOST")
+    sub.add_argument("mbit", type=_mbit, metavar="MBIT")
+    command("heal", heal, "end what cut and slow began")
     command("inventory", print_inventory, "print the hosts' Ansible inventory")
     command("clean", clean, "down, and delete the cache too")
     sub = command("serve-packages", serve_packages, "(used by up) be the package cache at an address")
@@ -193,6 +229,24 @@ def _parser() -> argparse.ArgumentParser:
 
 def _image_names() -> str:
     return " and ".join(recipe.name for recipe in images.RECIPES)
+
+
+def _mbit(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a whole number of Mbit/s, at least 1, not {text!r}")
+    return int(text)
+
+
+def _releases(text: str) -> list[str]:
+    releases = text.split(",")
+    if not set(releases) <= set(golden.RELEASES):
+        raise argparse.ArgumentTypeError(f"one or more of {', '.join(golden.RELEASES)}, not {text!r}")
+    return releases
+
+
+def _for_each(releases: Sequence[str | None], count: int) -> list[str | None]:
+    """A release for each host: the last one for all that are left."""
+    return [releases[min(number, len(releases) - 1)] for number in range(count)]
 
 
 def _count(text: str) -> int:

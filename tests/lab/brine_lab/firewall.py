@@ -44,6 +44,8 @@ def up(lab: Lab, subnet: str) -> None:
 def down(lab: Lab) -> None:
     """Remove the lab's table and its rules elsewhere."""
     rules = f"table ip {lab.table}\ndelete table ip {lab.table}\n"
+    # Where trouble was made and not healed.
+    rules += f"table bridge {lab.table}\ndelete table bridge {lab.table}\n"
     for rule in _our_rules(lab):
         rules += f"delete rule {rule['family']} {rule['table']} {rule['chain']} handle {rule['handle']}\n"
     run(["nft", "-f", "-"], stdin=rules, mark=lab.mark("network"))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_room import Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms
 
 Facts = dict[str, t.Any]
 
@@ -31,9 +31,14 @@ def facts(
     bridges: t.Sequence[str] | None = ("br0",),
     networks: list[dict[str, t.Any]] | None = None,
     machines: dict[str, tuple[int, int]] | None = None,
+    groups: dict[str, list[str]] | None = None,
     images: list[dict[str, t.Any]] | None = None,
+    maintenance: dict[str, t.Any] | None = None,
 ) -> Facts:
-    """A hypervisor with 8192 MiB for machines beside the reserve. pools: what differs; machines: memory and vCPUs."""
+    """A hypervisor with 8192 MiB for machines beside the reserve.
+
+    pools: what differs; machines: memory and vCPUs; groups: the anti-affinity groups of its machines.
+    """
     known = {"default": {}, "images": {}, **(pools or {})}
     return {
         "memory": {"total_mib": total_mib, "committed_mib": committed_mib, "running_mib": 0, "free_mib": 0},
@@ -41,8 +46,12 @@ def facts(
         "pools": [{"name": name, "active": True, "available_mib": 100_000, **pool} for name, pool in known.items()],
         "bridges": None if bridges is None else list(bridges),
         "networks": networks or [],
-        "machines": [{"name": n, "memory_mib": m, "vcpus": v} for n, (m, v) in (machines or {}).items()],
+        "machines": [
+            {"name": n, "memory_mib": m, "vcpus": v, "anti_affinity": (groups or {}).get(n, [])}
+            for n, (m, v) in (machines or {}).items()
+        ],
         "images": images or [],
+        "maintenance": maintenance,
     }
 
 
@@ -54,8 +63,16 @@ def wish(name: str, memory: int | str = 1024, vcpus: int = 1, **more: t.Any) -> 
     return {"name": name, "memory": memory, "vcpus": vcpus, **more}
 
 
-def run(wishes: list[t.Any], hosts: dict[str, t.Any], *, images: t.Any = None, **terms: t.Any) -> dict[str, t.Any]:
-    return place(read_machines(wishes, where="vms"), wishes, hosts, images=images, terms=Terms(**terms), where="vms")
+def run(
+    wishes: list[t.Any],
+    hosts: dict[str, t.Any],
+    *,
+    images: t.Any = None,
+    settings: t.Any = None,
+    **terms: t.Any,
+) -> dict[str, t.Any]:
+    machines = read_machines(wishes, where="vms")
+    return place(machines, wishes, hosts, images=images, settings=settings, terms=Terms(**terms), where="vms")
 
 
 def where(result: dict[str, t.Any]) -> dict[str, str]:
@@ -269,6 +286,117 @@ def test_a_ratio_and_a_reserve_of_ones_own() -> None:
     assert run([wish("a")], hosts, memory_reserve_mib=1024, vcpu_ratio=1.5)
 
 
+# Labels, groups, maintenance, and variables of single hypervisors
+
+WEB = facts(machines={"web1": (512, 1)}, groups={"web1": ["web"]})
+
+
+def test_a_label_is_asked_for() -> None:
+    hosts = {"hv1": facts(), "hv2": facts(total_mib=4000)}
+    settings = {"hv1": {"virt_labels": ["hdd"]}, "hv2": {"virt_labels": {"ssd": True, "zone": "a"}}, "other": {}}
+    result = run([wish("a", labels=["ssd", "zone=a"])], hosts, settings=settings)
+    assert where(result) == {"a": "hv2"}
+    assert result["assignments"][0]["refused"] == {"hv1": "has no label ssd (has hdd), has no label zone=a (has hdd)"}
+    assert "hv2: has no label gpu (has ssd, zone=a)" in complaint([wish("a", labels="gpu")], hosts, settings=settings)
+
+
+def test_machines_of_a_group_go_to_different_hypervisors() -> None:
+    hosts = {"hv1": facts(), "hv2": facts(total_mib=4000), "hv3": facts(total_mib=2000)}
+    group = [wish(name, anti_affinity="web") for name in ("a", "b", "c")]
+    assert where(run(group, hosts)) == {"a": "hv1", "b": "hv2", "c": "hv3"}
+    text = complaint([*group, wish("d", anti_affinity=["db", "web"])], hosts)
+    assert text.startswith(
+        "vms[3] (d): fits no hypervisor: hv1: has a, of the same anti-affinity group web; hv2: has b"
+    )
+    assert text.endswith(
+        "Only its anti-affinity keeps it away: add a hypervisor, or let machines of one group share one where they "
+        "cannot be apart, with virt_anti_affinity: prefer"
+    )
+
+
+def test_living_machines_of_a_group_count() -> None:
+    result = run([wish("web2", anti_affinity="web")], {"hv1": WEB, "hv2": facts(total_mib=2000)})
+    assert where(result) == {"web2": "hv2"}
+    assert result["assignments"][0]["refused"]["hv1"] == "has web1, of the same anti-affinity group web"
+    # The wish for a living machine counts, not what is noted in it.
+    wishes = [wish("web1", 512, anti_affinity=[]), wish("web2", anti_affinity="web")]
+    assert where(run(wishes, {"hv1": WEB, "hv2": facts(total_mib=2000)})) == {"web1": "hv1", "web2": "hv1"}
+    silent_wish = [wish("web1", 512), wish("web2", anti_affinity="web")]
+    assert where(run(silent_wish, {"hv1": WEB, "hv2": facts(total_mib=2000)}))["web2"] == "hv2"
+
+
+def test_a_group_that_cannot_be_apart_may_share_with_the_fewest() -> None:
+    two = facts(machines={"web1": (1, 1), "web2": (1, 1)}, groups={"web1": ["web"], "web2": ["web"]})
+    result = run([wish("web9", anti_affinity="web")], {"hv1": two, "hv2": WEB}, anti_affinity="prefer")
+    assert result["assignments"][0] == {
+        "name": "web9",
+        "hypervisor": "hv2",
+        "existing": False,
+        "why": "it shares it with the fewest of its group: 7168 MiB of free memory after this machine; "
+        "it has web1, of the same anti-affinity group web",
+        "refused": {
+            "hv1": "has web1, of the same anti-affinity group web, has web2, of the same anti-affinity group web"
+        },
+    }
+
+
+def test_a_living_machine_that_should_be_elsewhere_stays_and_it_is_said() -> None:
+    both = facts(machines={"web1": (1, 1), "web2": (1, 1)}, groups={"web1": ["web"], "web2": ["web"]})
+    result = run([wish("web1", 1, anti_affinity="web", labels="ssd")], {"hv1": both})
+    assert result["assignments"][0]["why"] == (
+        "it lives there; but it has no label ssd (has none): a migration would help; "
+        "but it has web2, of the same anti-affinity group web: a migration would help"
+    )
+
+
+def test_a_hypervisor_in_maintenance_gets_nothing_new() -> None:
+    busy = facts(maintenance={"since": "2026-11-21", "reason": "fan"}, machines={"old": (1, 1)})
+    result = run([wish("a"), wish("old", 1)], {"hv1": busy, "hv2": facts(total_mib=2000)})
+    assert where(result) == {"a": "hv2", "old": "hv1"}
+    assert result["assignments"][0]["refused"] == {"hv1": "is in maintenance since 2026-11-21 (fan)"}
+    assert complaint([wish("a", hypervisor="hv1")], {"hv1": busy, "hv2": facts()}) == (
+        "vms[0] (a): does not fit on hv1: is in maintenance since 2026-11-21 (fan). It would fit on hv1 after its "
+        "maintenance, which ends with brine.virt.maintenance -e end=hv1"
+    )
+    unknown = facts(maintenance={"since": None, "reason": None})
+    assert "hv1: is in maintenance. It" in complaint([wish("a")], {"hv1": unknown})
+
+
+def test_memory_may_be_promised_more_than_once() -> None:
+    hosts = {"hv1": facts(total_mib=2256, committed_mib=2000)}
+    assert "0 MiB are free" in complaint([wish("a", 1000)], hosts)
+    settings = {"hv1": {"virt_memory_ratio": 1.5}}
+    assert where(run([wish("a", 1000)], hosts, settings=settings)) == {"a": "hv1"}
+    assert where(run([wish("a", 1000)], hosts, memory_ratio=1.5)) == {"a": "hv1"}
+    text = complaint([wish("a", 1001)], hosts, settings=settings)
+    assert text.endswith("hv1: needs 1001 MiB of memory, 1000 MiB are free (its memory counts 1.5 times)")
+    large = complaint([wish("a", 3000)], {"hv1": facts(total_mib=2256)}, memory_ratio=2)
+    assert large.endswith("hv1: needs 3000 MiB of memory, it has 2256 MiB")
+
+
+def test_the_variables_of_a_hypervisor_come_before_those_of_the_run() -> None:
+    hosts = {"hv1": facts(total_mib=2048, cpus=1), "hv2": facts(total_mib=2048, cpus=1)}
+    settings = {"hv1": {"virt_memory_reserve_mib": "1025", "virt_vcpu_ratio": "0.5"}, "hv2": {"unrelated": 1}}
+    text = complaint([wish("a", hypervisor="hv1")], hosts, settings=settings)
+    assert "1023 MiB are free" in text
+    assert "(0.5 for each of its 1 CPUs)" in text
+    assert where(run([wish("a")], hosts, settings=settings)) == {"a": "hv2"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "text"),
+    [
+        ({"virt_memory_ratio": 0}, "hv1: virt_memory_ratio: the ratio must be above 0"),
+        ({"virt_vcpu_ratio": "many"}, "hv1: virt_vcpu_ratio: 'many' is not a number"),
+        ({"virt_memory_reserve_mib": -1}, "hv1: virt_memory_reserve_mib: a reserve cannot be negative"),
+        ({"virt_labels": ["a b"]}, "hv1: virt_labels[0]: 'a b' is not a label"),
+        ("x", "settings['hv1']: 'x' is not a mapping of variables"),
+    ],
+)
+def test_wrong_variables_of_a_hypervisor_are_named(variables: t.Any, text: str) -> None:
+    assert complaint([wish("a")], {"hv1": facts()}, settings={"hv1": variables}).startswith(text)
+
+
 # Errors
 
 
@@ -318,7 +446,15 @@ def test_what_is_no_list_of_hypervisors_is_an_error(hosts: t.Any, place_named: s
 
 
 @pytest.mark.parametrize(
-    "terms", [{"policy": "random"}, {"unseen": "ignore"}, {"memory_reserve_mib": -1}, {"vcpu_ratio": 0}]
+    "terms",
+    [
+        {"policy": "random"},
+        {"unseen": "ignore"},
+        {"anti_affinity": "maybe"},
+        {"memory_reserve_mib": -1},
+        {"memory_ratio": 0},
+        {"vcpu_ratio": 0},
+    ],
 )
 def test_impossible_terms_are_an_error_that_names_them(terms: dict[str, t.Any]) -> None:
     with pytest.raises(InputError, match=next(iter(terms))):

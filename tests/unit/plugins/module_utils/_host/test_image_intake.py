@@ -27,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_intake impo
     preview,
     take_in,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import Tell, untold
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum
 
 IMAGE = b"\x01" * 512 + bytes(2 * 1024 * 1024) + os.urandom(512)
@@ -47,9 +48,9 @@ def checksum(content: bytes, algorithm: str = "sha256") -> Checksum:
     return Checksum(algorithm, hashlib.new(algorithm, content).hexdigest())
 
 
-def take(source: Source, target: Path) -> Taken:
+def take(source: Source, target: Path, tell: Tell = untold) -> Taken:
     with open(target, "wb") as file:
-        return take_in(source, file.fileno(), str(target.parent), Deadline(60))
+        return take_in(source, file.fileno(), str(target.parent), Deadline(60), tell)
 
 
 @pytest.fixture(params=["path", "url"])
@@ -81,6 +82,23 @@ def test_what_comes_in_is_the_image_and_its_checksum_is_the_files(
     if kind != "none":
         assert set(taken.provenance().origins) == {checksum(packed), checksum(packed, algorithm)}
     assert checksum(IMAGE) in taken.provenance().contents
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_told_how_much_of_the_file_has_come(publish: t.Callable[..., Source], tmp_path: Path, kind: str) -> None:
+    packed = MAKERS[kind](os.urandom(3 * 1024 * 1024))
+    source = publish(packed)
+    told: list[tuple[str, int, int | None]] = []
+    taken = take(source, tmp_path / "target", lambda *words: told.append(words))
+    assert taken.how == (None if kind == "none" else kind)
+    # The bytes of the file, as it is: what is in it is of unknown length.
+    assert {phase for phase, _done, _all in told} == {
+        "download" if source.url else "copy" if kind == "none" else "decompression"
+    }
+    figures = [done for _phase, done, _all in told]
+    assert figures == sorted(set(figures))
+    assert (len(figures) > 2, figures[-1]) == (True, len(packed))
+    assert {total for _phase, _done, total in told} == {len(packed)}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -59,6 +59,22 @@ def test_the_record_has_what_the_xml_says(web1: t.Any) -> None:
     assert {key: record[key] for key in expected} == expected
 
 
+def test_what_ties_a_machine_and_what_placement_keeps_to() -> None:
+    domain = etree.fromstring(
+        "<domain><metadata><m:machine xmlns:m='urn:brine:virt:1'><m:label>ssd</m:label>"
+        "<m:antiaffinity>web</m:antiaffinity></m:machine></metadata><devices>"
+        "<hostdev mode='subsystem' type='pci'/><hostdev mode='subsystem' type='usb'/>"
+        "<interface type='hostdev'/></devices></domain>"
+    )
+    record = record_from_xml(domain, "shutoff")
+    assert record["tied_by"] == ["a device of the hypervisor", "a network card of the hypervisor"]
+    assert (record["labels"], record["anti_affinity"]) == (["ssd"], ["web"])
+
+
+def test_most_machines_are_tied_by_nothing(web1: t.Any) -> None:
+    assert record_from_xml(web1, "running", POOLS)["tied_by"] == []
+
+
 DISK_KEYS = ("name", "target", "device", "bus", "type", "source", "pool", "volume", "format", "backing", "readonly")
 DISKS = [
     (

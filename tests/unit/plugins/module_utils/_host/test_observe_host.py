@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host import observe_host as room
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import is_local, observe_host
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
@@ -31,6 +32,26 @@ def test_committed_counts_every_machine_with_the_most_that_it_may_take(host: dic
         ("web1", "running", 4, 4096, False),
     ]
     assert host["errors"] == []
+    assert {m["name"]: m["anti_affinity"] for m in host["machines"]}["web1"] == []
+
+
+def test_only_the_hypervisor_itself_can_say_that_it_is_in_maintenance(
+    tmp_path: Path, node_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "maintenance.json"
+    path.write_text('{"since": "2026-11-21T10:00:00Z", "reason": "fan"}')
+    monkeypatch.setattr(room, "read_maintenance", lambda: read_maintenance(str(path)))
+    with open_connection(node_uri, read_only=True) as conn:
+        assert observe_host(conn)["maintenance"] is None
+        monkeypatch.setattr(room, "is_local", lambda uri: True)
+        assert observe_host(conn)["maintenance"] == {"since": "2026-11-21T10:00:00Z", "reason": "fan"}
+
+
+def test_a_cpu_that_libvirt_does_not_tell_is_said(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        host = observe_host(conn, guest_cpu=True)
+    assert host["guest_cpu"] is None
+    assert len(host["errors"]) == 1
 
 
 def test_free_is_never_below_zero() -> None:

@@ -33,6 +33,8 @@ NOTES = st.builds(
     disks=st.lists(st.builds(DiskNote, TEXT, TEXT), max_size=3).map(tuple),
     nics=st.lists(st.builds(NicNote, TEXT, TEXT, st.lists(TEXT, max_size=2).map(tuple)), max_size=3).map(tuple),
     tags=st.lists(TEXT, max_size=3).map(tuple),
+    labels=st.lists(TEXT, max_size=3).map(tuple),
+    anti_affinity=st.lists(TEXT, max_size=3).map(tuple),
     variables=st.dictionaries(TEXT, JSON, max_size=3),
     seed=st.none() | st.builds(SeedNote, TEXT, TEXT, st.none() | TEXT.filter(bool)),
     host_keys=st.lists(TEXT, max_size=2).map(tuple),

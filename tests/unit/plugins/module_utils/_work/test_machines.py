@@ -95,6 +95,38 @@ def test_a_second_time_there_is_nothing_to_do(conn: t.Any) -> None:
     assert (again.created, list(again.steps), list(again.outdated)) == (False, [], [])
 
 
+def test_what_placement_keeps_to_is_noted_and_changes_like_tags(conn: t.Any) -> None:
+    make(conn, labels={"zone": "a"}, anti_affinity="web")
+    notes = notes_of(conn, "new1")
+    assert (notes.labels, notes.anti_affinity) == (("zone=a",), ("web",))
+    assert list(plan(conn).steps) == []
+    changed = plan(conn, labels=["ssd"], anti_affinity=[])
+    assert changed.after == {"labels": ["ssd"], "anti_affinity": []}
+    assert list(changed.pending) == []
+    assert carry_out([changed], concurrency=1)[0].error is None
+    notes = notes_of(conn, "new1")
+    assert (notes.labels, notes.anti_affinity, notes.tags) == (("ssd",), (), ("one",))
+
+
+def test_the_default_cpu_is_for_new_machines_that_do_not_say_it(conn: t.Any) -> None:
+    fleet_cpu = {"mode": "custom", "match": "exact", "model": "EPYC", "features": {"svm": {"policy": "disable"}}}
+
+    def made(name: str, **changes: t.Any) -> MachinePlan:
+        hypervisor = Hypervisor(conn, image_pool="images", default_cpu=fleet_cpu)
+        return make_plans([read_machine({**WISH, **changes, "name": name})], hypervisor, "")[0]
+
+    def cpu_of(name: str) -> t.Any:
+        return list_domains(conn)[name].xml.find("cpu")
+
+    for name, changes in (("plain", {}), ("own", {"cpu": {"model": "Haswell"}}), ("sized", {"cpu": {"iothreads": 1}})):
+        assert carry_out([made(name, **changes)], concurrency=1)[0].error is None
+    assert cpu_of("plain").findtext("model") == cpu_of("sized").findtext("model") == "EPYC"
+    assert cpu_of("plain").find("feature").attrib == {"policy": "disable", "name": "svm"}
+    assert cpu_of("own").findtext("model") == "Haswell"
+    make(conn)
+    assert list(made("new1").steps) == []
+
+
 STEPS = ["define", "system", "data", "ready", "autostart", "start"]
 
 

@@ -1,0 +1,115 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter brine.virt.balance."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: balance
+short_description: Find the fewest moves that make hypervisors equally full
+version_added: "0.1.0"
+author:
+  - brine.virt maintainers (@brine-virt)
+description:
+  - Finds the fewest moves of machines after which no hypervisor is much fuller than another one.
+  - The load of a hypervisor is what its machines may take of the memory that it may promise (its own, less the
+    reserve, times the ratio), in percent. The spread is the difference between the fullest and the emptiest.
+  - It asks nothing and changes nothing. The same input gives the same answer.
+  - All plans of one move are looked at, then all of two, and so on, and of those with the fewest moves the one that
+    moves the least memory is taken. In a large cloud that needs many moves this would take too long; then it is the
+    best single move, again and again.
+  - A machine is only sent where it fits, as P(brine.virt.moves#filter) does it, and moves at most once. Hypervisors in
+    maintenance, and those that did not answer, are left out.
+  - The moves are to be made in their order. A later one may need the room that an earlier one leaves.
+positional: limit
+options:
+  _input:
+    description: The hypervisors with their machines, as P(brine.virt.moves#filter) takes them.
+    type: dict
+    required: true
+  limit:
+    description: The greatest spread that is good enough, in percent points.
+    type: float
+    default: 20.0
+  settings:
+    description: The inventory variables of the hypervisors, as in P(brine.virt.place#filter); V(hostvars) will do.
+    type: dict
+seealso:
+  - plugin: brine.virt.moves
+    plugin_type: filter
+  - module: brine.virt.virt_migrate
+"""
+
+EXAMPLES = r"""
+---
+- name: What would make the hypervisors equally full?
+  ansible.builtin.debug:
+    msg: "{{ fleet | brine.virt.balance(10, settings=hostvars) | brine.virt.moves_table }}"
+  vars:
+    fleet:
+      hv1:
+        host: "{{ hostvars['hv1'].hypervisor_facts.host }}"
+        machines: "{{ hostvars['hv1'].hypervisor_machines.machines }}"
+      hv2:
+        host: "{{ hostvars['hv2'].hypervisor_facts.host }}"
+        machines: "{{ hostvars['hv2'].hypervisor_machines.machines }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - The moves in plain data, as P(brine.virt.moves#filter) returns them, in the order in which they are to be made.
+      C(stay) are the machines that could be moved nowhere.
+  type: dict
+  contains:
+    moves:
+      description: The moves. C(why) says how the loads of the two hypervisors change.
+      type: list
+      elements: dict
+      sample:
+        - name: web1
+          source: hv1
+          target: hv2
+          state: running
+          memory_mib: 2048
+          why: hv1 from 75 to 50 %, hv2 from 10 to 35 %
+          refused: {}
+          memory_ratio: 1.0
+          memory_reserve_mib: 256
+    spread:
+      description: The spread now and after the moves, and whether that is good enough.
+      type: dict
+      sample: {before: 65.0, after: 15.0, limit: 20.0, reached: true}
+    loads:
+      description: The load of each hypervisor now and after the moves, in percent.
+      type: dict
+      sample:
+        hv1: {before: 75.0, after: 50.0}
+        hv2: {before: 10.0, after: 35.0}
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_balance import plan_balance
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_fleet import read_fleet
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
+
+
+def balance_filter(hosts: t.Any, limit: t.Any = 20.0, settings: t.Any = None) -> dict[str, t.Any]:
+    """The moves; see RETURN."""
+    try:
+        return plan_balance(read_fleet(hosts, settings, Terms()), read_number(float, limit, "limit"))
+    except VirtError as exc:
+        raise AnsibleFilterError(f"brine.virt.balance: {exc}") from exc
+
+
+class FilterModule:
+    """Tells Ansible the filters of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """The filters by name."""
+        return {"balance": balance_filter}

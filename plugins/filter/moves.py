@@ -1,0 +1,196 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter brine.virt.moves."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: moves
+short_description: Choose where machines are to be moved, and say why
+version_added: "0.1.0"
+author:
+  - brine.virt maintainers (@brine-virt)
+description:
+  - Decides where machines that are there already can be moved to, from what the hypervisors say of themselves now.
+  - It asks nothing and changes nothing. The same input gives the same answer.
+  - A machine is only sent where it fits, by the same rules as in P(brine.virt.place#filter), and where its
+    architecture, its kind of virtualisation and its machine type are known. What stands in no facts, such as whether
+    the CPU is the same, M(brine.virt.virt_migrate) finds out before it moves anything.
+  - The largest machines are placed first. What one takes is gone for the next. What one leaves behind is not counted,
+    so that the moves can be made in any order.
+positional: names
+options:
+  _input:
+    description:
+      - By the name of each hypervisor, C(host) as M(brine.virt.virt_host_info) returned it, and C(machines) as
+        M(brine.virt.virt_info) returned them.
+      - For a hypervisor that did not answer, or was not asked, a sentence that says why.
+    type: dict
+    required: true
+  names:
+    description: The machines to move. Either this or O(source) is needed.
+    type: list
+    elements: str
+  source:
+    description: The hypervisor of which all machines are to be moved away.
+    type: str
+  target:
+    description: The hypervisor that they are to go to, instead of the best one for each.
+    type: str
+  settings:
+    description: The inventory variables of the hypervisors, as in P(brine.virt.place#filter); V(hostvars) will do.
+    type: dict
+  policy:
+    description: Which of the hypervisors that fit is taken, as in P(brine.virt.place#filter).
+    type: str
+    choices: [spread, pack]
+    default: spread
+  anti_affinity:
+    description:
+      - What becomes of a machine whose anti-affinity groups leave it no hypervisor, as in P(brine.virt.place#filter).
+    type: str
+    choices: [require, prefer]
+    default: require
+seealso:
+  - plugin: brine.virt.balance
+    plugin_type: filter
+  - module: brine.virt.virt_migrate
+"""
+
+EXAMPLES = r"""
+---
+- name: Where could web1 go?
+  ansible.builtin.debug:
+    msg: "{{ fleet | brine.virt.moves(['web1'], settings=hostvars) }}"
+  vars:
+    fleet:
+      hv1:
+        host: "{{ hostvars['hv1'].hypervisor_facts.host }}"
+        machines: "{{ hostvars['hv1'].hypervisor_machines.machines }}"
+      hv2: "ssh: connect to host hv2 port 22: No route to host"
+
+- name: Where could all machines of hv1 go?
+  ansible.builtin.debug:
+    msg: "{{ fleet | brine.virt.moves(source='hv1', settings=hostvars) | brine.virt.moves_table }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The decisions, in plain data.
+  type: dict
+  contains:
+    moves:
+      description: The machines that can be moved, those with the most memory first.
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: The machine.
+          type: str
+          sample: web1
+        source:
+          description: Where it lives.
+          type: str
+          sample: hv1
+        target:
+          description: Where it is to go.
+          type: str
+          sample: hv2
+        state:
+          description: Its state.
+          type: str
+          sample: running
+        memory_mib:
+          description: The most memory that it can have.
+          type: int
+          sample: 2048
+        why:
+          description: Why there. What could not be checked is said here too.
+          type: str
+          sample: "most free memory: 20000 MiB after this machine, next hv3 with 12000 MiB"
+        refused:
+          description: For every other hypervisor, why not there.
+          type: dict
+          sample:
+            hv3: has no bridge dmz_br (has br0)
+        memory_ratio:
+          description: How many times the memory of the target counts, by its inventory variables.
+          type: float
+          sample: 1.0
+        memory_reserve_mib:
+          description: MiB of memory that stay free on the target, by its inventory variables.
+          type: int
+          sample: 256
+    stay:
+      description: The machines that cannot be moved, with C(why).
+      type: list
+      elements: dict
+      sample:
+        - name: db1
+          hypervisor: hv1
+          state: running
+          memory_mib: 4096
+          why: "fits no other hypervisor: hv2: has no pool fast (has default)"
+    there:
+      description: The machines that live on O(target) already, as in C(stay).
+      type: list
+      elements: dict
+      sample: []
+    by_source:
+      description:
+        - For every hypervisor that answered, the moves away from it, as M(brine.virt.virt_migrate) takes them in
+          C(machines).
+      type: dict
+      sample:
+        hv1: [{name: web1, target: hv2, memory_ratio: 1.0, memory_reserve_mib: 256}]
+        hv2: []
+    unfinished:
+      description:
+        - By the hypervisor that they came from, machines that have arrived elsewhere, and whose old volumes an
+          interrupted run has left behind. M(brine.virt.virt_migrate) finishes that with the same target.
+      type: dict
+      sample:
+        hv1: [{name: web2, target: hv2}]
+    silent:
+      description: The hypervisors that did not answer, and why.
+      type: dict
+      sample: {}
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_fleet import read_fleet
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_moves import plan_moves
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms
+
+
+def moves_filter(
+    hosts: t.Any,
+    names: t.Any = None,
+    source: str | None = None,
+    target: str | None = None,
+    settings: t.Any = None,
+    policy: str = "spread",
+    anti_affinity: str = "require",
+) -> dict[str, t.Any]:
+    """The decisions for machines that live somewhere; see RETURN."""
+    try:
+        terms = Terms(policy=policy, anti_affinity=anti_affinity)
+        if isinstance(names, str) or not (names is None or isinstance(names, (list, tuple))):
+            raise InputError(f"{names!r} is not a list of names", where="names")
+        fleet = read_fleet(hosts, settings, terms)
+        return plan_moves(fleet, terms, names=names, source=source, target=target)
+    except VirtError as exc:
+        raise AnsibleFilterError(f"brine.virt.moves: {exc}") from exc
+
+
+class FilterModule:
+    """Tells Ansible the filters of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """The filters by name."""
+        return {"moves": moves_filter}

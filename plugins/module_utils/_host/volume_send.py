@@ -1,0 +1,170 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is in a volume of this hypervisor, sent to a volume of another one through libvirt."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import threading
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    libvirt,
+)
+
+_CHUNK_BYTES = 256 * 1024
+# What tells the format of a file stands in here.
+_HEAD_BYTES = 64 * 1024
+
+
+class StoppedError(VirtError):
+    """Nobody waits for the end of this any more."""
+
+
+def stopped() -> StoppedError:
+    """The error of work that was told to stop."""
+    return StoppedError("it was interrupted")
+
+
+def send_file(
+    path: str,
+    volume: t.Any,
+    conn: VirConnect,
+    *,
+    sparse: bool,
+    tell: t.Callable[[int, int], t.Any],
+    stop: threading.Event,
+    digest: str | None = None,
+) -> None:
+    """The content of a file or device of this machine, to a volume that is there for it.
+
+    sparse: leave out what is a hole in the file; only for a volume that reads as zeros so far. tell: takes the bytes
+    that are done, and all of them. digest: what the sha256 of the content has to begin with. A volume with a digest
+    gets its first bytes last, when all else is there and right: before that, nothing takes it for an image.
+    Raises HostError, and StoppedError when ``stop`` was set meanwhile; what was sent is for the caller to remove.
+    """
+    what = f"cannot send {path}"
+    try:
+        with open(path, "rb", buffering=0) as file:
+            size_bytes = file.seek(0, os.SEEK_END)
+            reader = _Reader(file.fileno(), size_bytes, tell, stop, digest is not None)
+            head_bytes = min(_HEAD_BYTES, size_bytes) if digest is not None else 0
+            head = reader.head(head_bytes)
+            with errors_as_ours(what):
+                _send(volume, conn, reader, head_bytes, size_bytes - head_bytes, sparse)
+                if digest is not None:
+                    if not reader.sha256.startswith(digest):
+                        raise HostError(
+                            f"{path} is not what its name says: its sha256 begins with {reader.sha256[:16]}"
+                        )
+                    _send_bytes(volume, conn, head)
+    except OSError as exc:
+        raise HostError(f"{what}: {exc.strerror or exc}") from exc
+
+
+class _Reader:
+    """Hands out a file from one position on, and knows where its holes are."""
+
+    def __init__(
+        self,
+        descriptor: int,
+        size_bytes: int,
+        tell: t.Callable[[int, int], t.Any],
+        stop: threading.Event,
+        hashing: bool,
+    ) -> None:
+        self._descriptor = descriptor
+        self._size_bytes = size_bytes
+        self._tell = tell
+        self._stop = stop
+        self._hash = hashlib.sha256() if hashing else None
+        self._position = 0
+        self.failure: BaseException | None = None
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest() if self._hash else ""
+
+    def head(self, size_bytes: int) -> bytes:
+        data = os.pread(self._descriptor, size_bytes, 0)
+        if self._hash:
+            self._hash.update(data)
+        self._position = len(data)
+        return data
+
+    def read(self, _stream: t.Any, wanted_bytes: int, _opaque: t.Any) -> bytes:
+        """What follows, at most so much; libvirt calls it."""
+        try:
+            if self._stop.is_set():
+                raise stopped()
+            data = os.pread(self._descriptor, min(wanted_bytes, _CHUNK_BYTES), self._position)
+            if self._hash:
+                self._hash.update(data)
+            self._position += len(data)
+            self._tell(self._position, self._size_bytes)
+        except BaseException as exc:
+            # libvirt has another error for whatever is raised in here.
+            self.failure = exc
+            raise
+        return data
+
+    def section(self, _stream: t.Any, _opaque: t.Any) -> tuple[bool, int]:
+        """Whether data or a hole begins here, and how long it is."""
+        here = self._position
+        data = self._seek(os.SEEK_DATA)
+        if data == here:
+            return True, self._seek(os.SEEK_HOLE) - here
+        return False, data - here
+
+    def skip(self, _stream: t.Any, length: int, _opaque: t.Any) -> int:
+        """Pass over a hole, which reads as zeros; libvirt wants a number that is not negative."""
+        if self._hash:
+            left = length
+            while left > 0:
+                self._hash.update(bytes(min(left, _CHUNK_BYTES)))
+                left -= _CHUNK_BYTES
+        self._position += length
+        return 0
+
+    def _seek(self, kind: int) -> int:
+        try:
+            return os.lseek(self._descriptor, self._position, kind)
+        except OSError as exc:
+            # Behind the last data there is nothing but a hole.
+            if exc.errno == errno.ENXIO:
+                return self._size_bytes
+            raise
+
+
+def _send(volume: t.Any, conn: VirConnect, reader: _Reader, offset: int, length: int, sparse: bool) -> None:
+    stream = conn.newStream(0)
+    try:
+        if sparse:
+            volume.upload(stream, offset, length, libvirt.VIR_STORAGE_VOL_UPLOAD_SPARSE_STREAM)
+            stream.sparseSendAll(reader.read, reader.section, reader.skip, None)
+        else:
+            volume.upload(stream, offset, length, 0)
+            stream.sendAll(reader.read, None)
+        stream.finish()
+    except Exception:
+        with contextlib.suppress(libvirt.libvirtError):
+            stream.abort()
+        if reader.failure is not None:
+            raise reader.failure from None
+        raise
+
+
+def _send_bytes(volume: t.Any, conn: VirConnect, content: bytes) -> None:
+    stream = conn.newStream(0)
+    volume.upload(stream, 0, len(content), 0)
+    left = content
+    while left:
+        left = left[stream.send(left) :]
+    stream.finish()

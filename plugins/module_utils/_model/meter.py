@@ -1,0 +1,89 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far a long transfer is, in lines that a person can follow."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB, format_size
+
+# Nothing is said of what is over before anybody would ask.
+QUIET_SECONDS = 3.0
+# A line comes every two seconds at first. What takes long is told less often, or an hour would fill the screen.
+_LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
+_LINES_FOR_ALL_TIME_SO_FAR = 30
+# Bytes per second. An end that is reckoned from less would be in years.
+_CRAWL = 1024
+
+
+class Meter:
+    """Says at fitting times how much of a transfer is done, how fast it goes and when it will end.
+
+    say: takes each line. subject: what is under way (``web1``). clock: seconds, for tests.
+    """
+
+    def __init__(
+        self,
+        say: t.Callable[[str], t.Any],
+        subject: str,
+        *,
+        quiet_seconds: float = QUIET_SECONDS,
+        clock: t.Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._say = say
+        self._subject = subject
+        self._clock = clock
+        self._began = clock()
+        self._next = self._began + quiet_seconds
+        self._phase = ""
+        self._seen: tuple[float, int] = (self._began, 0)
+        self._rate = 0.0
+
+    def at(self, phase: str, done_bytes: int, total_bytes: int | None) -> None:
+        """Where the transfer is now. total_bytes: None where nobody knows; it may grow on the way."""
+        now = self._clock()
+        if phase != self._phase:
+            self._phase, self._seen, self._rate = phase, (now, done_bytes), 0.0
+        if now < self._next:
+            return
+        self._next = now + min(_MOST_SECONDS, max(_LEAST_SECONDS, (now - self._began) / _LINES_FOR_ALL_TIME_SO_FAR))
+        self._measure(now, done_bytes)
+        self._say(describe(self._subject, phase, done_bytes, total_bytes, self._rate))
+
+    def _measure(self, now: float, done_bytes: int) -> None:
+        """The rate, smoothed: what has come since the last line counts as much as all before it."""
+        seconds = now - self._seen[0]
+        if seconds > 0:
+            fresh = max(0, done_bytes - self._seen[1]) / seconds
+            self._rate = fresh if self._rate == 0 else (self._rate + fresh) / 2
+            self._seen = (now, done_bytes)
+
+
+def describe(subject: str, phase: str, done_bytes: int, total_bytes: int | None, bytes_per_second: float) -> str:
+    """One line: ``web1: disks 43 %, 1.2G of 2.8G, 95 MiB/s, about 17 s left``."""
+    if total_bytes:
+        done_bytes = min(done_bytes, total_bytes)
+        parts = [f"{100 * done_bytes // total_bytes} %", f"{format_size(done_bytes)} of {format_size(total_bytes)}"]
+    else:
+        parts = [format_size(done_bytes)]
+    if 0 < bytes_per_second < _CRAWL:
+        parts.append("hardly anything comes")
+    elif bytes_per_second > 0:
+        rate = bytes_per_second / MIB
+        parts.append(f"{rate:.0f} MiB/s" if rate >= 100 else f"{rate:.3g} MiB/s")
+        if total_bytes:
+            parts.append(f"about {format_seconds((total_bytes - done_bytes) / bytes_per_second)} left")
+    return f"{subject}: {phase} {', '.join(parts)}"
+
+
+def format_seconds(seconds: float) -> str:
+    """A length of time in the two greatest words that it has: ``17 s``, ``4 min 10 s``, ``2 h 5 min``."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

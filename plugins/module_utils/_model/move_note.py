@@ -1,0 +1,73 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a machine on the move carries with it: an element of its own namespace in its metadata.
+
+It is written before anything is made on the target and travels with the machine. A run that was cut off is recognised
+by it, on either side: before the switch it says what may be cleared on the target, after the switch what is still to be
+cleared at the source.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+NAMESPACE = "urn:brine:virt:move:1"
+PREFIX = "brinemove"
+
+
+@dataclass(frozen=True)
+class VolumeRef:
+    """A volume by its pool and its name."""
+
+    pool: str
+    name: str
+
+
+@dataclass(frozen=True)
+class MoveNote:
+    """source, target: names that the two hypervisors have for themselves; uri: the target's libvirt.
+
+    made: the volumes that are made on the target for this machine. left: those at the source that belong to the machine
+    alone and go when it runs on the target. autostart: whether it starts with its hypervisor.
+    """
+
+    source: str
+    target: str
+    uri: str
+    made: tuple[VolumeRef, ...] = ()
+    left: tuple[VolumeRef, ...] = ()
+    autostart: bool = False
+
+
+def move_note_to_xml(note: MoveNote) -> str:
+    """The element as virDomainSetMetadata wants it, without the namespace; see metadata.notes_to_bare_xml."""
+    root = etree.Element(
+        "move", source=note.source, target=note.target, uri=note.uri, autostart="yes" if note.autostart else "no"
+    )
+    for tag, volumes in (("made", note.made), ("left", note.left)):
+        for volume in volumes:
+            etree.SubElement(root, tag, pool=volume.pool, name=volume.name)
+    return etree.tostring(root, encoding="unicode")
+
+
+def read_move_note(domain: etree._Element) -> MoveNote | None:
+    """The note in a parsed ``<domain>`` element; None for a machine that nobody is moving."""
+    root = domain.find(f"metadata/{{{NAMESPACE}}}move")
+    if root is None:
+        return None
+    return MoveNote(
+        source=root.get("source", ""),
+        target=root.get("target", ""),
+        uri=root.get("uri", ""),
+        made=_volumes(root, "made"),
+        left=_volumes(root, "left"),
+        autostart=root.get("autostart") == "yes",
+    )
+
+
+def _volumes(root: t.Any, tag: str) -> tuple[VolumeRef, ...]:
+    return tuple(VolumeRef(v.get("pool", ""), v.get("name", "")) for v in root.iterfind(f"{{{NAMESPACE}}}{tag}"))

@@ -1,0 +1,179 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moves of many machines in one task: each planned by itself, then some of them side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import typing as t
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    open_peer,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import stopped
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
+from ansible_collections.brine.virt.plugins.module_utils._work import plan
+from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import OPEN_SECONDS, Ends
+
+
+@dataclass(frozen=True)
+class Wish:
+    """One machine and where it is to be: libvirt's URI, or a host name, which is reached by TLS.
+
+    terms: those of the task, but for what is said of this target.
+    """
+
+    name: str
+    target: str
+    where: str
+    terms: Terms
+
+    def check(self) -> None:
+        """Raise InputError for a target that cannot be one."""
+        if "://" in self.target and not urlsplit(self.target).hostname:
+            raise InputError(
+                f"{self.target} names no other host", where=self.where or "target", hint="Give qemu+tls://HOST/system"
+            )
+
+    @property
+    def uri(self) -> str:
+        """The target's URI."""
+        if "://" in self.target:
+            return self.target
+        host = f"[{self.target}]" if ":" in self.target else self.target
+        return f"qemu+tls://{host}/system"
+
+
+@dataclass
+class Outcome:
+    """What became of one wish."""
+
+    wish: Wish
+    source: str
+    target: str
+    journey: Journey | None = None
+    error: VirtError | None = None
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The outcome in the words of the module's result."""
+        journey = self.journey
+        result: dict[str, t.Any] = {
+            "name": self.wish.name,
+            "changed": bool(journey and journey.actions) and self.error is None,
+            "failed": self.error is not None,
+            "source": self.source,
+            "target": self.target,
+            "actions": journey.actions if journey and self.error is None else [],
+            "disks": [
+                {
+                    "device": disk.device,
+                    "pool": disk.ref.pool,
+                    "volume": disk.ref.name,
+                    "way": disk.way,
+                    "kept_at_source": disk.travels and not disk.own,
+                }
+                for disk in (journey.disks if journey else ())
+            ],
+            **(journey.figures if journey else {}),
+        }
+        if self.error is not None:
+            result["msg"] = str(self.error)
+        return result
+
+
+@dataclass
+class Removal:
+    """All that the moves of a task have in common."""
+
+    source: VirConnect
+    image_pool: str
+    stop: threading.Event
+    progress: ProgressFile
+    check_mode: bool = False
+    _targets: dict[str, Target] = field(default_factory=dict)
+    _errors: dict[str, VirtError] = field(default_factory=dict)
+
+    def carry_out(self, wishes: Sequence[Wish], *, concurrency: int) -> list[Outcome]:
+        """Move the machines. One that cannot be moved says why, the others go on."""
+        hypervisor = Hypervisor(self.source, image_pool=self.image_pool)
+        with errors_as_ours("cannot ask this hypervisor for its name"):
+            name, uri = self.source.getHostname(), self.source.getURI()
+        with contextlib.ExitStack() as stack:
+            outcomes = [self._plan(wish, hypervisor, name, uri, stack) for wish in wishes]
+            if not self.check_mode:
+                with ThreadPoolExecutor(max_workers=max(1, concurrency)) as executor:
+                    list(executor.map(self._walk, outcomes))
+        return outcomes
+
+    def _plan(self, wish: Wish, hypervisor: Hypervisor, name: str, uri: str, stack: contextlib.ExitStack) -> Outcome:
+        outcome = Outcome(wish, name, wish.target)
+        try:
+            target = self._target(wish, stack)
+            outcome.target = target.name
+            road = Road(Ends(uri, target.uri), hypervisor, name, target, wish.terms, self.stop, self.check_mode)
+            if not self.check_mode:
+                # Held until the task ends: two runs would take each other's volumes for left-overs.
+                stack.enter_context(hypervisor_lock(f"move-{wish.name.replace('/', '_')}", patience_seconds=0))
+            meter = Meter(self.progress.say, wish.name)
+            outcome.journey = plan_journey(wish.name, road, wish.where, meter.at)
+        except VirtError as exc:
+            outcome.error = exc
+        return outcome
+
+    def _target(self, wish: Wish, stack: contextlib.ExitStack) -> Target:
+        """A target's connection, opened once; what has failed once is not tried for every machine."""
+        uri = wish.uri
+        if uri in self._errors:
+            raise self._errors[uri]
+        if uri not in self._targets:
+            try:
+                conn = stack.enter_context(open_peer(uri, timeout_seconds=OPEN_SECONDS))
+                self._targets[uri] = Target(uri, conn, self.image_pool)
+            except VirtError as exc:
+                self._errors[uri] = type(exc)(
+                    exc.what,
+                    where=wish.where or "target",
+                    hint=exc.hint
+                    or "Set up TLS between the hypervisors (role virt_tls), and look at the target's libvirt",
+                )
+                raise self._errors[uri] from exc
+        return self._targets[uri]
+
+    def _walk(self, outcome: Outcome) -> None:
+        if outcome.journey is None or outcome.error is not None:
+            return
+        if self.stop.is_set():
+            outcome.error = stopped()
+            return
+        outcome.journey.began = time.monotonic()
+        try:
+            plan.run(outcome.journey.before)
+        except VirtError as exc:
+            outcome.error = exc
+            return
+        try:
+            # Not taken back: the machine is on the other side, and a later run finishes what is left here.
+            for step in outcome.journey.after:
+                step.apply()
+        except VirtError as exc:
+            outcome.error = type(exc)(
+                f"{outcome.wish.name} is on {outcome.target}, but what is left here was not cleared: {exc.what}",
+                where=exc.where,
+                hint=exc.hint or "Run it again",
+            )

@@ -1,0 +1,127 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible module: put a hypervisor into maintenance, or out of it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_maintenance
+short_description: Put a hypervisor into maintenance, or end it
+version_added: "0.1.0"
+description:
+  - A hypervisor in maintenance gets no new machine, neither from P(brine.virt.place#filter) nor by a migration that
+    P(brine.virt.moves#filter) plans. The machines that it has stay and run on.
+  - The mark is a file on the hypervisor, C(/var/lib/brine-virt/maintenance.json). It stays over a restart until it is
+    taken away with O(state=absent). M(brine.virt.virt_host_info) shows it.
+author:
+  - brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+  action_group:
+    support: none
+    membership: []
+options:
+  state:
+    description: V(present) begins a maintenance, V(absent) ends it.
+    type: str
+    choices: [present, absent]
+    default: present
+  reason:
+    description:
+      - Why, in one line. It is shown where a machine is refused.
+      - A maintenance that has begun keeps its reason, unless another one is named.
+    type: str
+seealso:
+  - module: brine.virt.virt_host_info
+  - plugin: brine.virt.place
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+---
+- name: No new machines here, for the time being
+  brine.virt.virt_maintenance:
+    reason: new disks
+  become: true
+
+- name: Back to normal
+  brine.virt.virt_maintenance:
+    state: absent
+  become: true
+"""
+
+RETURN = r"""
+maintenance:
+  description: The maintenance as it is now, in check mode as it would be; null when there is none.
+  returned: success
+  type: dict
+  sample: {since: "2026-11-21T10:00:00Z", reason: new disks}
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.brine.virt.plugins.module_utils._arguments import finish
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import (
+    Maintenance,
+    begin,
+    read_maintenance,
+    write_maintenance,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model import rules
+
+
+def wanted(params: dict[str, t.Any], now: Maintenance | None) -> Maintenance | None:
+    """The maintenance that the task asks for."""
+    reason = None if params["reason"] is None else rules.line(params["reason"], "reason")
+    if params["state"] == "absent":
+        if reason is not None:
+            raise InputError("the end of a maintenance has no reason", where="reason", hint="Leave it out")
+        return None
+    if now is None:
+        return begin(reason)
+    return Maintenance(now.since, now.reason if reason is None else reason)
+
+
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """Compare, and write unless in check mode."""
+    now = read_maintenance()
+    then = wanted(module.params, now)
+    if then != now and not module.check_mode:
+        write_maintenance(then)
+    shown = None if then is None else then.as_dict()
+    return {
+        "changed": then != now,
+        "maintenance": shown,
+        "diff": {
+            "before": {"maintenance": None if now is None else now.as_dict()},
+            "after": {"maintenance": shown},
+        },
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "reason": {"type": "str"},
+        },
+        supports_check_mode=True,
+    )
+    finish(module, lambda: work(module))
+
+
+if __name__ == "__main__":
+    main()

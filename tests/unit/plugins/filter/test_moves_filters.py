@@ -1,0 +1,81 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filters moves, balance and moves_table as a template calls them."""
+
+from __future__ import annotations
+
+import inspect
+import typing as t
+
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.filter import balance, moves, query
+from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils.clouds import hypervisor, record
+
+FILTERS: dict[str, t.Callable[..., t.Any]] = {
+    **moves.FilterModule().filters(),
+    **balance.FilterModule().filters(),
+    **query.FilterModule().filters(),
+}
+FLEET = {
+    "hv1": hypervisor(record("web1", 4096), record("db1", nics=[{"type": "bridge", "source": "br7"}], state="shutoff")),
+    "hv2": hypervisor(),
+    "hv3": "no\nroute",
+}
+
+
+def test_a_plan_as_a_table() -> None:
+    plan = FILTERS["moves"](FLEET, source="hv1")
+    assert FILTERS["moves_table"](plan).splitlines() == [
+        "MACHINE  STATE    MEMORY    FROM  TO   WHY",
+        "web1     running  4096 MiB  hv1   hv2  the only one that it fits on: "
+        "4096 MiB of free memory after this machine",
+        "db1      shutoff  1024 MiB  hv1   -    fits no other hypervisor: hv2: has no bridge br7 (has br0); "
+        "hv3: did not answer: no route",
+        "hv3 did not answer: no route",
+    ]
+
+
+def test_loads_and_what_is_there_are_in_the_table() -> None:
+    table = FILTERS["moves_table"](FILTERS["balance"](FLEET, "30"))
+    assert "hv1: 62.5 % of its memory is promised, 12.5 % after the moves" in table.splitlines()
+    there = FILTERS["moves_table"](FILTERS["moves"](FLEET, ["web1"], target="hv1"))
+    assert "web1     running  4096 MiB  hv1   there  it lives there already" in there.splitlines()
+    assert FILTERS["moves_table"](FILTERS["moves"](FLEET, source="hv2")).splitlines()[0] == "No machine is to be moved."
+
+
+def test_a_machine_that_cannot_be_read_has_no_figures() -> None:
+    fleet = {
+        "hv1": hypervisor(record("odd", memory_max_mib=None, errors=["its XML makes no sense"])),
+        "hv2": hypervisor(),
+    }
+    assert "its XML makes no sense" in FILTERS["moves_table"](FILTERS["moves"](fleet, source="hv1"))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("moves", (FLEET, "web1"), "brine.virt.moves: names: 'web1' is not a list of names"),
+        ("moves", (FLEET, ["web9"]), "brine.virt.moves: there is no machine 'web9'"),
+        ("moves", ([], ["web1"]), "brine.virt.moves: hosts: [] is not a mapping of hypervisors"),
+        ("balance", (FLEET, "some"), "brine.virt.balance: limit: 'some' is not a number"),
+        ("moves_table", ({"moves": []},), "brine.virt.moves_table: the input is no plan of moves"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(name: str, arguments: t.Any, text: str) -> None:
+    with pytest.raises(AnsibleFilterError) as caught:
+        FILTERS[name](*arguments)
+    assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize("module", [moves, balance])
+def test_the_documentation_names_every_argument_with_its_default(module: t.Any) -> None:
+    options = yaml.safe_load(module.DOCUMENTATION)["options"]
+    (work,) = module.FilterModule().filters().values()
+    arguments = list(inspect.signature(work).parameters.values())[1:]
+    assert {a.name: None if a.default is a.empty else a.default for a in arguments} == {
+        name: option.get("default") for name, option in options.items() if name != "_input"
+    }

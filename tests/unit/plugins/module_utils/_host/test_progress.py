@@ -1,0 +1,43 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file in which a module says how far it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
+
+
+def test_lines_are_there_meanwhile_and_the_file_is_gone_after(tmp_path: Path) -> None:
+    path = tmp_path / "progress"
+    old = os.umask(0o077)
+    try:
+        with progress_file(str(path)) as file:
+            file.say("web1: one")
+            file.say("web1:\ntwo")
+            assert path.read_text(encoding="utf-8") == "web1: one\nweb1: two\n"
+            assert path.stat().st_mode & 0o777 == 0o644
+    finally:
+        os.umask(old)
+    assert not path.exists()
+
+
+def test_without_a_path_nothing_happens() -> None:
+    with progress_file(None) as file:
+        file.say("nobody asks")
+
+
+def test_a_file_or_link_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine", encoding="utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "new")
+    for name in ("mine", "link"):
+        with pytest.raises(InputError), progress_file(str(tmp_path / name)):
+            pass
+    assert (tmp_path / "mine").read_text(encoding="utf-8") == "mine"
+    assert not (tmp_path / "new").exists()

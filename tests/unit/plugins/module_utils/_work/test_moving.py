@@ -1,0 +1,283 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What speaks against a move, and how each disk goes, between two hypervisors of libvirt's test driver."""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, VolumeNote, notes_to_xml
+from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends
+
+IMAGE = "debian-0123456789abcdef.qcow2"
+MEMORY_KIB = 1024 * 1024
+NOTES = MachineNotes(
+    volumes=(VolumeNote("default", "web1-system.qcow2", "disk"), VolumeNote("default", "web1-seed.iso", "seed"))
+)
+
+
+def disk(device: str, path: str, image_format: str = "qcow2", more: str = "", kind: str = "disk") -> str:
+    source = f"<source file='{path}'/>" if path else ""
+    return (
+        f"<disk type='file' device='{kind}'><driver name='qemu' type='{image_format}'/>{source}"
+        f"<target dev='{device}'/>{more}</disk>"
+    )
+
+
+SYSTEM = disk("vda", "/pools/default/web1-system.qcow2")
+SEED = disk("vdz", "/pools/default/web1-seed.iso", "raw", "<readonly/>")
+
+
+@dataclass
+class World:
+    """What the two hypervisors have; each test says what is special."""
+
+    disks: str = SYSTEM + SEED
+    devices: str = "<interface type='network'><mac address='52:54:00:00:00:01'/><source network='net1'/></interface>"
+    machine: str = ""
+    source_volumes: str = ""
+    target: str = ""
+    target_volumes: str = ""
+    target_networks: str = "<network><name>net1</name><bridge name='br1'/></network>"
+    target_pools: tuple[str, ...] = ("default", "images")
+
+    def source_xml(self) -> str:
+        domain = f"""
+        <domain type='test'><name>web1</name><uuid>11111111-1111-1111-1111-111111111111</uuid>
+        <metadata>{notes_to_xml(NOTES)}</metadata>
+        <memory unit='KiB'>{MEMORY_KIB}</memory><vcpu>1</vcpu><os><type>hvm</type></os>{self.machine}
+        <devices>{self.disks}{self.devices}</devices></domain>"""
+        volumes = "".join(
+            [
+                volume("web1-system.qcow2", "qcow2", f"/pools/images/{IMAGE}"),
+                volume("web1-seed.iso", "raw"),
+                volume("data.raw", "raw"),
+                self.source_volumes,
+            ]
+        )
+        pools = pool("default", volumes) + pool("images", volume(IMAGE, "qcow2"))
+        small = OTHER.format(name="web2", uuid=THREE, memory=MEMORY_KIB, devices="")
+        return f"<node>{domain}{small}{pools}<network><name>net1</name><bridge name='br1'/></network></node>"
+
+    def target_xml(self) -> str:
+        pools = "".join(pool(name, self.target_volumes if name == "default" else "") for name in self.target_pools)
+        return f"<node>{self.target}{pools}{self.target_networks}</node>"
+
+
+def volume(name: str, image_format: str, backing: str = "") -> str:
+    under = f"<backingStore><path>{backing}</path><format type='qcow2'/></backingStore>" if backing else ""
+    return (
+        f"<volume><name>{name}</name><capacity unit='MiB'>64</capacity><allocation unit='MiB'>4</allocation>"
+        f"<target><format type='{image_format}'/></target>{under}</volume>"
+    )
+
+
+def pool(name: str, volumes: str) -> str:
+    return f"<pool type='dir'><name>{name}</name><target><path>/pools/{name}</path></target>{volumes}</pool>"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[t.Callable[..., t.Callable[..., Journey]]]:
+    """Make two hypervisors, and get back what plans a journey between them."""
+    # The one file that is looked at past libvirt.
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / IMAGE).write_bytes(b"image")
+    with ExitStack() as stack:
+
+        def make(**special: t.Any) -> t.Callable[..., Journey]:
+            here = World(**special)
+            for name, text in (("source", here.source_xml()), ("target", here.target_xml())):
+                (tmp_path / f"{name}.xml").write_text(text.replace("/pools", str(tmp_path)), encoding="utf-8")
+            ends = Ends(f"test://{tmp_path / 'source.xml'}", f"test://{tmp_path / 'target.xml'}")
+            source = Hypervisor(stack.enter_context(open_connection(ends.source)), image_pool="images")
+            target = Target(ends.target, stack.enter_context(open_connection(ends.target)), "images")
+            # Both are this machine.
+            target.name = "hv2"
+
+            def plan(name: str = "web1", **terms: t.Any) -> Journey:
+                road = Road(ends, source, "hv1", target, Terms(**terms), threading.Event(), check_mode=True)
+                return plan_journey(name, road, "", lambda *_progress: None)
+
+            plan.source = source  # type: ignore[attr-defined]
+            return plan
+
+        yield make
+
+
+World_ = t.Callable[..., t.Callable[..., Journey]]
+
+
+def ways(journey: Journey) -> dict[str, str]:
+    return {disk.device: disk.way for disk in journey.disks}
+
+
+def test_a_running_machine_has_its_disks_mirrored_and_its_seed_copied(world: World_) -> None:
+    journey = world()()
+    assert ways(journey) == {"vda": "mirror", "vdz": "content"}
+    assert journey.actions == [
+        f"bring image {IMAGE} to hv2",
+        "make web1-system.qcow2, web1-seed.iso on hv2",
+        "copy web1-seed.iso to hv2",
+        "move web1 to hv2",
+        "delete web1-system.qcow2, web1-seed.iso on hv1",
+        "note that web1 has arrived",
+    ]
+
+
+def test_a_stopped_machine_has_all_copied(world: World_) -> None:
+    plan = world()
+    plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
+    assert ways(plan()) == {"vda": "content", "vdz": "content"}
+
+
+def test_volumes_of_others_stay_at_the_source(world: World_) -> None:
+    disks = SYSTEM + disk("vdb", "/pools/default/data.raw", "raw") + disk("sda", "", "raw", "<readonly/>", "cdrom")
+    own = world(disks=disks)()
+    assert {move.device: move.own for move in own.disks} == {"vda": True, "vdb": False}
+    everything = world(disks=disks)(source_volumes="all")
+    assert {move.device: move.own for move in everything.disks} == {"vda": True, "vdb": True}
+    nothing = world(disks=disks)(source_volumes="none")
+    assert not any(move.own for move in nothing.disks)
+
+
+def test_a_disk_on_nothing_stored_is_flattened(world: World_) -> None:
+    alone = volume("odd.qcow2", "qcow2", "/elsewhere/base.qcow2")
+    journey = world(disks=disk("vda", "/pools/default/odd.qcow2"), source_volumes=alone)()
+    assert [(move.way, move.flattened, move.base) for move in journey.disks] == [("mirror", True, None)]
+
+
+def test_what_a_guest_wrote_into_a_raw_disk_is_not_believed(world: World_) -> None:
+    odd = volume("odd.raw", "qcow2", "/etc/shadow")
+    journey = world(disks=disk("vda", "/pools/default/odd.raw", "raw"), source_volumes=odd)()
+    assert [(move.format, move.flattened, move.base) for move in journey.disks] == [("raw", False, None)]
+
+
+HOSTDEV = "<hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>"
+OTHER = (
+    "<domain type='test'><name>{name}</name><uuid>{uuid}</uuid><memory unit='KiB'>{memory}</memory>"
+    "<os><type>hvm</type></os><devices>{devices}</devices></domain>"
+)
+THREE = "33333333-3333-3333-3333-333333333333"
+TWO = "22222222-2222-2222-2222-222222222222"
+ONE = "11111111-1111-1111-1111-111111111111"
+NIC = "<interface type='network'><mac address='52:54:00:00:00:01'/><source network='net1'/></interface>"
+
+
+@pytest.mark.parametrize(
+    ("special", "words"),
+    [
+        ({"devices": HOSTDEV}, "it has a device of this hypervisor"),
+        ({"target": OTHER.format(name="web1", uuid=TWO, memory=1024, devices="")}, "another machine has its name"),
+        ({"target": OTHER.format(name="web1", uuid=ONE, memory=1024, devices="")}, "it is on record there too"),
+        ({"target": OTHER.format(name="web2", uuid=ONE, memory=1024, devices="")}, "web2 there has the same UUID"),
+        ({"target": OTHER.format(name="web2", uuid=TWO, memory=1024, devices=NIC)}, "web2 there has its MAC address"),
+        ({"target": OTHER.format(name="big", uuid=TWO, memory=3_000_000, devices="")}, "MiB of memory, 0 MiB are free"),
+        ({"target_networks": "<network><name>net2</name><bridge name='br2'/></network>"}, "no libvirt network 'net1'"),
+        ({"target_pools": ("images",)}, "on hv2, there is no storage pool 'default'"),
+        ({"target_pools": ("default",)}, "there is no storage pool 'images'"),
+        ({"target_volumes": volume("web1-seed.iso", "raw")}, "has a volume web1-seed.iso already"),
+        ({"disks": disk("vda", "/nowhere/x.qcow2")}, "lies in no storage pool"),
+        ({"disks": disk("vda", "/pools/default/data.raw", "qcow2")}, "the volume looks like raw"),
+        ({"disks": disk("sda", "/pools/default/data.raw", "raw", "<readonly/>", "cdrom")}, "hv2 has no data.raw"),
+        ({"disks": disk("vda", "/pools/default/data.raw", "raw", "<shareable/>")}, "it is shared with other machines"),
+    ],
+)
+def test_what_speaks_against_it_is_said_before_anything_is_done(
+    world: World_, special: dict[str, t.Any], words: str
+) -> None:
+    with pytest.raises(VirtError) as caught:
+        world(**special)()
+    assert words in str(caught.value)
+
+
+def test_snapshots_stay_where_they_are(world: World_) -> None:
+    plan = world()
+    plan.source.conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")  # type: ignore[attr-defined]
+    with pytest.raises(VirtError, match=r"has snapshots \(before\)"):
+        plan()
+
+
+def test_nothing_is_copied_that_is_not_to_be(world: World_) -> None:
+    with pytest.raises(VirtError, match="copy_storage is none"):
+        world()(copy_storage="none")
+
+
+def test_two_machines_do_not_get_the_same_memory(world: World_) -> None:
+    plan = world()
+    plan(memory_reserve_mib=1500)
+    with pytest.raises(VirtError, match=r"1024 MiB of memory, \d+ MiB are free"):
+        plan("web2", memory_reserve_mib=1500)
+
+
+def test_a_machine_that_is_nowhere_is_said(world: World_) -> None:
+    with pytest.raises(VirtError, match="there is no machine nobody here, nor on hv2"):
+        world()("nobody")
+
+
+def test_a_machine_on_the_target_is_left_alone(world: World_) -> None:
+    there = OTHER.format(name="db1", uuid=TWO, memory=1024, devices="")
+    assert world(target=there)("db1").actions == []
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({"persistent": False}, "persistent"),
+        ({"timeout_seconds": 0.0}, "timeout"),
+        ({"max_downtime_ms": -1}, "max_downtime"),
+        ({"memory_ratio": 0.0}, "memory_ratio"),
+        ({"memory_reserve_mib": -1}, "memory_reserve_mib"),
+        ({"parameters": {"bandwidth": 0}}, "bandwidth"),
+    ],
+)
+def test_terms_that_make_no_sense(values: dict[str, t.Any], where: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Terms(**values)
+    assert caught.value.where == where
+
+
+def _names(flags: int) -> set[str]:
+    return {
+        name[len("VIR_MIGRATE_") :]
+        for name, value in vars(libvirt).items()
+        if name.startswith("VIR_MIGRATE_") and isinstance(value, int) and flags & value
+    }
+
+
+def test_flags() -> None:
+    usual = moving_terms.flags(Terms(), active=True, copied=True, whole=False)
+    assert {"PEER2PEER", "LIVE", "TLS", "PERSIST_DEST", "UNDEFINE_SOURCE", "NON_SHARED_INC"} <= _names(usual)
+    assert not {"NON_SHARED_DISK", "OFFLINE", "POSTCOPY", "UNSAFE", "TUNNELLED"} & _names(usual)
+    off = moving_terms.flags(Terms(), active=False, copied=False, whole=False)
+    assert _names(off) == {"PEER2PEER", "OFFLINE", "PERSIST_DEST", "UNDEFINE_SOURCE"}
+    special = Terms(live=False, tls=False, postcopy=True, compressed=True, undefinesource=False)
+    flags = moving_terms.flags(special, active=True, copied=True, whole=True)
+    assert {"POSTCOPY", "COMPRESSED", "NON_SHARED_DISK"} <= _names(flags)
+    assert not {"LIVE", "TLS", "UNDEFINE_SOURCE", "NON_SHARED_INC"} & _names(flags)
+
+
+def test_parameters() -> None:
+    words = Terms(parameters={"bandwidth": 5, "comp_methods": ["xbzrle"]})
+    found = moving_terms.parameters(words, address="fd00::1", active=True, disks=["vda"])
+    assert found == {
+        "migrate_uri": "tcp://[fd00::1]",
+        "bandwidth": 5,
+        "compression": ["xbzrle"],
+        "migrate_disks": ["vda"],
+    }
+    assert moving_terms.parameters(words, address="hv2", active=False, disks=[]) == {}
