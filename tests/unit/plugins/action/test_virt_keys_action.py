@@ -46,6 +46,8 @@ class Cloud:
     said: list[str] = field(default_factory=list)
     # The visits after which a run is killed.
     killed_after: int = 99
+    # What a host says instead of the truth.
+    lie: dict[str, t.Any] = field(default_factory=dict)
 
     def keep(self, host: str = "hv1", *, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
         visits = itertools.count()
@@ -58,6 +60,7 @@ class Cloud:
             root = str(self.root(host))
             mark = str(self.place / f"{host}.mark")
             answer = virt_keys.keep_keys(asked, check_mode=check_mode, root=root, reload_mark=mark)
+            answer.update(self.lie if "certificates" not in asked["exchange"] else {})
             self.said.append(json.dumps(answer))
             return answer
 
@@ -166,6 +169,25 @@ def test_a_host_does_not_get_the_names_of_others(cloud: Cloud, monkeypatch: pyte
     assert names(cloud.keep(own_names=True)) == ["192.0.2.1", "198.51.100.9", "hv1", "hv1.example"]
     # Unless the user says so, as for an address that moves from host to host.
     assert "hv2" in names(cloud.keep(own_names=True, names=["hv2"]))
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        ({"names": ["*.example"]}, r"'\*.example' is neither"),
+        ({"requests": {"client": "x"}}, "kind client, which is not in kinds"),
+    ],
+)
+def test_a_host_that_asks_for_too_much_gets_nothing(cloud: Cloud, lie: dict[str, t.Any], words: str) -> None:
+    cloud.lie = lie
+    with pytest.raises(VirtError, match=words):
+        cloud.keep()
+    assert not list((cloud.place / "authority" / "issued").glob("*/*"))
+
+
+def test_a_host_that_claims_the_name_of_another_does_not_get_it(cloud: Cloud) -> None:
+    cloud.lie = {"names": ["hv1", "hv2"]}
+    assert names(cloud.keep()) == ["hv1"]
 
 
 @pytest.mark.parametrize(
