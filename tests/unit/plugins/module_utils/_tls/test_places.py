@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import KEY_MODE, is_guarded, write_file
-from ansible_collections.brine.virt.plugins.module_utils._tls.places import ROOT, find_places, find_qemu_user
+from ansible_collections.brine.virt.plugins.module_utils._tls.places import ROOT, Owner, find_places, find_qemu_user
 
 NOBODY = pwd.getpwnam("nobody")
 
@@ -67,7 +67,10 @@ def test_a_key_is_never_open_to_others(tmp_path: Path) -> None:
     finally:
         os.umask(previous)
     assert is_guarded(str(tmp_path / "private" / "key.pem"), ROOT, KEY_MODE)
-    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o755
+    alice = Owner("alice", os.geteuid(), os.getegid(), str(tmp_path))
+    write_file(str(tmp_path / ".pki" / "libvirt" / "key.pem"), b"secret", alice, KEY_MODE)
+    assert (tmp_path / ".pki").stat().st_mode & 0o777 == 0o700
     assert [path.name for path in (tmp_path / "private").iterdir()] == ["key.pem"]
 
 
