@@ -14,7 +14,17 @@ from pathlib import Path
 from .cloud import Cloud, Failure
 
 # In this order: each begins where the one before it ended.
-STORIES = ("hypervisors", "provisioning", "machines", "description", "refusals", "killing", "silence", "ending")
+STORIES = (
+    "hypervisors",
+    "provisioning",
+    "machines",
+    "description",
+    "refusals",
+    "killing",
+    "silence",
+    "evacuating",
+    "ending",
+)
 # With the stories that take long, because real guests boot in them.
 FULL_STORIES = (
     "hypervisors",
@@ -27,6 +37,8 @@ FULL_STORIES = (
     "seeding",
     "killing",
     "silence",
+    "evacuating",
+    "fleet",
     "ending",
 )
 # In place of names of stories: all of FULL_STORIES.
