@@ -52,7 +52,7 @@ def outcome(machine: t.Mapping[str, t.Any]) -> str:
     """What became of one machine, in a line."""
     name, source, target = machine["name"], machine["source"], machine["target"]
     if machine["failed"]:
-        return f"{name}: {machine['msg']}"
+        return str(machine["msg"]) if machine["msg"].startswith(f"{name} ") else f"{name}: {machine['msg']}"
     if not machine["changed"]:
         return f"{name}: is on {target} already"
     if "time_ms" not in machine:

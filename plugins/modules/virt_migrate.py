@@ -111,6 +111,7 @@ options:
     description:
       - Whether a machine is switched to the target after one pass over its memory, and gets the rest of it there.
       - It ends every migration. But when the network fails in that phase, the machine is lost.
+      - The kernel of the target has to allow it to QEMU, on many systems by C(vm.unprivileged_userfaultfd=1).
     type: bool
     default: false
   postcopy_bandwidth:
@@ -372,9 +373,10 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     failed = [machine for machine in result["machines"] if machine["failed"]]
     if failed:
         moved = [machine["name"] for machine in result["machines"] if not machine["failed"]]
-        words = "; ".join(str(machine["msg"]) for machine in failed)
-        rest = f". These are on their target: {', '.join(moved) or 'none'}" if len(result["machines"]) > 1 else ""
-        module.fail_json(msg=words + rest, **result)
+        if len(result["machines"]) == 1:
+            module.fail_json(msg=failed[0]["msg"], **result)
+        words = "; ".join(f"{machine['name']}: {machine['msg']}" for machine in failed)
+        module.fail_json(msg=f"{words}. These are on their target: {', '.join(moved) or 'none'}", **result)
     return result
 
 

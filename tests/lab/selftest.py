@@ -80,7 +80,7 @@ def expect_trouble() -> None:
     lab("status")
     lab("slow", "hv2", "8")
     began = time.monotonic()
-    sending = [HERE / "lab", "ssh", "hv2", "cat > /dev/null"]
+    sending = [str(HERE / "lab"), "ssh", "hv2", "cat > /dev/null"]
     subprocess.run(sending, input=os.urandom(2_000_000), check=True)
     expect(time.monotonic() - began > 1.5, "2 MB come in less time than 8 Mbit/s allow")
     # Left in place, for `down` to remove.

@@ -44,14 +44,13 @@ def list_domains(conn: VirConnect) -> dict[str, Domain]:
     """All domains by name. One that vanishes meanwhile is left out."""
     domains = {}
     with errors_as_ours("cannot list the machines"):
-        handles = conn.listAllDomains(0)
-    for handle in handles:
-        try:
-            xml = etree.fromstring(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-            domains[handle.name()] = Domain(handle.name(), handle, bool(handle.isActive()), xml, read_notes(xml))
-        except libvirt.libvirtError as exc:
-            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
-                raise
+        for handle in conn.listAllDomains(0):
+            try:
+                xml = etree.fromstring(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+                domains[handle.name()] = Domain(handle.name(), handle, bool(handle.isActive()), xml, read_notes(xml))
+            except libvirt.libvirtError as exc:
+                if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                    raise
     return domains
 
 

@@ -14,7 +14,7 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_error
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import stopped
 
@@ -27,12 +27,14 @@ _SECOND_PASS = 2
 class Oversight:
     """What is watched during a migration.
 
-    tell: takes a phase, the bytes done and all bytes. timeout_seconds: None for no limit. downtime_ms: how long the
-    machine may stand still at the switch. postcopy: switch to the target after one pass over memory, and at the limit.
+    tell: takes a phase, the bytes done and all bytes. too_late: the error when timeout_seconds (None: no limit) are up.
+    downtime_ms: how long the machine may stand still at the switch. postcopy: switch to the target after one pass over
+    memory, and at the limit.
     """
 
     tell: t.Callable[[str, int, int], t.Any]
     stop: threading.Event
+    too_late: VirtError
     timeout_seconds: float | None = None
     downtime_ms: int | None = None
     postcopy: bool = False
@@ -41,8 +43,8 @@ class Oversight:
 def migrate(domain: t.Any, uri: str, parameters: dict[str, t.Any], flags: int, oversight: Oversight) -> None:
     """Have libvirt move a machine, and come back when that has ended.
 
-    Raises our class for libvirt's error, HostError when the time was up, StoppedError when ``stop`` was set. Where the
-    machine is then, only a look at both sides tells.
+    Raises our class for libvirt's error, ``too_late`` when the time was up, StoppedError when ``stop`` was set. Where
+    the machine is then, only a look at both sides tells.
     """
     watch = _Watch(domain, oversight)
     failures: list[Exception] = []
@@ -96,7 +98,7 @@ class _Watch:
             if self._oversight.postcopy and not self._postcopy and stats.get("memory_total", 0):
                 self._switch_to_postcopy()
             elif not self._postcopy:
-                self._end(HostError(f"it was not done within {limit:g} s", hint="Raise timeout, or allow postcopy"))
+                self._end(self._oversight.too_late)
 
     def _tell(self, stats: dict[str, t.Any]) -> None:
         """libvirt sends the disks first, then memory with what the disks have changed meanwhile."""

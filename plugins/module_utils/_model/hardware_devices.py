@@ -9,6 +9,7 @@ Names and values are those of https://libvirt.org/formatdomain.html#devices, and
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
@@ -51,6 +52,10 @@ class _Port:
         return port if parent.get("autoport") != "yes" and port > 0 else None
 
 
+# https://libvirt.org/formatdomain.html#graphical-framebuffers
+_ONLY_OF_TYPE = {"vnc": ("websocket",), "spice": ("tlsPort", "defaultMode")}
+
+
 @dataclass(frozen=True)
 class _Graphics(Device):
     """``true`` is VNC, Salt's ``enable_vnc``. What protects a console depends on its type."""
@@ -75,6 +80,15 @@ class _Graphics(Device):
                 "the password is too long", where=rules.inside(where, "password"), hint="VNC knows 8 characters at most"
             )
         return values
+
+    def write(self, parent: etree._Element, value: Mapping[str, t.Any] | bool) -> None:
+        super().write(parent, value)
+        element = parent.find(self.path)
+        # A console of another type keeps where it listens and its password, and nothing that is the old type's own.
+        for kind, names in _ONLY_OF_TYPE.items():
+            for name in names:
+                if element is not None and element.get("type") != kind:
+                    element.attrib.pop(name, "")
 
 
 @dataclass(frozen=True)

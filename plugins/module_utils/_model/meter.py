@@ -72,7 +72,8 @@ def describe(subject: str, phase: str, done_bytes: int, total_bytes: int | None,
     if 0 < bytes_per_second < _CRAWL:
         parts.append("hardly anything comes")
     elif bytes_per_second > 0:
-        parts.append(f"{bytes_per_second / MIB:.3g} MiB/s")
+        rate = bytes_per_second / MIB
+        parts.append(f"{rate:.0f} MiB/s" if rate >= 100 else f"{rate:.3g} MiB/s")
         if total_bytes:
             parts.append(f"about {format_seconds((total_bytes - done_bytes) / bytes_per_second)} left")
     return f"{subject}: {phase} {', '.join(parts)}"

@@ -48,7 +48,7 @@ class Verdict:
     """What is in a slot. reasons: why it needs a new certificate, none when it does not.
 
     misplaced: the key is good and has the wrong owner or mode. valuable: what is there must be kept beside when it is
-    replaced. issuer: fingerprint of the known authority that it is from.
+    replaced. usable: a daemon can start with it. issuer: fingerprint of the known authority that it is from.
     """
 
     slot: Slot
@@ -57,6 +57,7 @@ class Verdict:
     issuer: str | None = None
     misplaced: bool = False
     valuable: bool = False
+    usable: bool = False
 
 
 def judge_slot(slot: Slot, wish: Wish) -> Verdict:
@@ -74,7 +75,9 @@ def judge_slot(slot: Slot, wish: Wish) -> Verdict:
             f"{slot.certificate} is from {certs.as_text(certificate.issuer)}, none of this cloud's authorities",
             hint=FOREIGN_HINT,
         )
-    key_reasons, misplaced = _judge_key(slot, certificate, wish.key_type)
+    key = load_key(slot.key)
+    matches = key is not None and certs.public_bytes(key.public_key()) == certs.public_bytes(certificate.public_key())
+    key_reasons, misplaced = _judge_key(slot, key, matches, wish.key_type)
     return Verdict(
         slot,
         (*_judge_certificate(slot, certificate, issuer, wish), *key_reasons),
@@ -82,6 +85,7 @@ def judge_slot(slot: Slot, wish: Wish) -> Verdict:
         None if issuer is None else certs.fingerprint(issuer),
         misplaced,
         valuable=issuer is None,
+        usable=matches and certs.days_left(certificate) >= 0,
     )
 
 
@@ -113,12 +117,11 @@ def _is_longest(certificate: x509.Certificate, issuer: x509.Certificate | None) 
     return issuer is not None and certs.not_after(certificate) == certs.not_after(issuer) > certs.now()
 
 
-def _judge_key(slot: Slot, certificate: x509.Certificate, key_type: str) -> tuple[list[str], bool]:
+def _judge_key(slot: Slot, key: certs.PrivateKey | None, matches: bool, key_type: str) -> tuple[list[str], bool]:
     """Reasons, and whether the key is good and only has the wrong owner or mode."""
-    key = load_key(slot.key)
     if key is None:
         return ["its key is missing or cannot be read"], False
-    if certs.public_bytes(key.public_key()) != certs.public_bytes(certificate.public_key()):
+    if not matches:
         return ["its key is that of another certificate"], False
     if not certs.fits_key_type(key.public_key(), key_type):
         return [f"its key is not of the type {key_type}"], False

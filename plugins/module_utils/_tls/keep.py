@@ -57,6 +57,8 @@ class Report:
     trusts: dict[str, list[str]] = field(default_factory=dict)
     issuers: list[str] = field(default_factory=list)
     reloaded: bool = False
+    # Whether libvirt's daemon could start with what there is; it reads nothing else before.
+    usable: bool = True
 
     def act(self, what: str, kind: str, work: t.Callable[[], t.Any]) -> None:
         """Do something, unless in check mode, and note it. A change of what libvirt's daemon reads is marked before."""
@@ -124,6 +126,8 @@ def _note(verdict: Verdict, report: Report) -> None:
     slot = verdict.slot
     facts = certs.describe(verdict.certificate) if verdict.certificate else {}
     report.certificates[slot.name] = {"path": slot.certificate, "reasons": list(verdict.reasons), **facts}
+    if slot.name == "libvirt_server":
+        report.usable = verdict.usable
     if verdict.certificate and certs.days_left(verdict.certificate) >= 0:
         report.issuers.append(verdict.issuer or "unknown")
 
@@ -164,10 +168,9 @@ def _install(slot: Slot, wish: Wish, text: str, report: Report) -> None:
 
 def conclude(report: Report) -> None:
     """Have the daemon read what has changed, now or in an earlier run that got no further."""
-    if reload.is_marked(report.reload_mark):
-        if report.check_mode:
-            report.done.append("libvirt's daemon reads its certificates")
-        else:
-            report.reloaded = reload.reload_daemon(report.reload_mark)
-            if report.reloaded:
-                report.done.append("libvirt's daemon reads its certificates")
+    if not reload.is_marked(report.reload_mark):
+        return
+    if not report.check_mode and report.usable:
+        report.reloaded = reload.reload_daemon(report.reload_mark)
+    if report.check_mode or report.reloaded:
+        report.done.append("libvirt's daemon reads its certificates")

@@ -10,6 +10,7 @@ is still to be done at the source stands in the machine's own note, so that a la
 from __future__ import annotations
 
 import threading
+import time
 import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.moved_xml import
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import volumes
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.preflight import (
+    check_room,
     check_target,
     check_traveller,
     room_wishes,
@@ -39,7 +41,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms impo
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import (
     Ends,
     find,
-    is_at_source,
+    is_up,
     look,
     look_until_arrived,
     write_note,
@@ -59,11 +61,35 @@ class Journey:
     after: list[Step] = field(default_factory=list)
     disks: Sequence[DiskMove] = ()
     figures: dict[str, t.Any] = field(default_factory=dict)
+    timeout_seconds: float | None = None
+    began: float | None = None
 
     @property
     def actions(self) -> list[str]:
         """What is done, in words."""
         return [step.description for step in (*self.before, *self.after)]
+
+    def left_seconds(self) -> float | None:
+        """What is left of the time limit, which begins with the first step; None without a limit."""
+        if self.timeout_seconds is None:
+            return None
+        return self.timeout_seconds - (time.monotonic() - (self.began or time.monotonic()))
+
+    def too_late(self) -> HostError:
+        """The error of a journey that took longer than its limit."""
+        words = f"it was not done within {self.timeout_seconds or 0:g} s"
+        return HostError(words, hint="Raise timeout, or allow postcopy")
+
+    def limit(self, tell: Tell) -> Tell:
+        """The same teller, which ends a copy of ours when the time is up."""
+
+        def limited(phase: str, done: int, total: int) -> None:
+            tell(phase, done, total)
+            left = self.left_seconds()
+            if left is not None and left <= 0:
+                raise self.too_late()
+
+        return limited
 
 
 @dataclass(frozen=True)
@@ -90,10 +116,17 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
         return _arrived_before(name, road, where)
     traveller = look_at(domain, where)
     if road.target.name == road.source_name:
-        return Journey(name)
+        if traveller.uuid in {there.handle.UUIDString() for there in road.target.hypervisor.domains.values()}:
+            return Journey(name)
+        raise ConflictError(
+            f"both hypervisors call themselves {road.target.name}, and libvirt takes them for one",
+            where=where,
+            hint="Give each a host name of its own",
+        )
     check_traveller(traveller, where)
+    check_target(traveller, road.target, road.terms, where)
     disks = plan_disks(traveller, road.source, road.target, road.terms, where, probe=not road.check_mode)
-    check_target(traveller, disks, road.target, road.terms, where)
+    check_room(disks, road.target, where)
     _promise(traveller, disks, road.target)
     note = MoveNote(
         source=road.source_name,
@@ -103,15 +136,16 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
         left=tuple(disk.ref for disk in disks if disk.travels and disk.own),
         autostart=traveller.autostart,
     )
-    journey = Journey(name, disks=disks)
+    journey = Journey(name, disks=disks, timeout_seconds=road.terms.timeout_seconds)
+    limited = journey.limit(tell)
     if traveller.moving is not None:
         journey.before.append(_clear_step(traveller, traveller.moving, road))
     bases = {(d.base.pool, d.base.volume): d.base for d in disks if d.travels and d.base is not None}
     for base in bases.values():
         if base.volume not in road.target.hypervisor.volumes(road.target.hypervisor.pools.get(base.pool)):
-            journey.before.append(_image_step(base, road, tell))
+            journey.before.append(_image_step(base, road, limited))
     journey.before.append(_volumes_step(traveller, disks, note, road))
-    journey.before += [_content_step(disk, road, tell) for disk in disks if disk.way == CONTENT]
+    journey.before += [_content_step(disk, road, limited) for disk in disks if disk.way == CONTENT]
     journey.before.append(_move_step(journey, traveller, road, tell))
     journey.after += _finishing_steps(name, traveller.uuid, note, road)
     return journey
@@ -206,7 +240,12 @@ def _move_step(journey: Journey, traveller: Traveller, road: Road, tell: Tell) -
         )
         options.update(_documents(traveller, journey.disks))
         oversight = Oversight(
-            tell, road.stop, terms.timeout_seconds, terms.max_downtime_ms, terms.postcopy and traveller.active
+            tell,
+            road.stop,
+            journey.too_late(),
+            journey.left_seconds(),
+            terms.max_downtime_ms,
+            terms.postcopy and traveller.active,
         )
         wanted = flags(
             terms,
@@ -234,7 +273,7 @@ def _move_step(journey: Journey, traveller: Traveller, road: Road, tell: Tell) -
 
 def _has_arrived(failure: VirtError, traveller: Traveller, road: Road) -> bool:
     """Whether it is on the target although libvirt reports a failure. Raises HostError when nobody can know."""
-    if traveller.active and is_at_source(road.ends, traveller.uuid):
+    if traveller.active and is_up(road.ends, traveller.uuid):
         return False
     try:
         return look(road.ends, traveller.uuid).arrived(traveller.active)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import typing as t
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import stopped
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
 from ansible_collections.brine.virt.plugins.module_utils._work import plan
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
@@ -156,6 +158,10 @@ class Removal:
     def _walk(self, outcome: Outcome) -> None:
         if outcome.journey is None or outcome.error is not None:
             return
+        if self.stop.is_set():
+            outcome.error = stopped()
+            return
+        outcome.journey.began = time.monotonic()
         try:
             plan.run(outcome.journey.before)
         except VirtError as exc:

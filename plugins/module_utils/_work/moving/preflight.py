@@ -69,17 +69,20 @@ def _check_hidden_state(traveller: Traveller, where: str) -> None:
             )
 
 
-def check_target(traveller: Traveller, disks: Sequence[DiskMove], target: Target, terms: Terms, where: str) -> None:
-    """Raise what speaks against this machine on this hypervisor."""
+def check_target(traveller: Traveller, target: Target, terms: Terms, where: str) -> None:
+    """Raise what speaks against this machine on this hypervisor, whatever its disks are."""
     try:
         _check_names(traveller, target, where)
         _check_machine(traveller, target, where)
         _check_nics(traveller, target, where)
         _check_memory(traveller, target, terms, where)
     except VirtError as exc:
-        raise type(exc)(
-            f"{traveller.name} cannot go to {target.name}: {exc.what}", where=exc.where, hint=exc.hint
-        ) from exc
+        what = f"{traveller.name} cannot go to {target.name}: {exc.what}"
+        raise type(exc)(what, where=exc.where, hint=exc.hint) from exc
+
+
+def check_room(disks: Sequence[DiskMove], target: Target, where: str) -> None:
+    """Raise ConflictError when the pools there have no room for the volumes that travel."""
     require_room(room_wishes(disks, target), where or None)
 
 
@@ -137,19 +140,23 @@ def _check_abilities(
             raise NotFoundError(
                 f"its firmware {loader} is not there", where=where, hint=one_of_these(loader, map(str, loaders))
             )
-    cpu = traveller.living.find("cpu")
-    if cpu is None or not traveller.active or cpu.get("mode") != "custom":
-        # A machine that is off gets its CPU where it starts. A CPU passed through is the host's, whatever that is.
+    _check_cpu(traveller, target, (arch, machine, virt_type), where)
+
+
+def _check_cpu(traveller: Traveller, target: Target, kind: tuple[str, str, str], where: str) -> None:
+    """A machine that is off gets its CPU where it starts."""
+    cpu, conn = traveller.living.find("cpu"), target.hypervisor.conn
+    if cpu is None or not traveller.active:
         return
+    strict = libvirt.VIR_CONNECT_COMPARE_CPU_FAIL_INCOMPATIBLE
     try:
-        conn.compareHypervisorCPU(
-            None,
-            arch,
-            machine,
-            virt_type,
-            etree.tostring(cpu, encoding="unicode"),
-            libvirt.VIR_CONNECT_COMPARE_CPU_FAIL_INCOMPATIBLE,
-        )
+        if cpu.get("mode") == "custom":
+            conn.compareHypervisorCPU(None, *kind, etree.tostring(cpu, encoding="unicode"), strict)
+        elif cpu.get("mode") == "host-passthrough" and kind[2] == "kvm":
+            # It has all of this hypervisor's CPU, and would crash where something of that is missing.
+            host = etree.fromstring(traveller.handle.connect().getCapabilities()).find("host/cpu")
+            if host is not None:
+                conn.compareCPU(etree.tostring(host, encoding="unicode"), strict)
     except libvirt.libvirtError as exc:
         # A driver that cannot compare (emulation, older versions) leaves it to libvirt's own check.
         if exc.get_error_code() == libvirt.VIR_ERR_CPU_INCOMPATIBLE:

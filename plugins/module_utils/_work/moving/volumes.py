@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_source impo
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeRef, read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import CONTENT, Base, DiskMove
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, find
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, is_there
 
 Tell = t.Callable[[str, int, int], t.Any]
 
@@ -137,19 +137,18 @@ def clear_target(ends: Ends, uuid: str, made: Sequence[VolumeRef]) -> None:
 
     Raises an error of ours, and deletes nothing, when that is not certain.
     """
-    with ends.open_source() as source:
-        if find(source, uuid) is None:
-            raise HostError("the machine is not at the source any more, so nothing on the target is deleted")
+    if not is_there(ends, uuid):
+        raise HostError("the machine is not at the source any more, so nothing on the target is deleted")
     with ends.open_target() as target:
-        domain = find(target, uuid)
-        if domain is not None:
-            _drop_left_over(target, domain)
+        _drop_left_over(target, uuid)
         delete_unused(target, made)
 
 
-def _drop_left_over(target: VirConnect, domain: t.Any) -> None:
+def _drop_left_over(target: VirConnect, uuid: str) -> None:
     """A record that an offline move wrote before it failed; nobody has ever started it."""
-    known = list_domains(target)[domain.name()]
+    known = next((d for d in list_domains(target).values() if d.handle.UUIDString() == uuid), None)
+    if known is None:
+        return
     if known.active or read_move_note(known.xml) is None:
         raise HostError(f"machine {known.name} is on the target, so nothing there is deleted")
     undefine(target, known.name)

@@ -82,10 +82,16 @@ def look(ends: Ends, uuid: str) -> Whereabouts:
         return Whereabouts(at_source, _is_active(target, uuid))
 
 
-def is_at_source(ends: Ends, uuid: str) -> bool:
+def is_up(ends: Ends, uuid: str) -> bool:
     """Whether it runs at the source."""
     with ends.open_source() as source:
         return bool(_is_active(source, uuid))
+
+
+def is_there(ends: Ends, uuid: str) -> bool:
+    """Whether it is at the source, up or off."""
+    with ends.open_source() as source:
+        return _is_active(source, uuid) is not None
 
 
 def look_until_arrived(ends: Ends, uuid: str, active: bool) -> Whereabouts:
