@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey im
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 IMAGE = "debian-0123456789abcdef.qcow2"
 MEMORY_KIB = 1024 * 1024
@@ -281,3 +282,15 @@ def test_parameters() -> None:
         "migrate_disks": ["vda"],
     }
     assert moving_terms.parameters(words, address="hv2", active=False, disks=[]) == {}
+
+
+def test_what_only_the_running_machine_has_counts_too(world: World_) -> None:
+    plan = world(target_networks="")
+    conn = plan.source.conn  # type: ignore[attr-defined]
+    record = etree.fromstring(conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+    devices = record.find("devices")
+    devices.remove(devices.find("interface"))
+    # Of a machine that runs, this is how it will be after its next start.
+    conn.defineXML(etree.tostring(record, encoding="unicode"))
+    with pytest.raises(VirtError, match="there is no libvirt network 'net1'"):
+        plan()
