@@ -102,7 +102,8 @@ def _images(cloud: Cloud, host: str) -> list[str]:
 def _forget(cloud: Cloud, host: str, name: str) -> None:
     cloud.on(
         host,
-        f"virsh destroy {name}; virsh undefine {name}; rm -f /var/lib/libvirt/images/{name}-*; virsh pool-refresh default",
+        f"virsh destroy {name}; virsh undefine {name}; rm -f /var/lib/libvirt/images/{name}-*;"
+        " virsh pool-refresh default",
     )
 
 
