@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import typing as t
 from collections.abc import Iterator
@@ -23,7 +24,6 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey im
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 IMAGE = "debian-0123456789abcdef.qcow2"
 MEMORY_KIB = 1024 * 1024
@@ -287,10 +287,8 @@ def test_parameters() -> None:
 def test_what_only_the_running_machine_has_counts_too(world: World_) -> None:
     plan = world(target_networks="")
     conn = plan.source.conn  # type: ignore[attr-defined]
-    record = etree.fromstring(conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-    devices = record.find("devices")
-    devices.remove(devices.find("interface"))
+    record = conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     # Of a machine that runs, this is how it will be after its next start.
-    conn.defineXML(etree.tostring(record, encoding="unicode"))
+    conn.defineXML(re.sub("<interface.*?</interface>", "", record, flags=re.DOTALL))
     with pytest.raises(VirtError, match="there is no libvirt network 'net1'"):
         plan()
