@@ -17,12 +17,10 @@ from ansible_collections.brine.virt.plugins.module_utils._tls import certificate
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name
 from ansible_collections.brine.virt.plugins.module_utils._tls.places import UNITS
 from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, REQUIRED_TOGETHER
-
-if certs.CRYPTOGRAPHY_IMPORT_ERROR is None:
-    from ansible_collections.brine.virt.plugins.plugin_utils._authority import Choice, locked, open_authorities
-    from ansible_collections.brine.virt.plugins.plugin_utils._authority_revoke import revocation_lists
-    from ansible_collections.brine.virt.plugins.plugin_utils._authority_sign import Paper, sign
-    from ansible_collections.brine.virt.plugins.plugin_utils._authority_trust import Standing, decide
+from ansible_collections.brine.virt.plugins.plugin_utils._authority import Choice, locked, open_authorities
+from ansible_collections.brine.virt.plugins.plugin_utils._authority_revoke import revocation_lists
+from ansible_collections.brine.virt.plugins.plugin_utils._authority_sign import Paper, sign
+from ansible_collections.brine.virt.plugins.plugin_utils._authority_trust import Standing, decide
 
 _MODULE = "brine.virt.virt_keys"
 # What the host has no use for, or must not see.

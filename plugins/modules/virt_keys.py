@@ -183,8 +183,8 @@ options:
 requirements:
   - cryptography (package C(python3-cryptography)) on the host, and on the controller, where ansible-core has it
 notes:
-  - The revocation list counts until its authority ends. libvirt and QEMU refuse everybody when a list is too old, so
-    one that has to be renewed in time would do more harm than good.
+  - The revocation list counts until its authority ends, so nothing depends on its being renewed in time. GnuTLS, and so
+    libvirt and QEMU, would go on with a list that is too old; OpenSSL would then refuse everybody.
   - Hosts whose clocks are more than an hour behind the controller's do not accept a new certificate yet.
 seealso:
   - module: brine.virt.virt_host_info

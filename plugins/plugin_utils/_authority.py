@@ -20,11 +20,9 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, serialization, x509
 
 # A host's clock may be behind the controller's.
 CLOCK_SKEW = datetime.timedelta(hours=1)

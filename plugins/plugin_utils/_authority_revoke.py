@@ -8,11 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, x509
 from ansible_collections.brine.virt.plugins.plugin_utils._authority import Authorities, Authority, write
 
 _SERIAL = re.compile(r"(0x)?[0-9A-Fa-f:]{8,59}")
@@ -65,7 +63,7 @@ def _list_of(authorities: Authorities, authority: Authority, wanted: set[int], *
         x509.CertificateRevocationListBuilder()
         .issuer_name(authority.certificate.subject)
         .last_update(max(certs.now(), certs.not_before(authority.certificate)))
-        # As long as the authority: libvirt and QEMU refuse everybody once a list is too old.
+        # As long as the authority: OpenSSL refuses everybody once a list is too old. GnuTLS does not look at it.
         .next_update(certs.not_after(authority.certificate))
         .add_extension(x509.CRLNumber(_number(found) + 1), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False)

@@ -9,13 +9,14 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes
-from cryptography.x509.oid import ExtendedKeyUsageOID
-
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import (
+    ExtendedKeyUsageOID,
+    UnsupportedAlgorithm,
+    hashes,
+    x509,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._authority import (
     CLOCK_SKEW,
     Authorities,
@@ -23,8 +24,6 @@ from ansible_collections.brine.virt.plugins.plugin_utils._authority import (
     key_usage,
     write,
 )
-
-_PURPOSES = {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def sign(authorities: Authorities, authority: Authority, request: str, paper: Pa
         .not_valid_before(max(begin - CLOCK_SKEW, certs.not_before(authority.certificate)))
         .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([_PURPOSES[paper.purpose]]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([_usage(paper.purpose)]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(_authority_identifier(authority.certificate), critical=False)
     )
@@ -74,6 +73,10 @@ def sign(authorities: Authorities, authority: Authority, request: str, paper: Pa
     text = certs.as_pem([certificate, *chain])
     write(authorities.folder / "issued" / authority.short / f"{serial:x}.pem", text.encode(), 0o644)
     return text
+
+
+def _usage(purpose: str) -> x509.ObjectIdentifier:
+    return {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}[purpose]
 
 
 def _public_key(request: str, paper: Paper) -> certs.PublicKey:

@@ -13,9 +13,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cryptography import x509
-
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
 from ansible_collections.brine.virt.plugins.plugin_utils._authority import Authorities, Authority
 
 

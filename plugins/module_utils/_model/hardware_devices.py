@@ -88,7 +88,7 @@ class _Graphics(Device):
         for kind, names in _ONLY_OF_TYPE.items():
             for name in names:
                 if element is not None and element.get("type") != kind:
-                    element.attrib.pop(name, None)
+                    element.attrib.pop(name, "")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,10 @@ try:
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError:
+    # Whoever works with certificates looks at the error first. Until then these are only names.
+    x509 = hashes = serialization = ec = padding = rsa = None  # type: ignore[assignment]
+    ExtendedKeyUsageOID = NameOID = None  # type: ignore[assignment,misc]
+    InvalidSignature = UnsupportedAlgorithm = ValueError  # type: ignore[assignment,misc]
     CRYPTOGRAPHY_IMPORT_ERROR = traceback.format_exc()
 
 if t.TYPE_CHECKING:
