@@ -24,7 +24,7 @@ test-full: ## test, with the stories that take long: every way to seed a guest, 
 	@tests/gate/setup check $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
 
 bench: ## how long many machines take in the lab, beside virt-install and beside the bare tools (KEEP_LAB=1 leaves the lab up)
-	@tests/gate/setup demo lab && tests/benchmark/run
+	@tests/gate/setup demo lab && tests/benchmark/run && tests/benchmark/run --moves
 
 lab-up: ## start the lab: bare hosts on this machine to try things on
 	@tests/gate/setup lab && tests/lab/lab up

@@ -18,6 +18,7 @@ import typing as t
 from pathlib import Path
 
 from ..scenario.cloud import Cloud, Failure, must
+from . import moves
 from .table import table
 
 HOST = "hv1"
@@ -160,9 +161,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/benchmark/run", description=__doc__)
     parser.add_argument("--machines", type=int, default=20, help="how many in one task (default 20)")
     parser.add_argument("--rounds", type=int, default=5, help="how often everything is measured (default 5)")
+    parser.add_argument("--moves", action="store_true", help="measure moves of a machine instead, with two hosts")
     words = parser.parse_args()
     cloud = Cloud(Path(__file__).resolve().parents[2])
     was_up = cloud.lab("status").status == 0
+    if words.moves:
+        return _moves(cloud, words.rounds, was_up)
     benchmark = Benchmark(cloud, words.machines, words.rounds)
     try:
         benchmark.prepare()
@@ -177,6 +181,19 @@ def main() -> int:
     (cloud.build / "benchmark.json").write_text(json.dumps(seconds, indent=1), encoding="utf-8")
     print(f"\n{words.machines} machines, each with an overlay of {SIZE_MIB} MiB, defined and not started:\n")
     print(f"{table(seconds, words.machines)}\n\nAll seconds: .build/benchmark.json", flush=True)
+    return 0
+
+
+def _moves(cloud: Cloud, rounds: int, was_up: bool) -> int:
+    try:
+        seconds = moves.measure(cloud, rounds)
+    except Failure as exc:
+        print(f"FAILED: {exc}", file=sys.stderr)
+        return 1
+    finally:
+        if not was_up and os.environ.get("KEEP_LAB") != "1":
+            cloud.lab("down")
+    (cloud.build / "benchmark-moves.json").write_text(json.dumps(seconds, indent=1), encoding="utf-8")
     return 0
 
 

@@ -21,10 +21,15 @@ _SECONDS_UNTIL_IT_FLOWS = 60
 _SECONDS_UNTIL_ALL_IS_TAKEN_BACK = 120
 
 
+def all_hosts(cloud: Cloud) -> list[str]:
+    """The hosts that the lab has now; a story may have added one."""
+    text = (cloud.inventory / "hosts.yml").read_text(encoding="utf-8")
+    return re.findall(r"^    (hv\d+):$", text, re.MULTILINE)
+
+
 def home(cloud: Cloud, name: str) -> str:
     """The only hypervisor that knows a machine, running or not."""
-    hosts = re.findall(r"^    (hv\d+):$", (cloud.inventory / "hosts.yml").read_text(encoding="utf-8"), re.MULTILINE)
-    homes = [host for host in hosts if name in cloud.on(host, "virsh list --all --name").split()]
+    homes = [host for host in all_hosts(cloud) if name in cloud.on(host, "virsh list --all --name").split()]
     must(len(homes) == 1, f"{name} is defined on {homes}")
     return homes[0]
 
@@ -99,6 +104,16 @@ def life(cloud: Cloud, name: str) -> Life:
     where = address(cloud, host, name)
     answers(cloud, where)
     return Life(name, host, _pid(cloud, host, name), where)
+
+
+def forget(cloud: Cloud, name: str) -> None:
+    """Take a story's own machine away, wherever it is and whatever is left of it."""
+    for host in all_hosts(cloud):
+        cloud.on(
+            host,
+            f"virsh destroy {name}; virsh undefine {name}; rm -f /var/lib/libvirt/images/{name}-*;"
+            " virsh pool-refresh default",
+        )
 
 
 def answers(cloud: Cloud, where: str) -> None:

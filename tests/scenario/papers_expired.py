@@ -12,15 +12,24 @@ from .cloud import Cloud, must
 
 
 @contextlib.contextmanager
-def expired(cloud: Cloud, host: str, path: str) -> t.Iterator[None]:
+def expired(cloud: Cloud, host: str, path: str, key_path: str) -> t.Iterator[None]:
     """During the block a certificate of a host has ended yesterday; it is otherwise the same, and signed properly."""
-    authority = cloud.build / "lab" / "authority"
-    (key,) = authority.glob("*.key")
+    (key,) = (cloud.build / "lab" / "authority").glob("*.key")
+    asking = f"openssl x509 -x509toreq -copy_extensions copyall -in {path} -signkey {key_path}"
     with tempfile.TemporaryDirectory(dir=cloud.build) as place:
-        old, serial = Path(place) / "old.pem", Path(place) / "serial"
-        old.write_text(cloud.on(host, f"cat {path}"), encoding="ascii")
-        signing = ("openssl", "x509", "-in", str(old), "-CA", str(key.with_suffix(".pem")), "-CAkey", str(key))
-        answer = cloud.run(*signing, "-CAcreateserial", "-CAserial", str(serial), "-days", "-1")
+        request, serial = Path(place) / "request.pem", Path(place) / "serial"
+        request.write_text(cloud.on(host, asking), encoding="utf-8")
+        signing = ["openssl", "x509", "-req", "-in", str(request), "-copy_extensions", "copyall", "-days", "-1"]
+        signing += [
+            "-CA",
+            str(key.with_suffix(".pem")),
+            "-CAkey",
+            str(key),
+            "-CAcreateserial",
+            "-CAserial",
+            str(serial),
+        ]
+        answer = cloud.run(*signing)
     must(answer.status == 0, answer.text)
     new = answer.text[answer.text.index("-----BEGIN") :]
     try:

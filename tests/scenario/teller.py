@@ -23,6 +23,7 @@ STORIES = (
     "refusals",
     "killing",
     "silence",
+    "evacuating",
     "ending",
 )
 # With the stories that take long, because real guests boot in them.
@@ -38,6 +39,8 @@ FULL_STORIES = (
     "seeding",
     "killing",
     "silence",
+    "evacuating",
+    "fleet",
     "ending",
 )
 # In place of names of stories: all of FULL_STORIES.

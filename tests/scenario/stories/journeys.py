@@ -11,7 +11,7 @@ import re
 import typing as t
 
 from ..cloud import Cloud, must
-from ..moving import counting, has_moved, home, inside, life, migrate, refused, volumes
+from ..moving import counting, forget, has_moved, home, inside, life, migrate, refused, volumes
 from ..teller import Teller
 from .machines import TINY
 
@@ -86,8 +86,8 @@ def _image(cloud: Cloud) -> None:
         must("/absent-" in info["full-backing-filename"], str(info))
         must(life(cloud, "carrier").address == alive.address, "it has another address")
     finally:
+        forget(cloud, "carrier")
         for host in cloud.hosts:
-            _forget(cloud, host, "carrier")
             cloud.ansible(host, "brine.virt.virt_image", json.dumps({"name": "absent", "state": "absent"}))
 
 
@@ -97,13 +97,6 @@ def _images(cloud: Cloud, host: str) -> list[str]:
     return cloud.on(
         host, f"cd {path}; for f in absent-*; do [ ! -e $f ] || {{ sha256sum $f; stat -c %a $f; }}; done"
     ).splitlines()
-
-
-def _forget(cloud: Cloud, host: str, name: str) -> None:
-    cloud.on(
-        host,
-        f"virsh destroy {name}; virsh undefine {name}; rm -f /var/lib/libvirt/images/{name}-*; virsh pool-refresh default",
-    )
 
 
 def _third(cloud: Cloud) -> None:
@@ -126,8 +119,7 @@ def _to_newer(cloud: Cloud) -> None:
         must(answer.status == 0, answer.text)
         has_moved(cloud, "climber", NEWER, here, had)
     finally:
-        for host in (here, NEWER):
-            _forget(cloud, host, "climber")
+        forget(cloud, "climber")
 
 
 def _to_older(cloud: Cloud) -> None:
@@ -141,4 +133,4 @@ def _to_older(cloud: Cloud) -> None:
         refused(cloud, "modern", cloud.hosts[0], r"the machine type pc-q35-\S+ is not known there")
         alive.goes_on(cloud)
     finally:
-        _forget(cloud, NEWER, "modern")
+        forget(cloud, "modern")

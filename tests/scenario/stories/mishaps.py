@@ -10,7 +10,7 @@ import re
 import typing as t
 
 from ..cloud import Cloud, must
-from ..moving import Life, has_moved, home, life, migrate, on_its_way, refused, result_of, taken_back, volumes
+from ..moving import Life, forget, has_moved, home, life, migrate, on_its_way, refused, result_of, taken_back, volumes
 from ..papers_expired import expired
 from ..teller import Teller
 from ..trouble import cut, daemon_stopped, filled, small_pool
@@ -113,20 +113,17 @@ def _full(cloud: Cloud, here: str, there: str) -> None:
             taken_back(cloud, here, there, before)
             alive.goes_on(cloud)
         finally:
-            for host in (here, there):
-                cloud.on(
-                    host, "virsh destroy large; virsh undefine large --nvram; rm -f /var/lib/libvirt/images/large-*"
-                )
+            forget(cloud, "large")
 
 
 def _expired(cloud: Cloud, here: str, there: str) -> None:
     alive = life(cloud, NAME)
     before = _states(cloud, here, there)
-    with expired(cloud, there, "/etc/pki/qemu/server-cert.pem"):
+    with expired(cloud, there, "/etc/pki/qemu/server-cert.pem", "/etc/pki/qemu/server-key.pem"):
         answer, result = migrate(cloud, here, name=NAME, target=there)
         must(answer.status != 0 and re.search("expired|ended", result["msg"]) is not None, answer.text)
         taken_back(cloud, here, there, before)
-    with expired(cloud, there, "/etc/pki/libvirt/servercert.pem"):
+    with expired(cloud, there, "/etc/pki/libvirt/servercert.pem", "/etc/pki/libvirt/private/serverkey.pem"):
         refused(cloud, NAME, there, "expired|ended")
     alive.goes_on(cloud)
 

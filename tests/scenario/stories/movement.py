@@ -7,7 +7,7 @@ import re
 import typing as t
 
 from ..cloud import Cloud, must
-from ..moving import Counting, counting, has_moved, home, inside, life, migrate, refused, volumes
+from ..moving import Counting, counting, forget, has_moved, home, inside, life, migrate, refused, volumes
 from ..teller import Teller
 from ..trouble import small_pool
 from .machines import TINY
@@ -137,6 +137,4 @@ def _no_room(cloud: Cloud, here: str, there: str) -> None:
             cloud.on(here, f"fallocate -l 64M {directory}/large-data.raw")
             refused(cloud, "large", there, "small.* free")
         finally:
-            cloud.on(
-                here, "virsh destroy large; virsh undefine large; virsh vol-delete large-system.qcow2 default; true"
-            )
+            forget(cloud, "large")

@@ -100,10 +100,9 @@ def _check_names(traveller: Traveller, target: Target, where: str) -> None:
         if same:
             raise ConflictError(f"machine {domain.name} there has the same UUID", where=where)
     owners = {mac: owner for mac, owner in target.hypervisor.macs.items() if owner != traveller.name}
-    for element in traveller.record.iterfind("devices/interface/mac"):
-        owner = owners.get(element.get("address", "").lower())
-        if owner:
-            raise ConflictError(f"machine {owner} there has its MAC address {element.get('address')}", where=where)
+    for mac in traveller.macs:
+        if mac in owners:
+            raise ConflictError(f"machine {owners[mac]} there has its MAC address {mac}", where=where)
 
 
 def _check_machine(traveller: Traveller, target: Target, where: str) -> None:

@@ -62,18 +62,28 @@ class Traveller:
 
     @property
     def memory_mib(self) -> int:
-        """The most memory that it may take."""
-        return _memory_mib(self.record)
+        """The most memory that it may take, now or after its next start."""
+        return max(_memory_mib(self.living), _memory_mib(self.record))
 
     @property
     def nics(self) -> list[tuple[str, str]]:
-        """What its nics are plugged into: type and source of each."""
+        """What its nics are plugged into, now or after its next start: type and source of each."""
         found = []
-        for nic in self.record.iterfind("devices/interface"):
+        for nic in self._both("devices/interface"):
             source, kind = nic.find("source"), nic.get("type", "")
             if source is not None and kind in ("bridge", "network"):
                 found.append((kind, source.get(kind, "")))
         return list(dict.fromkeys(found))
+
+    @property
+    def macs(self) -> list[str]:
+        """The addresses of its nics."""
+        return list(dict.fromkeys(mac.get("address", "").lower() for mac in self._both("devices/interface/mac")))
+
+    def _both(self, path: str) -> Iterator[etree._Element]:
+        """Elements of the running machine, then those of its next start."""
+        for xml in (self.living, self.record):
+            yield from xml.iterfind(path)
 
     def disks(self) -> Iterator[tuple[etree._Element, bool]]:
         """Its disks, and whether each is in use now: those of the running machine, then those for its next start."""

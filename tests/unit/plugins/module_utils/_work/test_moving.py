@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import typing as t
 from collections.abc import Iterator
@@ -281,3 +282,13 @@ def test_parameters() -> None:
         "migrate_disks": ["vda"],
     }
     assert moving_terms.parameters(words, address="hv2", active=False, disks=[]) == {}
+
+
+def test_what_only_the_running_machine_has_counts_too(world: World_) -> None:
+    plan = world(target_networks="")
+    conn = plan.source.conn  # type: ignore[attr-defined]
+    record = conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    # Of a machine that runs, this is how it will be after its next start.
+    conn.defineXML(re.sub("<interface.*?</interface>", "", record, flags=re.DOTALL))
+    with pytest.raises(VirtError, match="there is no libvirt network 'net1'"):
+        plan()
