@@ -23,6 +23,7 @@ STORIES = (
     "refusals",
     "killing",
     "silence",
+    "movement",
     "ending",
 )
 # With the stories that take long, because real guests boot in them.
@@ -38,6 +39,9 @@ FULL_STORIES = (
     "seeding",
     "killing",
     "silence",
+    "movement",
+    "mishaps",
+    "journeys",
     "ending",
 )
 # In place of names of stories: all of FULL_STORIES.
