@@ -190,6 +190,9 @@ attributes:
   idempotent:
     support: full
 notes:
+  - When the target does not answer any more, or a migration that was called off does not end by itself, what the
+    machine's QEMU has open to ports 49152 to 49215 of other hosts, which are libvirt's for migrations, is closed by
+    C(ss --kill). QEMU would otherwise wait for a broken network for a quarter of an hour.
   - Machines with snapshots, with devices or folders of the hypervisor, and machines that are off but have UEFI
     variables or a TPM, are not moved. What is said then is what to do.
 seealso:

@@ -120,7 +120,7 @@ def answers(cloud: Cloud, where: str) -> None:
     """A machine answers a ping."""
     # Two hosts ask, as one of them is where it runs.
     for host in cloud.hosts:
-        cloud.on(host, f"ping -c 1 -w 20 {where}")
+        cloud.on(host, f"for i in $(seq 60); do ping -q -c 1 -W 1 {where} && exit; sleep 1; done; exit 1")
 
 
 def _pid(cloud: Cloud, host: str, name: str) -> str:

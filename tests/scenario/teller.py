@@ -23,6 +23,7 @@ STORIES = (
     "refusals",
     "killing",
     "silence",
+    "movement",
     "evacuating",
     "ending",
 )
@@ -39,6 +40,9 @@ FULL_STORIES = (
     "seeding",
     "killing",
     "silence",
+    "movement",
+    "mishaps",
+    "journeys",
     "evacuating",
     "fleet",
     "ending",

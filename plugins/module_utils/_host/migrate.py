@@ -16,9 +16,12 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_error
+from ansible_collections.brine.virt.plugins.module_utils._host.stuck_links import close_stuck_links
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import stopped
 
 _LOOK_SECONDS = 0.25
+# So long libvirt may take to end a migration that was called off, or whose target is gone.
+_STUCK_SECONDS = 15.0
 # Memory has been sent once as a whole when the second pass over it begins.
 _SECOND_PASS = 2
 
@@ -29,7 +32,7 @@ class Oversight:
 
     tell: takes a phase, the bytes done and all bytes. too_late: the error when timeout_seconds (None: no limit) are up.
     downtime_ms: how long the machine may stand still at the switch. postcopy: switch to the target after one pass over
-    memory, and at the limit.
+    memory, and at the limit. reached: whether the target still answers, asked of a connection that notices.
     """
 
     tell: t.Callable[[str, int, int], t.Any]
@@ -38,6 +41,7 @@ class Oversight:
     timeout_seconds: float | None = None
     downtime_ms: int | None = None
     postcopy: bool = False
+    reached: t.Callable[[], bool] = lambda: True
 
 
 def migrate(domain: t.Any, uri: str, parameters: dict[str, t.Any], flags: int, oversight: Oversight) -> None:
@@ -76,6 +80,7 @@ class _Watch:
         self._began = time.monotonic()
         self._downtime_set = oversight.downtime_ms is None
         self._postcopy = False
+        self._hopeless_since: float | None = None
         self.reason: Exception | None = None
 
     def look(self) -> None:
@@ -99,6 +104,21 @@ class _Watch:
                 self._switch_to_postcopy()
             elif not self._postcopy:
                 self._end(self._oversight.too_late)
+        self._free_if_stuck()
+
+    def _free_if_stuck(self) -> None:
+        """libvirt and QEMU are to end this by themselves. When they do not, they wait for a network that is gone."""
+        hopeless = self.reason is not None or not self._oversight.reached()
+        # After a switch to post-copy the machine is on both sides, and may go on when the network comes back.
+        if not hopeless or self._postcopy:
+            self._hopeless_since = None
+            return
+        now = time.monotonic()
+        if self._hopeless_since is None:
+            self._hopeless_since = now
+        elif now - self._hopeless_since > _STUCK_SECONDS:
+            self._hopeless_since = now
+            close_stuck_links(self._domain.name())
 
     def _tell(self, stats: dict[str, t.Any]) -> None:
         """libvirt sends the disks first, then memory with what the disks have changed meanwhile."""

@@ -25,7 +25,9 @@ def tell(teller: Teller, cloud: Cloud) -> None:
     with counting(cloud, WEB) as loop:
         teller.step(f"{WEB} moves to {there} and nobody in it notices", lambda: _move(cloud, loop, here, there))
         teller.step("it is there already: nothing to change", lambda: _nothing(cloud, there))
-        teller.step("it moves back, and a person sees how far it is", lambda: _back(cloud, loop, there, here))
+        teller.step(
+            "it moves back, and a person sees how far it is", lambda: _back(cloud, loop, source=there, target=here)
+        )
     teller.step("a machine that is off moves with its disks, and every byte of them", lambda: _stopped(cloud))
     teller.step("what speaks against a move is said beforehand, and nothing is changed", lambda: _refused(cloud))
 
@@ -61,13 +63,14 @@ def _nothing(cloud: Cloud, there: str) -> None:
         must(answer.recap("changed") == 0 and home(cloud, WEB) == there, answer.text)
 
 
-def _back(cloud: Cloud, loop: Counting, here: str, there: str) -> None:
-    digest, had = checksum(cloud, WEB), volumes(cloud, here, WEB)
-    answer, result = migrate(cloud, here, name=WEB, target=there, bandwidth=24)
+def _back(cloud: Cloud, loop: Counting, source: str, target: str) -> None:
+    digest, had = checksum(cloud, WEB), volumes(cloud, source, WEB)
+    answer, result = migrate(cloud, source, name=WEB, target=target, bandwidth=24)
     must(answer.status == 0 and result["changed"], answer.text)
-    percents = [int(figure) for figure in re.findall(rf"^ *{WEB}: memory (\d+) %, .* left$", answer.text, re.MULTILINE)]
-    must(len(percents) >= 2 and percents == sorted(percents), f"{percents} are the percents of: {answer.text}")
-    has_moved(cloud, WEB, here, there, had)
+    told = re.findall(rf"^ *{WEB}: memory (\d+) %, .* left$", answer.text, re.MULTILINE)
+    # A guest that writes to its memory makes more of it to send, so a later figure may be lower than the one before.
+    must(len(told) >= 2 and int(told[-1]) > int(told[0]), f"{told} are the percents of: {answer.text}")
+    has_moved(cloud, WEB, source, target, had)
     loop.more()
     must(checksum(cloud, WEB) == digest, "the file has changed")
 

@@ -246,6 +246,7 @@ def _move_step(journey: Journey, traveller: Traveller, road: Road, tell: Tell) -
             journey.left_seconds(),
             terms.max_downtime_ms,
             terms.postcopy and traveller.active,
+            reached=lambda: bool(road.target.hypervisor.conn.isAlive()),
         )
         wanted = flags(
             terms,
