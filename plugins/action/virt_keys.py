@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name
+from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name
 from ansible_collections.brine.virt.plugins.module_utils._tls.places import UNITS
 from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, REQUIRED_TOGETHER
 from ansible_collections.brine.virt.plugins.plugin_utils._authority import Choice, locked, open_authorities
@@ -190,14 +190,20 @@ class Keys:
             raise ConflictError(
                 f"{name} is revoked, and needs a new certificate", where="revoked", hint="Take it off the list first"
             )
+        # A host says itself which addresses it has; what it may not have from us is decided here all the same.
+        given = {as_name(wanted) for wanted in options["names"]}
+        others = set(self._names_of_others) - given
+        names = [check_name(wanted, "names") for wanted in first["names"] if wanted not in others]
         signed = {}
         for slot, request in first["requests"].items():
             kind, _underscore, purpose = slot.partition("_")
+            if kind not in options["kinds"]:
+                raise ConflictError(f"{self._host} asks for a certificate of the kind {slot}, which is not in kinds")
             paper = Paper(
                 organization=options["organization"],
                 unit=UNITS[kind],
                 name=name,
-                names=[n for n in first["names"] if kind != "client" or n == as_name(name)],
+                names=[wanted for wanted in names if kind != "client" or wanted == as_name(name)],
                 purpose=purpose or "client",
                 days=options["days"],
             )

@@ -364,8 +364,8 @@ EXAMPLES = r"""
 - name: Many machines in one task, their seeds alike
   brine.virt.virt_init:
     machines:
-      - {name: web1, vcpus: 1, memory: 512, image: debian, tags: [web]}
-      - {name: web2, vcpus: 1, memory: 512, image: debian, tags: [web]}
+      - {name: web1, vcpus: 1, memory: 512, image: debian, tags: [web], anti_affinity: [web]}
+      - {name: web2, vcpus: 1, memory: 512, image: debian, tags: [web], anti_affinity: [web]}
     seed:
       user: admin
       authorized_keys: "{{ lookup('ansible.builtin.file', '~/.ssh/id_ed25519.pub') }}"

@@ -77,7 +77,8 @@ options:
         and all global addresses of the host.
       - Left out are addresses on bridges that exist inside each host, such as C(virbr0) and C(docker0), and IPv6
         addresses that are given for a time only.
-      - V(false) takes O(name) and O(names) only.
+      - A host says itself which names and addresses it has. It gets none that the inventory has for another host of
+        the play, unless O(names) has it. V(false) takes O(name) and O(names) only.
       - A name that the host no longer has stays in its certificate until the next renewal.
     type: bool
     default: true
@@ -223,7 +224,7 @@ certificates:
   description:
     - The certificates in the places that O(kinds) names, as they are now. The facts are missing where there is no
       certificate that can be read.
-    - RV(certificates[].reasons) says what is wrong with one. After a run it is empty, but for one that
+    - C(reasons) says what is wrong with one. After a run it is empty, but for one that
       waits for O(peers), and in check mode.
   returned: success
   type: list

@@ -24,6 +24,7 @@ STORIES = (
     "killing",
     "silence",
     "movement",
+    "evacuating",
     "ending",
 )
 # With the stories that take long, because real guests boot in them.
@@ -42,6 +43,8 @@ FULL_STORIES = (
     "movement",
     "mishaps",
     "journeys",
+    "evacuating",
+    "fleet",
     "ending",
 )
 # In place of names of stories: all of FULL_STORIES.

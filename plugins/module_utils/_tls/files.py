@@ -31,7 +31,7 @@ def read_text(path: str) -> str | None:
 def write_file(path: str, content: bytes, owner: Owner, mode: int) -> None:
     """Put a file in place at once; missing folders are made. Raises HostError."""
     try:
-        make_folder(os.path.dirname(path), owner, 0o700 if mode == KEY_MODE else 0o755)
+        make_folder(os.path.dirname(path), owner)
         # In the same folder, so that SELinux labels it as its neighbours, and the rename is atomic.
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)}.")
         try:
@@ -52,13 +52,15 @@ def write_file(path: str, content: bytes, owner: Owner, mode: int) -> None:
         raise HostError(f"{path} cannot be written: {exc.strerror}", hint="Is become missing?") from exc
 
 
-def make_folder(path: str, owner: Owner, mode: int) -> None:
-    """Make a folder with those above it, where they are missing. One that is there stays as it is."""
+def make_folder(path: str, owner: Owner) -> None:
+    """Make a folder with those above it, where they are missing. One that is there stays as it is.
+
+    Open to all, as virt-pki-validate wants even that of the keys, but in an account's home.
+    """
     if not os.path.isdir(path):
-        make_folder(os.path.dirname(path), owner, 0o755)
+        make_folder(os.path.dirname(path), owner)
+        mode = 0o700 if owner.home and path.startswith(f"{owner.home}/") else 0o755
         os.mkdir(path, mode)
-        if os.geteuid() == 0 and path.startswith(f"{owner.home}/"):
-            os.chown(path, owner.uid, owner.gid)
         os.chmod(path, mode)
 
 

@@ -30,7 +30,8 @@ class Owner:
     name: str
     uid: int
     gid: int
-    home: str = "/"
+    # Where the account has its own files; none for what is below /etc.
+    home: str = ""
 
 
 # Who runs this, which is root for all that is below /etc.

@@ -23,8 +23,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._authority import Autho
 CHOICE = Choice(organization="cloud", key_type="ecdsa", days=365, authority_days=3650)
 
 
-def opened(folder: Path, *, save: bool = True, **changes: t.Any) -> Authorities:
-    return open_authorities(str(folder / "authority"), replace(CHOICE, **changes), save=save)
+def opened(folder: Path, *, save: bool = True, own: dict[str, str] | None = None, **changes: t.Any) -> Authorities:
+    return open_authorities(str(folder / "authority"), replace(CHOICE, **{**(own or {}), **changes}), save=save)
 
 
 def names_in(folder: Path) -> list[str]:
@@ -136,7 +136,7 @@ def own_authority(folder: Path, *words: str, name: str = "own") -> dict[str, str
 
 def test_the_users_own_authority_is_known_later(tmp_path: Path) -> None:
     made = opened(tmp_path)
-    own = opened(tmp_path, **own_authority(tmp_path))
+    own = opened(tmp_path, own=own_authority(tmp_path))
     assert certs.common_name(own.current.certificate) == "own"
     assert [one.certificate for one in own.former] == [made.current.certificate]
     # Its key stays where the user has it.
@@ -149,7 +149,7 @@ def test_the_users_own_authority_is_known_later(tmp_path: Path) -> None:
 def test_an_own_authority_has_to_be_one(tmp_path: Path) -> None:
     leaf = own_authority(tmp_path, "-addext", "basicConstraints=critical,CA:FALSE", name="leaf")
     with pytest.raises(InputError, match="which is no authority"):
-        opened(tmp_path, **leaf)
+        opened(tmp_path, own=leaf)
     own, other = own_authority(tmp_path), own_authority(tmp_path, name="other")
     with pytest.raises(InputError, match="does not hold the key of O=firm,CN=own"):
         opened(tmp_path, certificate=own["certificate"], key=other["key"])

@@ -1,0 +1,388 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Both halves of virt_keys together, on hosts that are folders; only Ansible between the two is left out."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import typing as t
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.action.virt_keys import Keys, check_options, read_moment
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.modules import virt_keys
+
+DEFAULTS = {name: option.get("default") for name, option in virt_keys.ARGUMENTS.items()}
+KEYS = (
+    "etc/pki/libvirt/private/serverkey.pem",
+    "etc/pki/libvirt/private/clientkey.pem",
+    "etc/pki/qemu/server-key.pem",
+    "etc/pki/qemu/client-key.pem",
+)
+CERTIFICATES = (
+    "etc/pki/libvirt/servercert.pem",
+    "etc/pki/libvirt/clientcert.pem",
+    "etc/pki/qemu/server-cert.pem",
+    "etc/pki/qemu/client-cert.pem",
+)
+SLOTS = ["libvirt_server", "libvirt_client", "qemu_server", "qemu_client"]
+
+
+@dataclass
+class Cloud:
+    """Hosts, each a folder, and a controller with its authority."""
+
+    place: Path
+    inventory: dict[str, list[str]] = field(default_factory=lambda: {"hv1": ["hv1", "192.0.2.1"], "hv2": ["hv2"]})
+    # All that has been said between controller and hosts.
+    said: list[str] = field(default_factory=list)
+    # The visits after which a run is killed.
+    killed_after: int = 99
+    # What a host says instead of the truth.
+    lie: dict[str, t.Any] = field(default_factory=dict)
+
+    def keep(self, host: str = "hv1", *, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
+        visits = itertools.count()
+
+        def visit(args: dict[str, t.Any]) -> dict[str, t.Any]:
+            self.said.append(json.dumps(args))
+            if next(visits) >= self.killed_after:
+                raise KeyboardInterrupt
+            asked = {**DEFAULTS, **json.loads(json.dumps(args))}
+            root = str(self.root(host))
+            mark = str(self.place / f"{host}.mark")
+            answer = virt_keys.keep_keys(asked, check_mode=check_mode, root=root, reload_mark=mark)
+            answer.update(self.lie if "certificates" not in asked["exchange"] else {})
+            self.said.append(json.dumps(answer))
+            return answer
+
+        wish = {**DEFAULTS, "name": host, "own_names": False, "authority": str(self.place / "authority"), **options}
+        check_options(wish)
+        keys = Keys(wish, inventory={**self.inventory, "": [host]}, visit=visit, check_mode=check_mode)
+        result = keys.keep()
+        self.said.append(json.dumps(result))
+        return result
+
+    def root(self, host: str) -> Path:
+        return self.place / host
+
+    def read(self, path: str, host: str = "hv1") -> str:
+        return (self.root(host) / path).read_text(encoding="ascii")
+
+    def all(self, host: str = "hv1") -> dict[str, str]:
+        """All files of a host."""
+        root = self.root(host)
+        paths = sorted(path for path in root.rglob("*") if path.is_file())
+        return {str(path.relative_to(root)): path.read_text(encoding="ascii") for path in paths}
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    # Nothing here is to reload a daemon of this machine.
+    monkeypatch.setattr("ansible_collections.brine.virt.plugins.module_utils._tls.reload._DAEMONS", ())
+    return Cloud(tmp_path)
+
+
+def verify(cloud: Cloud, host: str = "hv1") -> None:
+    """All keys and certificates of a host, as openssl judges them."""
+    for key, certificate in zip(KEYS, CERTIFICATES, strict=True):
+        path = cloud.root(host) / key
+        assert path.stat().st_mode & 0o7777 == 0o600
+        root = cloud.root(host) / ("etc/pki/qemu/ca-cert.pem" if "qemu" in key else "etc/pki/CA/cacert.pem")
+        purpose = "sslserver" if "server" in key else "sslclient"
+        leaf = cloud.root(host) / certificate
+        for command in (
+            ["openssl", "verify", "-CAfile", root, "-purpose", purpose, "-verify_hostname", host, leaf],
+            ["openssl", "pkey", "-in", path, "-check", "-noout"],
+        ):
+            subprocess.run([str(word) for word in command], check=True, capture_output=True)
+        public = subprocess.run(["openssl", "pkey", "-in", path, "-pubout"], check=True, capture_output=True).stdout
+        shown = ["openssl", "x509", "-in", str(leaf), "-noout", "-pubkey"]
+        assert public == subprocess.run(shown, check=True, capture_output=True).stdout
+
+
+def test_check_run_check_run(cloud: Cloud) -> None:
+    checked = cloud.keep(check_mode=True)
+    assert cloud.all() == {} and not (cloud.place / "authority").exists()
+    first = cloud.keep()
+    assert checked["changed"] is first["changed"] is True
+    assert [one["kind"] for one in first["certificates"]] == SLOTS
+    assert all(one["reasons"] == ["there is none"] for one in checked["certificates"])
+    assert all(one["reasons"] == [] for one in first["certificates"])
+    assert [one["subject"] for one in first["certificates"]] == [
+        *["O=brine.virt,OU=hypervisor,CN=hv1"] * 2,
+        *["O=brine.virt,OU=migration,CN=hv1"] * 2,
+    ]
+    assert first["issuers"] == first["trusts"] == [first["authority"]["fingerprint"]]
+    verify(cloud)
+    before = cloud.all()
+    assert len(before) == 10
+    for check_mode in (True, False):
+        again = cloud.keep(check_mode=check_mode)
+        assert (again["changed"], again["done"], lasting(again)) == (False, [], lasting(first))
+    assert cloud.all() == before
+
+
+def lasting(result: dict[str, t.Any]) -> list[dict[str, t.Any]]:
+    """The certificates of a result, without what changes as time goes by."""
+    return [{key: value for key, value in one.items() if key != "days_left"} for one in result["certificates"]]
+
+
+def test_no_secret_is_ever_said(cloud: Cloud) -> None:
+    cloud.keep(authority_passphrase="a secret word")
+    cloud.keep(authority_passphrase="a secret word", names=["more.example"])
+    said = "\n".join(cloud.said)
+    assert "a secret word" not in said and "PRIVATE KEY" not in said
+    texts = [cloud.read(path) for path in KEYS] + [p.read_text() for p in (cloud.place / "authority").glob("*.key")]
+    lines = {line for text in texts for line in text.splitlines() if not line.startswith("-")}
+    assert len(lines) > 10
+    assert not [line for line in lines if line in said]
+
+
+def names(result: dict[str, t.Any], kind: str = "libvirt_server") -> list[str]:
+    return next(list(one["names"]) for one in result["certificates"] if one["kind"] == kind)
+
+
+def test_a_name_more_renews_and_a_name_less_does_not(cloud: Cloud) -> None:
+    cloud.keep()
+    keys = [cloud.read(path) for path in KEYS]
+    more = cloud.keep(names=["Mig.Example", "2001:DB8::7"])
+    assert names(more) == ["2001:db8::7", "hv1", "mig.example"]
+    assert "lacks 2001:db8::7, mig.example" in more["done"][0]
+    assert all(old != cloud.read(path) for old, path in zip(keys, KEYS, strict=True))
+    less = cloud.keep()
+    assert not less["changed"] and names(less) == names(more)
+
+
+def test_a_host_does_not_get_the_names_of_others(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        virt_keys, "own_names", lambda: ["hv1.example", "hv2", "198.51.100.9", "localhost", "127.0.1.1"]
+    )
+    assert names(cloud.keep(own_names=True)) == ["192.0.2.1", "198.51.100.9", "hv1", "hv1.example"]
+    # Unless the user says so, as for an address that moves from host to host.
+    assert "hv2" in names(cloud.keep(own_names=True, names=["hv2"]))
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        ({"names": ["*.example"]}, r"'\*.example' is neither"),
+        ({"requests": {"client": "x"}}, "kind client, which is not in kinds"),
+    ],
+)
+def test_a_host_that_asks_for_too_much_gets_nothing(cloud: Cloud, lie: dict[str, t.Any], words: str) -> None:
+    cloud.lie = lie
+    with pytest.raises(VirtError, match=words):
+        cloud.keep()
+    assert not list((cloud.place / "authority" / "issued").glob("*/*"))
+
+
+def test_a_host_that_claims_the_name_of_another_does_not_get_it(cloud: Cloud) -> None:
+    cloud.lie = {"names": ["hv1", "hv2"]}
+    assert names(cloud.keep()) == ["hv1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": "hv9"}, "it is for O=brine.virt,OU=hypervisor,CN=hv1"),
+        ({"key_type": "rsa", "kinds": ["libvirt"]}, "not of the type rsa"),
+        ({"days": 1000, "renew_before": 500}, "it ends in 36"),
+    ],
+)
+def test_another_wish_renews_once(cloud: Cloud, changes: dict[str, t.Any], words: str) -> None:
+    cloud.keep()
+    changed = cloud.keep(**changes)
+    assert changed["changed"] and any(words in line for line in changed["done"])
+    assert not cloud.keep(**changes)["changed"]
+
+
+def test_what_is_damaged_is_made_good(cloud: Cloud) -> None:
+    first = cloud.keep()
+    serials = {one["kind"]: one["serial"] for one in first["certificates"]}
+    root = cloud.root("hv1")
+    (root / KEYS[0]).chmod(0o644)
+    (root / KEYS[1]).unlink()
+    (root / KEYS[2]).write_bytes((root / KEYS[3]).read_bytes())
+    (root / CERTIFICATES[3]).write_text("nonsense")
+    (root / "etc/pki/CA/cacert.pem").write_text("nonsense")
+    checked = cloud.keep(check_mode=True)
+    result = cloud.keep()
+    assert [len(one["reasons"]) for one in checked["certificates"]] == [1, 1, 1, 1]
+    for words in ("could be read by others", "missing", "that of another certificate", "it cannot be read"):
+        assert any(words in line for line in result["done"])
+    assert all(serials[one["kind"]] != one["serial"] for one in result["certificates"])
+    # What nobody could read is kept, as it may have been of worth to somebody.
+    assert len(result["kept"]) == 3 and all(os.path.exists(path) for path in result["kept"])
+    verify(cloud)
+    assert not cloud.keep()["changed"]
+
+
+@pytest.mark.parametrize("visits", [0, 1])
+def test_a_killed_run_is_finished(cloud: Cloud, visits: int) -> None:
+    cloud.killed_after = visits
+    with pytest.raises(KeyboardInterrupt):
+        cloud.keep()
+    waiting = {path: text for path, text in cloud.all().items() if path.endswith(".new")}
+    assert len(waiting) == 4 * visits
+    cloud.killed_after = 99
+    assert cloud.keep()["changed"]
+    verify(cloud)
+    # The keys that waited are the keys now.
+    assert all(cloud.read(path.removesuffix(".new")) == text for path, text in waiting.items())
+    assert not [path for path in cloud.all() if path.endswith(".new")]
+
+
+@pytest.mark.parametrize("moved", ["key", "certificate"])
+def test_a_run_killed_between_two_files_is_finished_without_a_new_certificate(cloud: Cloud, moved: str) -> None:
+    first = cloud.keep()
+    root = cloud.root("hv1")
+    for path in (CERTIFICATES[0], KEYS[0]) if moved == "certificate" else (CERTIFICATES[0],):
+        (root / path).rename(root / f"{path}.new")
+    checked = cloud.keep(check_mode=True)
+    assert checked["changed"] and any("finished" in line for line in checked["done"])
+    result = cloud.keep()
+    assert result["changed"] and lasting(result) == lasting(first)
+    assert not cloud.keep()["changed"]
+
+
+def test_a_key_that_waits_for_nothing_goes(cloud: Cloud) -> None:
+    cloud.keep()
+    before = cloud.all()
+    (cloud.root("hv1") / f"{KEYS[0]}.new").write_text(cloud.read(KEYS[1]))
+    assert cloud.keep()["changed"]
+    assert cloud.all() == before
+
+
+def test_somebody_elses_certificates_stay(cloud: Cloud) -> None:
+    cloud.keep()
+    before = cloud.all()
+    other: dict[str, t.Any] = {"authority": str(cloud.place / "other")}
+    for check_mode in (True, False):
+        with pytest.raises(
+            ConflictError, match="servercert.pem is from O=brine.virt.* none of this cloud's authorities"
+        ):
+            cloud.keep(check_mode=check_mode, **other)
+    for path in CERTIFICATES:
+        (cloud.root("hv1") / path).unlink()
+    with pytest.raises(ConflictError, match="cacert.pem holds O=brine.virt"):
+        cloud.keep(**other)
+    for path in CERTIFICATES:
+        (cloud.root("hv1") / path).write_text(before[path])
+    assert cloud.all() == before
+    replaced = cloud.keep(replace_foreign=True, **other)
+    assert len(replaced["kept"]) == 10
+    kept = {path.split(".pem")[0] + ".pem": text for path, text in cloud.all().items() if path.endswith(".old")}
+    assert kept == before
+    # The other authority is trusted on, and the next run has no need of the option.
+    assert len(certs.read_certificates(cloud.read("etc/pki/CA/cacert.pem"), "test")) == 2
+    assert not cloud.keep(**other)["changed"]
+    answers = {"hv1": cloud.keep(state="trusted", **other)}
+    assert cloud.keep(trust_old=False, peers=answers, **other)["changed"]
+    assert len(certs.read_certificates(cloud.read("etc/pki/CA/cacert.pem"), "test")) == 1
+    assert not cloud.keep(trust_old=False, peers=answers, **other)["changed"]
+    assert not cloud.keep(trust_old=False, state="trusted", **other)["changed"]
+
+
+def test_the_authority_changes_on_all_hosts(cloud: Cloud) -> None:
+    new: dict[str, t.Any] = {"organization": "next"}
+    hosts = ("hv1", "hv2")
+    old = {host: cloud.keep(host) for host in hosts}
+    hv1 = cloud.keep("hv1", state="trusted", **new)
+    first = {"hv1": hv1, "hv2": None}
+    assert hv1["changed"] and len(hv1["trusts"]) == 2
+    # One host has not said that it trusts the new one: whatever is needed now is still from the old one.
+    half = cloud.keep("hv1", peers=first, **new)
+    assert half["issuers"] == old["hv1"]["issuers"]
+    assert "hv2" in half["warnings"][0]
+    both = {host: cloud.keep(host, state="trusted", **new) for host in hosts}
+    done = {host: cloud.keep(host, peers=both, **new) for host in hosts}
+    for host in hosts:
+        assert done[host]["issuers"] == [done[host]["authority"]["fingerprint"]] != old[host]["issuers"]
+        assert len(done[host]["trusts"]) == 2
+        verify(cloud, host)
+        assert not cloud.keep(host, state="trusted", **new)["changed"]
+        assert not cloud.keep(host, peers=both, **new)["changed"]
+    # The old one goes when no host has a certificate from it, as far as they have said.
+    assert not cloud.keep("hv1", peers=both, trust_old=False, **new)["changed"]
+    after = {host: cloud.keep(host, state="trusted", trust_old=False, **new) for host in hosts}
+    for host in hosts:
+        gone = cloud.keep(host, peers=after, trust_old=False, **new)
+        assert gone["changed"] and gone["trusts"] == gone["issuers"]
+        assert not cloud.keep(host, trust_old=False, state="trusted", **new)["changed"]
+        assert not cloud.keep(host, trust_old=False, peers=after, **new)["changed"]
+        verify(cloud, host)
+
+
+def test_what_is_revoked_reaches_the_host(cloud: Cloud) -> None:
+    cloud.keep("hv2")
+    result = cloud.keep("hv1", revoked=["hv2"])
+    assert any("cacrl.pem: 4 revoked" in line for line in result["done"])
+    assert cloud.read("etc/pki/CA/cacrl.pem") == cloud.read("etc/pki/qemu/ca-crl.pem")
+    assert not cloud.keep("hv1", revoked=["hv2"])["changed"]
+    # Somebody who is on the list gets no new certificate.
+    (cloud.root("hv2") / CERTIFICATES[0]).unlink()
+    with pytest.raises(ConflictError, match="hv2 is revoked"):
+        cloud.keep("hv2", revoked=["hv2"])
+    assert cloud.keep("hv2")["changed"]
+    assert not cloud.keep("hv1")["changed"]
+
+
+def test_a_client_certificate_has_its_own_name_only(cloud: Cloud, tmp_path: Path) -> None:
+    options: dict[str, t.Any] = {
+        "kinds": ["client"],
+        "name": "Alice",
+        "folder": str(tmp_path / "alice"),
+        "own_names": True,
+    }
+    result = cloud.keep("hv1", **options)
+    (one,) = result["certificates"]
+    assert (one["kind"], one["subject"], one["names"]) == ("client", "O=brine.virt,OU=operator,CN=Alice", ["alice"])
+    assert sorted(path.name for path in (tmp_path / "alice").iterdir()) == [
+        "cacert.pem",
+        "clientcert.pem",
+        "clientkey.pem",
+    ]
+    assert (tmp_path / "alice" / "clientkey.pem").stat().st_mode & 0o7777 == 0o600
+    assert not cloud.keep("hv1", **options)["changed"]
+    # A name need not be one that a host could have.
+    assert cloud.keep("hv1", **{**options, "name": "alice@laptop"})["certificates"][0]["names"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"name": None}, "name"),
+        ({"name": "x" * 65}, "name"),
+        ({"renew_before": 365}, "renew_before"),
+        ({"renew_before": 0}, "renew_before"),
+        ({"kinds": []}, "kinds"),
+        ({"names": ["not a name"]}, "names[0]"),
+        ({"names": ["ok", "127.0.0.1"]}, "names[1]"),
+        ({"revoked": ["nobody"]}, "revoked[0]"),
+        ({"qemu_user": "no-such-user"}, "qemu_user"),
+    ],
+)
+def test_an_impossible_wish_is_refused_before_anything_is_changed(
+    cloud: Cloud, options: dict[str, t.Any], where: str
+) -> None:
+    with pytest.raises(VirtError) as caught:
+        cloud.keep(**options)
+    assert caught.value.where == where
+    assert cloud.all() == {}
+
+
+def test_a_moment_is_in_utc() -> None:
+    assert read_moment("") is None
+    assert str(read_moment("2027-01-31")) == "2027-01-31 00:00:00+00:00"
+    assert str(read_moment("2027-01-31T12:00:00+01:00")) == "2027-01-31 12:00:00+01:00"
+    with pytest.raises(InputError, match="soon is no moment"):
+        read_moment("soon")

@@ -1,0 +1,55 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which names and addresses go into a certificate."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._tls.names import check_name, global_addresses, is_name
+
+
+def link(name: str, *addresses: t.Any) -> dict[str, t.Any]:
+    """A link as ``ip -json address`` shows it; addresses are global unless they say otherwise."""
+    info = [{"scope": "global", **(one if isinstance(one, dict) else {"local": one})} for one in addresses]
+    return {"ifname": name, "addr_info": info}
+
+
+def test_addresses_that_others_reach_the_host_by() -> None:
+    links = [
+        link("lo", {"local": "127.0.0.1", "scope": "host"}),
+        link("br0", "192.0.2.1", "2001:db8::1", {"local": "fe80::1", "scope": "link"}),
+        link("mig0", "198.51.100.1", "192.0.2.1"),
+        link("eth1", {"local": "2001:db8::2", "temporary": True}, {"local": "2001:db8::3", "deprecated": True}),
+        link("br1", {"local": "203.0.113.1", "dynamic": True}),
+        {"ifname": "eth9"},
+    ]
+    assert global_addresses(links) == ["192.0.2.1", "198.51.100.1", "2001:db8::1", "203.0.113.1"]
+
+
+@pytest.mark.parametrize("name", ["virbr0", "docker0", "br-0123456789ab", "vnet3", "veth12", "cni-podman0", "lxdbr0"])
+def test_networks_inside_the_host_are_left_out(name: str) -> None:
+    assert global_addresses([link(name, "192.168.122.1")]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("HV1.Example", "hv1.example"), ("hv_1", "hv_1"), ("192.0.2.1", "192.0.2.1"), ("2001:DB8:0::1", "2001:db8::1")],
+)
+def test_a_name_in_the_form_of_certificates(name: str, form: str) -> None:
+    assert check_name(name, "names[0]") == form
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "a b", "-a", "a-", "a..b", "hv*", "localhost", "localhost.localdomain", "::1", "fe80::1", "1.2.3", "x" * 64],
+)
+def test_what_is_no_name_of_a_host(name: str) -> None:
+    assert not is_name(name)
+    with pytest.raises(InputError, match="neither a host's name nor an address") as caught:
+        check_name(name, "names[0]")
+    assert caught.value.where == "names[0]"
