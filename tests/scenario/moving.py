@@ -210,12 +210,16 @@ class Counting:
     _LOOP = "i=0; while :; do i=$((i+1)); echo $i $(cat /proc/sys/kernel/random/boot_id); sleep 0.2; done"
 
     def __init__(self, cloud: Cloud, name: str) -> None:
+        self._cloud = cloud
         self._name = name
         self._file = cloud.build / f"counting-{name}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Log in, and see that it counts."""
+        command = [*ssh(self._cloud, self._name), self._LOOP]
         with self._file.open("wb") as out:
-            self._process = subprocess.Popen(
-                [*ssh(cloud, name), self._LOOP], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
-            )
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
         self.more(3)
 
     def _lines(self) -> list[str]:
@@ -224,19 +228,22 @@ class Counting:
 
     def more(self, count: int = 5) -> None:
         """It counts on, in one row and since one boot."""
+        must(self._file.exists(), "nobody counts")
         before, end = len(self._lines()), time.monotonic() + 60
         while len(self._lines()) < before + count:
-            must(self._process.poll() is None and time.monotonic() < end, f"it counts no more: {self._lines()[-3:]}")
+            must(self._process is not None and self._process.poll() is None, f"it ended: {self._lines()[-3:]}")
+            must(time.monotonic() < end, f"it counts no more: {self._lines()[-3:]}")
             time.sleep(0.2)
         pairs = [line.split() for line in self._lines()]
         must([int(pair[0]) for pair in pairs] == list(range(1, len(pairs) + 1)), f"it left numbers out: {pairs}")
         must(len({pair[1] for pair in pairs}) == 1, f"{self._name} has booted meanwhile")
 
     def stop(self) -> None:
-        """End the connection."""
-        self._process.kill()
-        self._process.wait()
-        self._file.unlink()
+        """End the connection, if there is one."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._file.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -244,6 +251,7 @@ def counting(cloud: Cloud, name: str) -> t.Iterator[Counting]:
     """A loop over SSH that counts during the block."""
     loop = Counting(cloud, name)
     try:
+        loop.start()
         yield loop
     finally:
         loop.stop()

@@ -30,7 +30,7 @@ LARGE: dict[str, t.Any] = {
 
 def tell(teller: Teller, cloud: Cloud) -> None:
     here, there = cloud.hosts
-    must(home(cloud, NAME) == here, f"{NAME} is not on {here}")
+    teller.step(f"{NAME} runs on {here}", lambda: _begins(cloud, here))
     teller.step("the time is up: it stays, and nothing is left on the other side", lambda: _limit(cloud, here, there))
     teller.step("Ctrl-C: the same", lambda: _interrupted(cloud, here, there))
     teller.step("the module is killed: the same", lambda: _killed(cloud, here, there))
@@ -39,6 +39,10 @@ def tell(teller: Teller, cloud: Cloud) -> None:
     teller.step("a certificate over there has ended: it stays, nothing is left", lambda: _expired(cloud, here, there))
     teller.step("libvirt over there ends: it stays, and the next run moves it", lambda: _no_daemon(cloud, here, there))
     teller.step("the network breaks: it stays, and the next run moves it", lambda: _no_network(cloud, here, there))
+
+
+def _begins(cloud: Cloud, here: str) -> None:
+    must(life(cloud, NAME).host == here, f"it is on {home(cloud, NAME)}")
 
 
 def _states(cloud: Cloud, here: str, there: str) -> tuple[str, str]:

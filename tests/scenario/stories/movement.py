@@ -7,7 +7,7 @@ import re
 import typing as t
 
 from ..cloud import Cloud, must
-from ..moving import Counting, counting, forget, has_moved, home, inside, life, migrate, refused, volumes
+from ..moving import Counting, forget, has_moved, home, inside, life, migrate, refused, volumes
 from ..teller import Teller
 from ..trouble import small_pool
 from .machines import TINY
@@ -19,21 +19,23 @@ BLOB = "/var/tmp/blob"
 
 
 def tell(teller: Teller, cloud: Cloud) -> None:
-    here = home(cloud, WEB)
-    there = _other(cloud, here)
-    teller.step(f"migrate --check says where {WEB} would go, and moves nothing", lambda: _check(cloud, here, there))
-    with counting(cloud, WEB) as loop:
-        teller.step(f"{WEB} moves to {there} and nobody in it notices", lambda: _move(cloud, loop, here, there))
-        teller.step("it is there already: nothing to change", lambda: _nothing(cloud, there))
-        teller.step(
-            "it moves back, and a person sees how far it is", lambda: _back(cloud, loop, source=there, target=here)
-        )
+    loop = Counting(cloud, WEB)
+    teller.step(f"migrate --check says where {WEB} would go, and moves nothing", lambda: _check(cloud))
+    try:
+        teller.step(f"somebody counts in {WEB} over SSH", loop.start)
+        teller.step("it moves, and nobody in it notices", lambda: _move(cloud, loop))
+        teller.step("it is there already: nothing to change", lambda: _nothing(cloud))
+        teller.step("it moves back, and a person sees how far it is", lambda: _back(cloud, loop))
+    finally:
+        loop.stop()
     teller.step("a machine that is off moves with its disks, and every byte of them", lambda: _stopped(cloud))
     teller.step("what speaks against a move is said beforehand, and nothing is changed", lambda: _refused(cloud))
 
 
-def _other(cloud: Cloud, host: str) -> str:
-    return next(other for other in cloud.hosts if other != host)
+def _ends(cloud: Cloud) -> tuple[str, str]:
+    """Where the guest is, and where it is to go."""
+    here = home(cloud, WEB)
+    return here, next(host for host in cloud.hosts if host != here)
 
 
 def checksum(cloud: Cloud, name: str) -> str:
@@ -41,14 +43,16 @@ def checksum(cloud: Cloud, name: str) -> str:
     return inside(cloud, name, f"sync; echo 3 > /proc/sys/vm/drop_caches; sha256sum {BLOB}").split()[0]
 
 
-def _check(cloud: Cloud, here: str, there: str) -> None:
+def _check(cloud: Cloud) -> None:
+    here, there = _ends(cloud)
     before = cloud.state_of_all()
     answer = cloud.play_well("migrate", "-e", f"vm={WEB}", "-e", f"to={there}", "--check")
     must(re.search(rf"{WEB}.*{there}", answer.text) is not None and answer.recap("changed") > 0, answer.text)
     must(cloud.state_of_all() == before and home(cloud, WEB) == here, "check mode has changed something")
 
 
-def _move(cloud: Cloud, loop: Counting, here: str, there: str) -> None:
+def _move(cloud: Cloud, loop: Counting) -> None:
+    here, there = _ends(cloud)
     inside(cloud, WEB, f"head -c 20M /dev/urandom > {BLOB}")
     digest, had = checksum(cloud, WEB), volumes(cloud, here, WEB)
     cloud.play_well("migrate", "-e", f"vm={WEB}", "-e", f"to={there}")
@@ -57,20 +61,22 @@ def _move(cloud: Cloud, loop: Counting, here: str, there: str) -> None:
     must(checksum(cloud, WEB) == digest, "the file has changed")
 
 
-def _nothing(cloud: Cloud, there: str) -> None:
+def _nothing(cloud: Cloud) -> None:
+    there = home(cloud, WEB)
     for words in ([], ["--check"]):
         answer = cloud.play_well("migrate", "-e", f"vm={WEB}", "-e", f"to={there}", *words)
         must(answer.recap("changed") == 0 and home(cloud, WEB) == there, answer.text)
 
 
-def _back(cloud: Cloud, loop: Counting, source: str, target: str) -> None:
-    digest, had = checksum(cloud, WEB), volumes(cloud, source, WEB)
-    answer, result = migrate(cloud, source, name=WEB, target=target, bandwidth=24)
+def _back(cloud: Cloud, loop: Counting) -> None:
+    here, there = _ends(cloud)
+    digest, had = checksum(cloud, WEB), volumes(cloud, here, WEB)
+    answer, result = migrate(cloud, here, name=WEB, target=there, bandwidth=24)
     must(answer.status == 0 and result["changed"], answer.text)
     told = re.findall(rf"^ *{WEB}: memory (\d+) %, .* left$", answer.text, re.MULTILINE)
     # A guest that writes to its memory makes more of it to send, so a later figure may be lower than the one before.
     must(len(told) >= 2 and int(told[-1]) > int(told[0]), f"{told} are the percents of: {answer.text}")
-    has_moved(cloud, WEB, source, target, had)
+    has_moved(cloud, WEB, here, there, had)
     loop.more()
     must(checksum(cloud, WEB) == digest, "the file has changed")
 
