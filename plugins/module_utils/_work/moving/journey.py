@@ -209,8 +209,9 @@ def _volumes_step(traveller: Traveller, disks: Sequence[DiskMove], note: MoveNot
 
     def undo() -> None:
         # The note stays when the target cannot be cleared now: the next run does it.
-        volumes.clear_target(road.ends, traveller.uuid, made)
-        with road.ends.open_source() as source:
+        ends = road.ends.anew()
+        volumes.clear_target(ends, traveller.uuid, made)
+        with ends.open_source() as source:
             domain = find(source, traveller.uuid)
             if domain is not None:
                 write_note(domain, None)
@@ -274,10 +275,10 @@ def _move_step(journey: Journey, traveller: Traveller, road: Road, tell: Tell) -
 
 def _has_arrived(failure: VirtError, traveller: Traveller, road: Road) -> bool:
     """Whether it is on the target although libvirt reports a failure. Raises HostError when nobody can know."""
-    if traveller.active and is_up(road.ends, traveller.uuid):
+    if traveller.active and is_up(road.ends.anew(), traveller.uuid):
         return False
     try:
-        return look(road.ends, traveller.uuid).arrived(traveller.active)
+        return look(road.ends.anew(), traveller.uuid).arrived(traveller.active)
     except VirtError as exc:
         raise HostError(
             f"{traveller.name} is on its way to {road.target.name}, which does not answer ({failure.what}; {exc.what})",

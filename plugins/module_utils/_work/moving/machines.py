@@ -126,7 +126,8 @@ class Removal:
         try:
             target = self._target(wish, stack)
             outcome.target = target.name
-            road = Road(Ends(uri, target.uri), hypervisor, name, target, wish.terms, self.stop, self.check_mode)
+            ends = Ends(uri, target.uri, self.source, target.hypervisor.conn)
+            road = Road(ends, hypervisor, name, target, wish.terms, self.stop, self.check_mode)
             if not self.check_mode:
                 # Held until the task ends: two runs would take each other's volumes for left-overs.
                 stack.enter_context(hypervisor_lock(f"move-{wish.name.replace('/', '_')}", patience_seconds=0))

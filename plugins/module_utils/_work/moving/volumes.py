@@ -97,7 +97,7 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, tell: Tell, stop: thre
                     digest=image.digest if image else "",
                 )
             except BaseException:
-                with ends.open_target() as again:
+                with ends.anew().open_target() as again:
                     volumes.delete_volume(Pools(again).get(base.pool), base.volume)
                 raise
             refresh_pool(pool.handle, pool.name)

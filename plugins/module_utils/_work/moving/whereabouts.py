@@ -34,21 +34,30 @@ _SETTLE_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class Ends:
-    """The two hypervisors of a move by their URIs."""
+    """The two hypervisors of a move by their URIs.
+
+    source_conn, target_conn: connections of this task, which serve as long as they answer.
+    """
 
     source: str
     target: str
+    source_conn: VirConnect = None
+    target_conn: VirConnect = None
+
+    def anew(self) -> Ends:
+        """The same two, over new connections: for when something has gone wrong."""
+        return Ends(self.source, self.target)
 
     @contextlib.contextmanager
     def open_source(self) -> t.Iterator[VirConnect]:
-        """A new connection to the source; tried again for a while, as its daemon may be starting."""
-        with _patiently(lambda: open_connection(self.source, timeout_seconds=OPEN_SECONDS)) as conn:
+        """A connection to the source. A new one is tried for a while, as its daemon may be starting."""
+        with _patiently(self.source_conn, lambda: open_connection(self.source, timeout_seconds=OPEN_SECONDS)) as conn:
             yield conn
 
     @contextlib.contextmanager
     def open_target(self) -> t.Iterator[VirConnect]:
-        """A new connection to the target; tried again for a while."""
-        with _patiently(lambda: open_peer(self.target, timeout_seconds=OPEN_SECONDS)) as conn:
+        """A connection to the target. A new one is tried for a while."""
+        with _patiently(self.target_conn, lambda: open_peer(self.target, timeout_seconds=OPEN_SECONDS)) as conn:
             yield conn
 
 
@@ -135,7 +144,10 @@ def _is_active(conn: VirConnect, uuid: str) -> bool | None:
 
 
 @contextlib.contextmanager
-def _patiently(opener: t.Callable[[], t.ContextManager[VirConnect]]) -> t.Iterator[VirConnect]:
+def _patiently(known: VirConnect, opener: t.Callable[[], t.ContextManager[VirConnect]]) -> t.Iterator[VirConnect]:
+    if known is not None and _answers(known):
+        yield known
+        return
     end = time.monotonic() + _PATIENCE_SECONDS
     with contextlib.ExitStack() as stack:
         while True:
@@ -147,3 +159,10 @@ def _patiently(opener: t.Callable[[], t.ContextManager[VirConnect]]) -> t.Iterat
                     raise
                 time.sleep(1)
         yield conn
+
+
+def _answers(conn: VirConnect) -> bool:
+    try:
+        return bool(conn.isAlive() and conn.getLibVersion())
+    except libvirt.libvirtError:
+        return False
