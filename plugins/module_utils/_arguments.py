@@ -8,11 +8,9 @@ The documentation of these options is the fragment ``brine.virt._uri``; keep the
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible.module_utils.common.yaml import HAS_YAML, yaml_dump
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
@@ -76,12 +74,3 @@ def finish(module: AnsibleModule, work: t.Callable[[], dict[str, t.Any]]) -> t.N
     except VirtError as exc:
         module.fail_json(msg=str(exc), exception=exc)
     module.exit_json(**result)
-
-
-def as_yaml(value: t.Any) -> str:
-    """Plain data as a person reads it in a diff: YAML, which JSON is as well on a host without PyYAML."""
-    if not value:
-        return ""
-    if HAS_YAML:
-        return str(yaml_dump(value, sort_keys=False, allow_unicode=True))
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

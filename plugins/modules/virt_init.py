@@ -444,7 +444,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import as_yaml, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
@@ -454,6 +454,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
     read_machine,
     read_machines,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import secrets_of
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor

@@ -165,10 +165,6 @@ options:
     description: MiB of memory that stay free on the target.
     type: int
     default: 256
-  image_pool:
-    description: The pool of the image store.
-    type: str
-    default: images
   progress_file:
     description:
       - Where to write lines about the progress, in a file that is made and removed again.
@@ -288,7 +284,7 @@ from ansible_collections.brine.virt.plugins.module_utils._arguments import finis
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._guard import run_guarded
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import is_local
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.machines import Removal, Wish
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import read_terms
@@ -329,7 +325,6 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "migration_address": {"type": "str"},
     "memory_ratio": {"type": "float", "default": 1.0},
     "memory_reserve_mib": {"type": "int", "default": 256},
-    "image_pool": {"type": "str", "default": "images"},
     "progress_file": {"type": "path"},
 }
 
@@ -364,7 +359,7 @@ def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
         )
     path = None if module.check_mode else params["progress_file"]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:
-        removal = Removal(conn, params["image_pool"], stop, progress, bool(module.check_mode))
+        removal = Removal(conn, stop, progress, bool(module.check_mode))
         outcomes = removal.carry_out(wishes, concurrency=params["concurrency"])
     results = [outcome.as_result() for outcome in outcomes]
     return {"changed": any(result["changed"] for result in results), "machines": results}

@@ -12,6 +12,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     errors_as_ours,
     libvirt,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.guest_kinds import GuestKinds
 from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import HostChoices
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
@@ -23,40 +24,19 @@ _QEMU_LOG_DIR = "/var/log/libvirt/qemu"
 _EMULATED_CPU = "Nehalem"
 
 
-class Guests:
+class Guests(GuestKinds):
     """The hypervisor's guest capabilities, asked once for all machines of a task.
 
     default_cpu: the lines of option ``cpu`` for new machines that do not say it; None leaves it to this hypervisor.
     """
 
     def __init__(self, conn: VirConnect, default_cpu: Values | None = None) -> None:
+        super().__init__(conn)
         self._conn = conn
         self._default_cpu = default_cpu
-        with errors_as_ours("cannot read the hypervisor's capabilities"):
-            capabilities = etree.fromstring(conn.getCapabilities())
+        with errors_as_ours("cannot read the hypervisor's type"):
             self._log_dir = _QEMU_LOG_DIR if conn.getType() == "QEMU" and conn.getURI().endswith("/system") else None
-        self.arch = capabilities.findtext("host/cpu/arch", "x86_64")
-        arch = capabilities.find(f"guest[os_type='hvm']/arch[@name='{self.arch}']")
-        if arch is None:
-            raise UnsupportedError(f"this hypervisor cannot run guests of its own architecture {self.arch}")
-        types = {domain.get("type") for domain in arch.iterfind("domain")}
-        self.domain_type = next((kind for kind in ("kvm", "qemu", "test") if kind in types), "qemu")
-        self._canonical = {m.text or "": m.get("canonical", m.text or "") for m in arch.iter("machine")}
-        # Some capabilities name the machine types beside the domain types, some inside them.
-        self.machine_types = {m.text or "" for m in arch.iter("machine")}
         self._known_abilities: dict[str | None, etree._Element | None] = {}
-
-    @property
-    def emulated(self) -> bool:
-        """Guests run without hardware acceleration."""
-        return self.domain_type == "qemu"
-
-    def same_machine_type(self, have: str, wanted: str) -> bool:
-        """Whether a machine of the type that its XML names (``pc-q35-7.2``) is what the wish calls ``q35``.
-
-        libvirt replaces an alias by the newest version when it defines a machine; an older one is of that family still.
-        """
-        return have == wanted or have == self._canonical.get(wanted) or have.startswith(f"pc-{wanted}-")
 
     def choices(self, machine: Machine, where: str = "") -> HostChoices:
         """The choices for one machine; its own wishes first.

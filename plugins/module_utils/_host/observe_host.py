@@ -8,14 +8,18 @@ from __future__ import annotations
 import os
 import typing as t
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.baseline import observe_guest_cpu
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machine_record import ACTIVE_STATES
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import (
+    is_local,
+    observe_bridges,
+    observe_networks,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
@@ -108,13 +112,6 @@ def _maintenance() -> dict[str, t.Any] | None:
     return None if found is None else found.as_dict()
 
 
-def is_local(uri: str) -> bool:
-    """Whether this URI means libvirt of the machine that this code runs on; the test driver is nobody's machine."""
-    parts = urlsplit(uri)
-    driver, _plus, transport = parts.scheme.partition("+")
-    return driver != "test" and not parts.hostname and transport in ("", "unix")
-
-
 def _version(number: int) -> str:
     """libvirt's way to write 9.0.0 as 9000000."""
     return f"{number // 1_000_000}.{number // 1_000 % 1_000}.{number % 1_000}"
@@ -195,53 +192,6 @@ def _live_room(path: str | None) -> dict[str, int] | None:
         return None
     capacity, available = seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize
     return {"capacity": capacity // MIB, "allocation": (capacity - available) // MIB, "available": available // MIB}
-
-
-def observe_networks(conn: VirConnect) -> list[dict[str, t.Any]]:
-    """The libvirt networks, sorted by name; forward is null for an isolated one."""
-    with errors_as_ours("cannot list the networks"):
-        active = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)}
-        autostart = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_AUTOSTART)}
-        described = [(n.name(), etree.fromstring(n.XMLDesc())) for n in conn.listAllNetworks()]
-    networks = []
-    for name, root in sorted(described, key=lambda pair: pair[0]):
-        bridge, forward = root.find("bridge"), root.find("forward")
-        networks.append(
-            {
-                "name": name,
-                "active": name in active,
-                "autostart": name in autostart,
-                "bridge": None if bridge is None else bridge.get("name"),
-                "forward": None if forward is None else forward.get("mode", "nat"),
-            }
-        )
-    return networks
-
-
-def observe_bridges(conn: VirConnect, uri: str, networks: list[dict[str, t.Any]]) -> list[str]:
-    """The bridges that nics can be put on, those of active libvirt networks among them.
-
-    The kernel knows them all; libvirt's interface driver, the only way from afar, may know just the configured ones.
-    """
-    found = set(_kernel_bridges() if is_local(uri) else _interface_driver_bridges(conn))
-    found.update(network["bridge"] for network in networks if network["active"] and network["bridge"])
-    return sorted(found)
-
-
-def _kernel_bridges(root: str = "/sys/class/net") -> list[str]:
-    try:
-        return [name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name, "bridge"))]
-    except OSError as exc:
-        raise UnsupportedError(f"cannot list the bridges: {exc}") from exc
-
-
-def _interface_driver_bridges(conn: VirConnect) -> list[str]:
-    with errors_as_ours("cannot list the bridges"):
-        return [
-            interface.name()
-            for interface in conn.listAllInterfaces()
-            if etree.fromstring(interface.XMLDesc()).get("type") == "bridge"
-        ]
 
 
 def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:

@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     errors_as_ours,
     libvirt,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import is_local
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import (
     BLOCK,
     FILE,

@@ -9,27 +9,19 @@ import functools
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
-    Domain,
-    list_domains,
-    macs_in_use,
-    paths_in_use,
-)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.guests import Guests
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage, find_image_in
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import observe_bridges, observe_networks
-from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
-from ansible_collections.brine.virt.plugins.module_utils._host.volumes import volume_names
-from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import observe_bridges, observe_networks
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Nic
 from ansible_collections.brine.virt.plugins.module_utils._model.table import Values
+from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 
 
-class Hypervisor:
-    """One hypervisor for the length of a task. Nothing here changes anything.
+class Hypervisor(Side):
+    """A hypervisor that machines are made and changed on.
 
     offered: images by the names that wishes have for them, as virt_image returned them. In check mode one of them
     counts as stored even if virt_image only said that it would store it. default_cpu: for new machines that do not
@@ -45,47 +37,17 @@ class Hypervisor:
         check_mode: bool = False,
         default_cpu: Values | None = None,
     ) -> None:
-        self.conn = conn
+        super().__init__(conn)
         self.image_pool = image_pool
         self._offered = offered or {}
         self._check_mode = check_mode
         self._default_cpu = default_cpu
-        self.pools = Pools(conn)
         self._images: dict[str, StoredImage] = {}
-        self._volumes: dict[str, set[str]] = {}
-        # What the plans so far will take of the storage at once.
-        self.room_wishes: list[RoomWish] = []
 
     @functools.cached_property
     def guests(self) -> Guests:
         """What guests can be here."""
         return Guests(self.conn, self._default_cpu)
-
-    @functools.cached_property
-    def domains(self) -> dict[str, Domain]:
-        """All domains as they were when the task began."""
-        return list_domains(self.conn)
-
-    @functools.cached_property
-    def macs(self) -> dict[str, str]:
-        """MAC addresses in use, with their machines."""
-        return macs_in_use(self.domains.values())
-
-    @functools.cached_property
-    def paths(self) -> dict[str, str]:
-        """Disk paths in use, with a machine for each."""
-        return paths_in_use(self.domains.values())
-
-    @functools.cached_property
-    def written_paths(self) -> dict[str, str]:
-        """Disk paths that machines may write to, with a machine for each."""
-        return paths_in_use(self.domains.values(), writing=True)
-
-    @functools.cached_property
-    def memory_mib(self) -> int:
-        """The hypervisor's own memory."""
-        with errors_as_ours("cannot read the hypervisor's memory"):
-            return int(self.conn.getInfo()[1])
 
     @functools.cached_property
     def _bridges(self) -> list[str] | None:
@@ -116,23 +78,6 @@ class Hypervisor:
             if not self._check_mode:
                 raise
             return _to_be_stored(name, offer, pool)
-
-    def volumes(self, pool: Pool) -> set[str]:
-        """The volumes of a pool as they were when the task began."""
-        if pool.name not in self._volumes:
-            self._volumes[pool.name] = volume_names(pool)
-        return self._volumes[pool.name]
-
-    def volume_at(self, path: str) -> tuple[Pool, Volume] | None:
-        """The volume at a path with its pool, whichever that is; None when libvirt knows none."""
-        try:
-            with errors_as_ours(f"cannot look for a volume {path}"):
-                handle = self.conn.storageVolLookupByPath(path)
-                name, pool = handle.name(), self.pools.get(handle.storagePoolLookupByVolume().name())
-        except NotFoundError:
-            return None
-        found = find_volume(pool, name)
-        return None if found is None else (pool, found)
 
     def check_nic(self, nic: Nic, where: str) -> None:
         """Raise NotFoundError or ConflictError when what the nic is to be plugged into is not there or not up."""

@@ -21,7 +21,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.migrate import Ov
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import AlreadyThereError
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, VolumeRef, read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._model.moved_xml import moved_xml
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import volumes
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.preflight import (
     check_room,
@@ -47,6 +46,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabout
     write_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 Tell = t.Callable[[str, int, int], t.Any]
@@ -97,7 +97,7 @@ class Road:
     """What all journeys of a task from one hypervisor to another have in common."""
 
     ends: Ends
-    source: Hypervisor
+    source: Side
     source_name: str
     target: Target
     terms: Terms
@@ -202,7 +202,7 @@ def _volumes_step(traveller: Traveller, disks: Sequence[DiskMove], note: MoveNot
                 # A volume that could not be made whole is to go, one that is somebody else's is not.
                 made.append(disk.ref)
                 try:
-                    volumes.make_volume_for(disk, road.target.hypervisor.conn)
+                    volumes.make_volume_for(disk)
                 except AlreadyThereError:
                     made.remove(disk.ref)
                     raise

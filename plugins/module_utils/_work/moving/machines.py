@@ -25,11 +25,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import stopped
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
 from ansible_collections.brine.virt.plugins.module_utils._work import plan
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import OPEN_SECONDS, Ends
+from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,6 @@ class Removal:
     """All that the moves of a task have in common."""
 
     source: VirConnect
-    image_pool: str
     stop: threading.Event
     progress: ProgressFile
     check_mode: bool = False
@@ -111,7 +110,7 @@ class Removal:
 
     def carry_out(self, wishes: Sequence[Wish], *, concurrency: int) -> list[Outcome]:
         """Move the machines. One that cannot be moved says why, the others go on."""
-        hypervisor = Hypervisor(self.source, image_pool=self.image_pool)
+        hypervisor = Side(self.source)
         with errors_as_ours("cannot ask this hypervisor for its name"):
             name, uri = self.source.getHostname(), self.source.getURI()
         with contextlib.ExitStack() as stack:
@@ -121,7 +120,7 @@ class Removal:
                     list(executor.map(self._walk, outcomes))
         return outcomes
 
-    def _plan(self, wish: Wish, hypervisor: Hypervisor, name: str, uri: str, stack: contextlib.ExitStack) -> Outcome:
+    def _plan(self, wish: Wish, hypervisor: Side, name: str, uri: str, stack: contextlib.ExitStack) -> Outcome:
         outcome = Outcome(wish, name, wish.target)
         try:
             target = self._target(wish, stack)
@@ -145,7 +144,7 @@ class Removal:
         if uri not in self._targets:
             try:
                 conn = stack.enter_context(open_peer(uri, timeout_seconds=OPEN_SECONDS))
-                self._targets[uri] = Target(uri, conn, self.image_pool)
+                self._targets[uri] = Target(uri, conn)
             except VirtError as exc:
                 self._errors[uri] = type(exc)(
                     exc.what,

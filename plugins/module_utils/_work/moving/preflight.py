@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import observe_bridges, observe_networks
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import observe_bridges, observe_networks
 from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish, require_room
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import DiskMove
@@ -111,7 +111,7 @@ def _check_machine(traveller: Traveller, target: Target, where: str) -> None:
     kind = living.find("os/type")
     arch = "" if kind is None else kind.get("arch", "")
     machine = "" if kind is None else kind.get("machine", "")
-    guests = target.hypervisor.guests
+    guests = target.guests
     if arch and arch != guests.arch:
         raise UnsupportedError(f"it is made for {arch}, and that is {guests.arch}", where=where)
     if living.get("type") == "kvm" and guests.domain_type != "kvm":

@@ -25,9 +25,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_source impo
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import ALL, NONE, Terms
+from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # SHARED: both hypervisors see it. MIRROR: QEMU copies it while the machine runs. CONTENT: we copy it, nobody writes to
@@ -41,11 +41,12 @@ _SAN = frozenset({"scsi", "mpath"})
 
 @dataclass(frozen=True)
 class Base:
-    """A stored image that a disk stands on, at the source."""
+    """A stored image that a disk stands on: its path at the source, and on the target."""
 
     pool: str
     volume: str
     path: str
+    path_there: str
     size_bytes: int
     virtual_size_bytes: int
     format: str
@@ -85,7 +86,7 @@ class DiskMove:
 
 
 def plan_disks(
-    traveller: Traveller, source: Hypervisor, target: Target, terms: Terms, where: str, *, probe: bool
+    traveller: Traveller, source: Side, target: Target, terms: Terms, where: str, *, probe: bool
 ) -> list[DiskMove]:
     """The way of every disk; empty drives have none.
 
@@ -112,7 +113,7 @@ def _device(disk: etree._Element) -> str:
 @dataclass(frozen=True)
 class _Planner:
     traveller: Traveller
-    source: Hypervisor
+    source: Side
     target: Target
     terms: Terms
     place: str
@@ -165,7 +166,7 @@ class _Planner:
         there = None
         if base is not None:
             store = self._pool_there(base.pool)
-            there = store.volume_path(base.volume)
+            there = base.path_there
             if base.format == "raw" and base.volume not in self.target.hypervisor.volumes(store):
                 # A raw image has no mark that could tell a whole one from one that was cut off.
                 raise NotFoundError(
@@ -299,7 +300,8 @@ class _Planner:
             return None
         with errors_as_ours(f"cannot look at image {image.volume}", self.place):
             size_bytes = os.stat(found.path).st_size
-        return Base(pool.name, image.volume, found.path, size_bytes, found.capacity_bytes, image.format)
+        path_there = self._pool_there(pool.name).volume_path(image.volume)
+        return Base(pool.name, image.volume, found.path, path_there, size_bytes, found.capacity_bytes, image.format)
 
 
 def _holds(pool: Pool, here: DiskSource) -> bool:

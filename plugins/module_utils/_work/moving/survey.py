@@ -14,18 +14,19 @@ from urllib.parse import urlsplit
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.guest_kinds import GuestKinds
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, read_move_note
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 
 class Target:
     """A hypervisor that machines are moved to: what it has, and what this run has promised of it already."""
 
-    def __init__(self, uri: str, conn: VirConnect, image_pool: str) -> None:
+    def __init__(self, uri: str, conn: VirConnect) -> None:
         self.uri = uri
-        self.hypervisor = Hypervisor(conn, image_pool=image_pool)
+        self.hypervisor = Side(conn)
         with errors_as_ours(f"cannot ask {uri} for its name"):
             self.name: str = conn.getHostname()
         self.promised_mib = 0
@@ -36,6 +37,11 @@ class Target:
     def address(self) -> str:
         """The address in the URI, which the other side's certificates are for."""
         return urlsplit(self.uri).hostname or self.name
+
+    @functools.cached_property
+    def guests(self) -> GuestKinds:
+        """What guests can be there."""
+        return GuestKinds(self.hypervisor.conn)
 
     @functools.cached_property
     def committed_mib(self) -> int:

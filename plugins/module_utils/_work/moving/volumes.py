@@ -34,9 +34,9 @@ _image_locks: dict[tuple[str, str, str], threading.Lock] = {}
 _image_locks_lock = threading.Lock()
 
 
-def make_volume_for(disk: DiskMove, conn: VirConnect) -> None:
+def make_volume_for(disk: DiskMove) -> None:
     """A volume on the target for a disk that travels. Raises AlreadyThereError instead of touching another's."""
-    pool = Pools(conn).get(disk.target_pool.name)
+    pool = disk.target_pool
     if disk.way == CONTENT:
         # The file is sent as it is; its own header will say its format.
         size_bytes = _size_of(disk.volume.path)
@@ -46,7 +46,7 @@ def make_volume_for(disk: DiskMove, conn: VirConnect) -> None:
             pool,
             disk.ref.name,
             size_bytes=disk.capacity_bytes,
-            image_path=Pools(conn).get(disk.base.pool).volume_path(disk.base.volume),
+            image_path=disk.base.path_there,
             image_format=disk.base.format,
         )
     else:
@@ -55,7 +55,7 @@ def make_volume_for(disk: DiskMove, conn: VirConnect) -> None:
 
 def send_content(disk: DiskMove, conn: VirConnect, tell: Tell, stop: threading.Event) -> None:
     """The bytes of a disk that nobody writes to, to the volume that was made for it."""
-    pool = Pools(conn).get(disk.target_pool.name)
+    pool = disk.target_pool
     with errors_as_ours(f"cannot find volume {disk.ref.name} of pool {pool.name}"):
         handle = pool.handle.storageVolLookupByName(disk.ref.name)
     send_file(
@@ -66,7 +66,9 @@ def send_content(disk: DiskMove, conn: VirConnect, tell: Tell, stop: threading.E
         tell=lambda done, total: tell(f"disk {disk.device}", done, total),
         stop=stop,
     )
-    refresh_pool(pool.handle, pool.name)
+    if disk.format != "raw":
+        # Until libvirt looks again, it knows a raw volume.
+        refresh_pool(pool.handle, pool.name)
 
 
 def bring_image(base: Base, ends: Ends, conn: VirConnect, tell: Tell, stop: threading.Event) -> None:

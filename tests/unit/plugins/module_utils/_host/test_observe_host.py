@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host import observe_host as room
+from ansible_collections.brine.virt.plugins.module_utils._host import observe_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import is_local, observe_host
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import observe_host
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 
@@ -163,7 +165,7 @@ def test_which_uris_mean_this_machine(uri: str, local: bool) -> None:
 def test_bridges_of_the_kernel(tmp_path: Path) -> None:
     for name in ("br0/bridge", "br1/bridge", "eth0", "lo"):
         (tmp_path / name).mkdir(parents=True)
-    assert sorted(room._kernel_bridges(str(tmp_path))) == ["br0", "br1"]
+    assert sorted(observe_networks._kernel_bridges(str(tmp_path))) == ["br0", "br1"]
 
 
 def test_the_room_of_a_directory_is_measured_now(tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, VolumeNote, notes_to_xml
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends
+from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 
 IMAGE = "debian-0123456789abcdef.qcow2"
 MEMORY_KIB = 1024 * 1024
@@ -105,8 +105,8 @@ def world(tmp_path: Path) -> Iterator[t.Callable[..., t.Callable[..., Journey]]]
             for name, text in (("source", here.source_xml()), ("target", here.target_xml())):
                 (tmp_path / f"{name}.xml").write_text(text.replace("/pools", str(tmp_path)), encoding="utf-8")
             ends = Ends(f"test://{tmp_path / 'source.xml'}", f"test://{tmp_path / 'target.xml'}")
-            source = Hypervisor(stack.enter_context(open_connection(ends.source)), image_pool="images")
-            target = Target(ends.target, stack.enter_context(open_connection(ends.target)), "images")
+            source = Side(stack.enter_context(open_connection(ends.source)))
+            target = Target(ends.target, stack.enter_context(open_connection(ends.target)))
             # Both are this machine.
             target.name = "hv2"
 
