@@ -123,6 +123,7 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
             where=where,
             hint="Give each a host name of its own",
         )
+    _check_earlier_move(traveller, road, where)
     check_traveller(traveller, where)
     check_target(traveller, road.target, road.terms, where)
     disks = plan_disks(traveller, road.source, road.target, road.terms, where, probe=not road.check_mode)
@@ -165,6 +166,20 @@ def _arrived_before(name: str, road: Road, where: str) -> Journey:
     if note is not None and note.source == road.source_name:
         journey.after += _finishing_steps(name, there.handle.UUIDString(), note, road)
     return journey
+
+
+def _check_earlier_move(traveller: Traveller, road: Road, where: str) -> None:
+    """Raise ConflictError for a machine that came here, and whose old hypervisor has not been cleared yet.
+
+    Its note speaks of volumes there, and of those that it has here now: none of them may be taken for left-overs.
+    """
+    old = traveller.moving
+    if old is not None and (old.source != road.source_name or old.target == road.source_name):
+        raise ConflictError(
+            f"{traveller.name} came here from {old.source}, where a run that was cut off has left its old volumes",
+            where=where,
+            hint=f"Finish that first: virt_migrate on {old.source}, with this hypervisor as its target",
+        )
 
 
 def _promise(traveller: Traveller, disks: Sequence[DiskMove], target: Target) -> None:

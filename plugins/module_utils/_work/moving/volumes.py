@@ -141,7 +141,10 @@ def clear_target(ends: Ends, uuid: str, made: Sequence[VolumeRef]) -> None:
     """
     if not is_there(ends, uuid):
         raise HostError("the machine is not at the source any more, so nothing on the target is deleted")
-    with ends.open_target() as target:
+    with ends.open_source() as source, ends.open_target() as target:
+        with errors_as_ours("cannot tell the hypervisors apart"):
+            if source.getHostname() == target.getHostname():
+                raise HostError("the target is this hypervisor itself, so nothing is deleted")
         _drop_left_over(target, uuid)
         delete_unused(target, made)
 

@@ -18,6 +18,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, VolumeNote, notes_to_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
@@ -51,6 +52,7 @@ class World:
     disks: str = SYSTEM + SEED
     devices: str = "<interface type='network'><mac address='52:54:00:00:00:01'/><source network='net1'/></interface>"
     machine: str = ""
+    note: str = ""
     source_volumes: str = ""
     target: str = ""
     target_volumes: str = ""
@@ -60,7 +62,7 @@ class World:
     def source_xml(self) -> str:
         domain = f"""
         <domain type='test'><name>web1</name><uuid>11111111-1111-1111-1111-111111111111</uuid>
-        <metadata>{notes_to_xml(NOTES)}</metadata>
+        <metadata>{notes_to_xml(NOTES)}{self.note}</metadata>
         <memory unit='KiB'>{MEMORY_KIB}</memory><vcpu>1</vcpu><os><type>hvm</type></os>{self.machine}
         <devices>{self.disks}{self.devices}</devices></domain>"""
         volumes = "".join(
@@ -210,6 +212,30 @@ def test_snapshots_stay_where_they_are(world: World_) -> None:
     plan = world()
     plan.source.conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")  # type: ignore[attr-defined]
     with pytest.raises(VirtError, match=r"has snapshots \(before\)"):
+        plan()
+
+
+def _note(source: str, target: str) -> str:
+    made = "<m:made pool='default' name='web1-system.qcow2'/>"
+    return (
+        f"<m:move xmlns:m='{NAMESPACE}' source='{source}' target='{target}' uri='qemu+tls://{target}/system'"
+        f" autostart='no'>{made}</m:move>"
+    )
+
+
+def test_what_a_run_that_was_cut_off_has_left_there_is_cleared_first(world: World_) -> None:
+    journey = world(note=_note("hv1", "hv3"))()
+    assert journey.actions[0] == "clear what an interrupted run left on hv3"
+
+
+@pytest.mark.parametrize("active", [True, False])
+@pytest.mark.parametrize("source", ["hv0", "hv2"])
+def test_the_volumes_of_a_machine_that_has_arrived_are_no_left_overs(world: World_, source: str, active: bool) -> None:
+    """It came here, and the run that brought it was cut off before the end: its note speaks of what it has here."""
+    plan = world(note=_note(source, "hv1"))
+    if not active:
+        plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
+    with pytest.raises(VirtError, match=f"web1 came here from {source}, where a run that was cut off"):
         plan()
 
 
