@@ -48,17 +48,13 @@ class Ends:
         """The same two, over new connections: for when something has gone wrong."""
         return Ends(self.source, self.target)
 
-    @contextlib.contextmanager
-    def open_source(self) -> t.Iterator[VirConnect]:
+    def open_source(self) -> t.ContextManager[VirConnect]:
         """A connection to the source. A new one is tried for a while, as its daemon may be starting."""
-        with _patiently(self.source_conn, lambda: open_connection(self.source, timeout_seconds=OPEN_SECONDS)) as conn:
-            yield conn
+        return _patiently(self.source_conn, lambda: open_connection(self.source, timeout_seconds=OPEN_SECONDS))
 
-    @contextlib.contextmanager
-    def open_target(self) -> t.Iterator[VirConnect]:
+    def open_target(self) -> t.ContextManager[VirConnect]:
         """A connection to the target. A new one is tried for a while."""
-        with _patiently(self.target_conn, lambda: open_peer(self.target, timeout_seconds=OPEN_SECONDS)) as conn:
-            yield conn
+        return _patiently(self.target_conn, lambda: open_peer(self.target, timeout_seconds=OPEN_SECONDS))
 
 
 @dataclass(frozen=True)
