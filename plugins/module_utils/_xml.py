@@ -1,9 +1,10 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one import of lxml.
+"""The one import of lxml, and the one parser.
 
-A host without it still imports the modules, so that these can say which package is missing.
+A host without lxml still imports the modules, so that these can say which package is missing. What is parsed comes from
+libvirt, but holds words of others: machines that somebody else defined, what a guest calls itself, a user's fragment.
 """
 
 from __future__ import annotations
@@ -17,4 +18,29 @@ except ImportError:
     etree = None  # type: ignore[assignment]  # nothing calls it before LXML_IMPORT_ERROR has been looked at
     LXML_IMPORT_ERROR = traceback.format_exc()
 
-__all__ = ["LXML_IMPORT_ERROR", "etree"]
+__all__ = ["LXML_IMPORT_ERROR", "MAX_XML_BYTES", "etree", "parse_xml"]
+
+# libvirt's own limit for a document that it hands over is 32 MiB: VIR_NET_MESSAGE_MAX in src/rpc/virnetprotocol.x.
+MAX_XML_BYTES = 32 * 1024 * 1024
+
+
+def parse_xml(text: str | bytes, *, keep_comments: bool = True) -> etree._Element:
+    """The root element of a document. No entity is resolved, and no file, network or DTD is looked at.
+
+    Raises etree.XMLSyntaxError for what is not well-formed, has a document type, or is larger than MAX_XML_BYTES.
+    """
+    if len(text) > MAX_XML_BYTES:
+        raise etree.XMLSyntaxError(f"a document of {len(text)} bytes is too large", None, 0, 0)
+    parser = etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        dtd_validation=False,
+        attribute_defaults=False,
+        huge_tree=False,
+        remove_comments=not keep_comments,
+    )
+    root = etree.fromstring(text, parser)
+    if root.getroottree().docinfo.doctype:
+        raise etree.XMLSyntaxError("a document type is not accepted", None, 0, 0)
+    return root

@@ -4,6 +4,7 @@
 Run as `python -m tests.gate.rules` from the top of the collection.
 
 * A wing of `plugins/module_utils` imports only from itself and from wings on lower floors, and never in a circle.
+* XML is parsed by `parse_xml` alone: lxml's default parser resolves entities.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
 * The action group `virt` names exactly the modules with the option `uri`: defaults for the group are mostly that, and a
   module without it would refuse them. ansible-test does not look at the group.
@@ -24,6 +25,10 @@ import yaml
 PREFIX = "ansible_collections.brine.virt.plugins."
 LIBVIRT_HOME = Path("plugins/module_utils/_host/connection.py")
 LXML_HOME = Path("plugins/module_utils/_xml.py")
+PARSERS = {
+    f"etree.{name}" for name in ("XML", "XMLParser", "fromstring", "iterparse", "parse", "XMLID", "fromstringlist")
+}
+SCHEMA_PARSER = (Path("plugins/module_utils/_host/schema.py"), "etree.parse")
 HOMES = {"libvirt": LIBVIRT_HOME, "libvirt_qemu": LIBVIRT_HOME, "libvirtmod": LIBVIRT_HOME, "lxml": LXML_HOME}
 # The wings of plugins/module_utils and their floors. Wings on one floor do not know each other.
 FLOORS = {
@@ -109,6 +114,16 @@ def check_homes() -> Iterator[str]:
                 yield f"{source}:{line}: {library} is imported in {HOMES[library]} only"
 
 
+def check_parsers() -> Iterator[str]:
+    """Yield each use of a parser of lxml's own outside its home; the schema's file on disk is the one exception."""
+    for source in sorted(Path("plugins").rglob("*.py")):
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"), str(source))):
+            if source != LXML_HOME and isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                if called in PARSERS and (source, called) != SCHEMA_PARSER:
+                    yield f"{source}:{node.lineno}: {called} is called in {LXML_HOME} only; call parse_xml"
+
+
 def documentation(module: Path) -> dict[str, t.Any]:
     """Return the DOCUMENTATION of a module, or an empty one; ansible-test tells what is wrong with it."""
     for node in ast.parse(module.read_text(encoding="utf-8")).body:
@@ -148,7 +163,7 @@ def check_layout() -> Iterator[str]:
 
 def main() -> int:
     """Print every broken rule; return 1 when there is one."""
-    broken = [*check_floors(), *check_homes(), *check_action_group(), *check_layout()]
+    broken = [*check_floors(), *check_homes(), *check_parsers(), *check_action_group(), *check_layout()]
     print("\n".join(broken) or "all rules kept")
     return 1 if broken else 0
 

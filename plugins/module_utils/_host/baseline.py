@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._model.guest_cpu import GuestCpu, guest_cpu_from_xml
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def observe_guest_cpu(conn: VirConnect, arch: str | None, domain_types: list[str
     if arch is None or not domain_types:
         raise UnsupportedError("this hypervisor runs no machines of its own architecture")
     with errors_as_ours("cannot read what CPU machines can have"):
-        abilities = etree.fromstring(conn.getDomainCapabilities(None, arch, None, domain_types[0], 0))
+        abilities = parse_xml(conn.getDomainCapabilities(None, arch, None, domain_types[0], 0))
     mode = abilities.find("cpu/mode[@name='host-model'][@supported='yes']")
     cpu = None if mode is None else guest_cpu_from_xml(mode, arch, domain_types[0])
     if cpu is None:
@@ -74,7 +74,7 @@ def _reckon(conn: VirConnect, cpus: list[GuestCpu], flags: int) -> GuestCpu:
         text = conn.baselineHypervisorCPU(
             None, first.arch, None, first.domain_type, [cpu.as_xml() for cpu in cpus], flags
         )
-    cpu = guest_cpu_from_xml(etree.fromstring(text), first.arch, first.domain_type)
+    cpu = guest_cpu_from_xml(parse_xml(text), first.arch, first.domain_type)
     if cpu is None:
         raise HostError("libvirt's common CPU has no model", where="cpus")
     return cpu

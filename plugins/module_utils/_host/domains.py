@@ -23,7 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
     notes_to_bare_xml,
     read_notes,
 )
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 # How long a guest may take to let go of a device.
 _DETACH_SECONDS = 20
@@ -46,7 +46,7 @@ def list_domains(conn: VirConnect) -> dict[str, Domain]:
     with errors_as_ours("cannot list the machines"):
         for handle in conn.listAllDomains(0):
             try:
-                xml = etree.fromstring(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+                xml = parse_xml(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
                 domains[handle.name()] = Domain(handle.name(), handle, bool(handle.isActive()), xml, read_notes(xml))
             except libvirt.libvirtError as exc:
                 if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
@@ -112,14 +112,14 @@ def detach_live(handle: t.Any, device_xml: str) -> None:
 
     Raises HostError when it has not done so in time; it may still do it later.
     """
-    device = etree.fromstring(device_xml)
+    device = parse_xml(device_xml)
     with errors_as_ours(f"cannot detach a device from machine {handle.name()}"):
         handle.detachDeviceFlags(device_xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
     alias = device.find("alias")
     end = time.monotonic() + _DETACH_SECONDS
     while alias is not None and time.monotonic() < end:
         with errors_as_ours(f"cannot look at machine {handle.name()}"):
-            living = etree.fromstring(handle.XMLDesc(0))
+            living = parse_xml(handle.XMLDesc(0))
         if living.find(f"devices/{device.tag}/alias[@name='{alias.get('name')}']") is None:
             return
         time.sleep(0.1)

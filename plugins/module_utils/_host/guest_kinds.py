@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 
 class GuestKinds:
@@ -15,7 +15,7 @@ class GuestKinds:
 
     def __init__(self, conn: VirConnect) -> None:
         with errors_as_ours("cannot read the hypervisor's capabilities"):
-            capabilities = etree.fromstring(conn.getCapabilities())
+            capabilities = parse_xml(conn.getCapabilities())
         self.arch = capabilities.findtext("host/cpu/arch", "x86_64")
         arch = capabilities.find(f"guest[os_type='hvm']/arch[@name='{self.arch}']")
         if arch is None:

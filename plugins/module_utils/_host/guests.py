@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml impor
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 # Where virtlogd may write on every distribution, whatever AppArmor and SELinux say.
 _QEMU_LOG_DIR = "/var/log/libvirt/qemu"
@@ -100,5 +100,5 @@ class Guests(GuestKinds):
                 # A driver without domain capabilities (test:///) has nothing to choose from.
                 self._known_abilities[machine_type] = None
             else:
-                self._known_abilities[machine_type] = etree.fromstring(found)
+                self._known_abilities[machine_type] = parse_xml(found)
         return self._known_abilities[machine_type]

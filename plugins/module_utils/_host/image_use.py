@@ -29,7 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools imp
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import backing_name
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import read_notes
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 # Types of pools whose volumes are devices that others serve, and hold no overlay on a local file by themselves.
 # https://libvirt.org/storage.html
@@ -78,16 +78,16 @@ def _observe_machine(observer: _Observer, domain: t.Any) -> None:
     user = f"machine {domain.name()}"
     flags = [libvirt.VIR_DOMAIN_XML_INACTIVE, 0] if domain.isActive() else [libvirt.VIR_DOMAIN_XML_INACTIVE]
     for flag in flags:
-        observer.add_machine(etree.fromstring(domain.XMLDesc(flag)), user)
+        observer.add_machine(parse_xml(domain.XMLDesc(flag)), user)
     for snapshot in domain.listAllSnapshots(0):
         with _unless_gone(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT, "cannot look at a snapshot"):
             words = f"snapshot {snapshot.getName()} of {user}"
-            observer.add_machine(etree.fromstring(snapshot.getXMLDesc(0)), words)
+            observer.add_machine(parse_xml(snapshot.getXMLDesc(0)), words)
 
 
 def _observe_pool(observer: _Observer, handle: t.Any) -> None:
     name = handle.name()
-    if etree.fromstring(handle.XMLDesc(0)).get("type") in _POOLS_WITHOUT_OVERLAYS:
+    if parse_xml(handle.XMLDesc(0)).get("type") in _POOLS_WITHOUT_OVERLAYS:
         return
     if not handle.isActive():
         observer.unseen(f"storage pool {name} is not active")
@@ -100,7 +100,7 @@ def _observe_pool(observer: _Observer, handle: t.Any) -> None:
         return
     for volume in handle.listAllVolumes(0):
         with _unless_gone(libvirt.VIR_ERR_NO_STORAGE_VOL, f"cannot look at a volume of pool {name}"):
-            xml = etree.fromstring(volume.XMLDesc(0))
+            xml = parse_xml(volume.XMLDesc(0))
             observer.add_volume(volume.path(), xml.findtext("backingStore/path"), f"volume {name}/{volume.name()}")
 
 

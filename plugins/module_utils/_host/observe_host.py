@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks 
     observe_networks,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 MIB = 1024 * 1024
 DEFAULT_IMAGE_POOL = "images"
@@ -56,7 +56,7 @@ def observe_host(
 
     uri = conn.getURI()
     with errors_as_ours("cannot read the hypervisor's capabilities"):
-        capabilities = etree.fromstring(conn.getCapabilities())
+        capabilities = parse_xml(conn.getCapabilities())
         _model, memory_mib, cpus, mhz, nodes, sockets, cores, threads = conn.getInfo()
         name = conn.getHostname()
     records = observe_machines(conn, addresses=False, sizes=False, arriving=True, timeout_seconds=timeout_seconds)
@@ -160,7 +160,7 @@ def _pools(conn: VirConnect, local: bool) -> list[dict[str, t.Any]]:
     with errors_as_ours("cannot list the storage pools"):
         active = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)}
         autostart = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_AUTOSTART)}
-        described = [(p.name(), etree.fromstring(p.XMLDesc())) for p in conn.listAllStoragePools()]
+        described = [(p.name(), parse_xml(p.XMLDesc())) for p in conn.listAllStoragePools()]
     pools = []
     for name, root in sorted(described, key=lambda pair: pair[0]):
         path = root.findtext("target/path")
@@ -201,7 +201,7 @@ def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:
         if pool is None or not pool.isActive():
             return []
         volumes = [(parse_image_volume(v.name()), v) for v in pool.listAllVolumes()]
-        described = [(parsed, v.name(), etree.fromstring(v.XMLDesc())) for parsed, v in volumes if parsed]
+        described = [(parsed, v.name(), parse_xml(v.XMLDesc())) for parsed, v in volumes if parsed]
     images = []
     for parsed, volume, root in sorted(described, key=lambda entry: entry[1]):
         target_format = root.find("target/format")

@@ -32,7 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machine_record im
     state_name,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 VirDomain = t.Any
 
@@ -135,7 +135,7 @@ def read_known_pools(conn: VirConnect) -> KnownPools:
     with errors_as_ours("cannot list the storage pools"):
         for pool in conn.listAllStoragePools():
             try:
-                root = etree.fromstring(pool.XMLDesc())
+                root = parse_xml(pool.XMLDesc())
             except libvirt.libvirtError as exc:
                 if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_POOL:
                     continue  # gone since it was listed
@@ -190,7 +190,7 @@ def _read_machine(
     except NotFoundError:
         return None
     try:
-        root = etree.fromstring(text)
+        root = parse_xml(text)
         record = record_from_xml(root, state, bulk.pools)
     except (etree.XMLSyntaxError, ValueError) as exc:
         raise HostError(f"its XML makes no sense: {exc}") from exc

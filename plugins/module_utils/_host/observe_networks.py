@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 
 def is_local(uri: str) -> bool:
@@ -26,7 +26,7 @@ def observe_networks(conn: VirConnect) -> list[dict[str, t.Any]]:
     with errors_as_ours("cannot list the networks"):
         active = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)}
         autostart = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_AUTOSTART)}
-        described = [(n.name(), etree.fromstring(n.XMLDesc())) for n in conn.listAllNetworks()]
+        described = [(n.name(), parse_xml(n.XMLDesc())) for n in conn.listAllNetworks()]
     networks = []
     for name, root in sorted(described, key=lambda pair: pair[0]):
         bridge, forward = root.find("bridge"), root.find("forward")
@@ -64,5 +64,5 @@ def _interface_driver_bridges(conn: VirConnect) -> list[str]:
         return [
             interface.name()
             for interface in conn.listAllInterfaces()
-            if etree.fromstring(interface.XMLDesc()).get("type") == "bridge"
+            if parse_xml(interface.XMLDesc()).get("type") == "bridge"
         ]

@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     errors_as_ours,
     libvirt,
 )
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def plan_pools(conn: VirConnect, wishes: Sequence[PoolWish]) -> list[PoolWork]:
             work.append(PoolWork(wish, defines=True, starts=True, autostarts=True))
             continue
         with errors_as_ours(f"cannot look into storage pool {wish.name}"):
-            root = etree.fromstring(handle.XMLDesc(0))
+            root = parse_xml(handle.XMLDesc(0))
             found = f"of type {root.get('type')} at {root.findtext('target/path', 'no path')}"
             if found != f"of type dir at {wish.path}":
                 raise ConflictError(

@@ -11,7 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 # Where libvirt-daemon's packages have it on every distribution; virt-xml-validate reads the same file.
 _SCHEMA = "/usr/share/libvirt/schemas/domain.rng"
@@ -31,7 +31,7 @@ def check_schema(xml: str, where: str) -> None:
     Without the schema on this host nothing is said here: libvirt looks itself when the domain is defined.
     """
     schema = _schema()
-    if schema is None or schema.validate(etree.fromstring(xml)):
+    if schema is None or schema.validate(parse_xml(xml)):
         return
     # libxml2 says which element does not fit, and then once more for each element around it.
     complaints = " ".join(entry.message for entry in schema.error_log)

@@ -32,7 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_source impo
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class Pools:
                 self._known.get(name) or _read(handle, root, self._is_local())
                 for name, handle in sorted(self._listed().items())
                 if handle.isActive()
-                for root in (etree.fromstring(handle.XMLDesc(0)),)
+                for root in (parse_xml(handle.XMLDesc(0)),)
                 if root.get("type") in _KINDS
             ]
 
@@ -232,7 +232,7 @@ class Pools:
             # it makes is known to libvirt anyway.
             with contextlib.suppress(libvirt.libvirtError):
                 handle.refresh(0)
-            root = etree.fromstring(handle.XMLDesc(0))
+            root = parse_xml(handle.XMLDesc(0))
             if root.get("type") not in _KINDS:
                 raise UnsupportedError(
                     f"storage pool {name!r} is of type {root.get('type')}, which QEMU cannot run machines from",

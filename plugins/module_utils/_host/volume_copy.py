@@ -35,7 +35,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_source impo
     DiskSource,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import HEADER_BYTES, disk_format
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 # ioctl_ficlone(2), ioctl_ficlonerange(2)
 _FICLONE = 0x40049409
@@ -108,7 +108,7 @@ def create_copy(pool: Pool, name: str, *, size_bytes: int, image_format: str, so
 
 def _look_at(handle: t.Any) -> _Source:
     with errors_as_ours("cannot look at the volume to copy"):
-        root = etree.fromstring(handle.XMLDesc(0))
+        root = parse_xml(handle.XMLDesc(0))
         image_format = root.find("target/format")
         return _Source(
             handle=handle,

@@ -13,7 +13,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import BLOCK, FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import HEADER_BYTES, disk_format
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 # libvirt's words for what to QEMU is a raw disk: https://libvirt.org/storage.html#directory-pool
 _RAW = frozenset({None, "raw", "iso", "none", "unknown"})
@@ -48,7 +48,7 @@ def find_volume(pool: Pool, name: str, where: str | None = None) -> Volume | Non
     try:
         handle = pool.handle.storageVolLookupByName(name)
         # libvirt looks at the volume again for this.
-        root = etree.fromstring(handle.XMLDesc(0))
+        root = parse_xml(handle.XMLDesc(0))
     except libvirt.libvirtError as exc:
         if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
             return None

@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 # What options or the collection itself decide; a fragment that changed it would part the domain from its notes.
 _NOT_HERE = ("name", "uuid", "metadata")
@@ -34,14 +34,13 @@ def check_fragment(value: t.Any, where: str) -> str:
 
 def _parse(text: str, where: str | None = None) -> list[etree._Element]:
     """The elements of a fragment. Entities are not resolved: nothing of the host's files gets in."""
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True)
     wrapped = text if text.lstrip().startswith("<domain") else f'<domain xmlns:qemu="{_QEMU}">{text}</domain>'
-    try:
-        root = etree.fromstring(wrapped, parser)
-    except etree.XMLSyntaxError as exc:
-        raise InputError(f"it is not well-formed XML: {exc.msg}", where=where) from exc
     if "<!DOCTYPE" in text:
         raise InputError("it has a document type", where=where, hint="Give elements alone")
+    try:
+        root = parse_xml(wrapped, keep_comments=False)
+    except etree.XMLSyntaxError as exc:
+        raise InputError(f"it is not well-formed XML: {exc.msg}", where=where) from exc
     children = [child for child in root if isinstance(child.tag, str)]
     if not children:
         raise InputError("it has no element in it", where=where, hint="Give elements as they stand below <domain>")

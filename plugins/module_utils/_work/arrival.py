@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machine_record import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 _PAUSE_SECONDS = 2.0
 _CONNECT_SECONDS = 3.0
@@ -92,7 +92,7 @@ def _look(conn: VirConnect, arrivals: Sequence[Arrival], port: int | None) -> No
 
 def _why_no_address(conn: VirConnect, record: dict[str, t.Any]) -> str:
     with errors_as_ours(f"cannot look at machine {record['name']}"):
-        agent = agent_is_connected(etree.fromstring(conn.lookupByName(record["name"]).XMLDesc(0)))
+        agent = agent_is_connected(parse_xml(conn.lookupByName(record["name"]).XMLDesc(0)))
     said = "gives none" if agent else "is not connected"
     return (
         "it has no address that could be found: no static one, no DHCP lease of a libvirt network, "

@@ -26,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 
 class Draft:
@@ -58,14 +58,14 @@ class Draft:
         if not self.domain.active:
             return None
         with errors_as_ours(f"cannot look at machine {self.name}"):
-            return etree.fromstring(self.domain.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE))
+            return parse_xml(self.domain.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE))
 
     @functools.cached_property
     def secret(self) -> etree._Element:
         """The XML on record with its passwords."""
         flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
         with errors_as_ours(f"cannot look at machine {self.name}"):
-            return etree.fromstring(self.domain.handle.XMLDesc(flags))
+            return parse_xml(self.domain.handle.XMLDesc(flags))
 
     def differ(self, path: Sequence[str], before: t.Any, after: t.Any) -> None:
         """Take note of a difference for the diff; path: the words that lead to it."""
@@ -116,7 +116,7 @@ class Draft:
         record, before = self._record or (self.secret, "")
         # The notes of disks in the making stand in the domain by now, and stay there until they are whole or gone.
         noted = self.notes if self.volume_steps else self.known_notes
-        new, old = _with_notes(record, noted), _with_notes(etree.fromstring(before), noted)
+        new, old = _with_notes(record, noted), _with_notes(parse_xml(before), noted)
         words = ", ".join(self._recorded)
         return Step(
             f"set on record for {self.name}: {words}",

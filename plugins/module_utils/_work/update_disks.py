@@ -35,7 +35,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 # Buses on which a living machine takes and gives back a disk.
 _HOT_MODELS = ("virtio", "scsi", "usb")
@@ -153,7 +153,7 @@ def _attach(element: etree._Element, what: str, draft: Draft, *, undo: bool = Tr
 
 
 def _detach_if_there(draft: Draft, target: etree._Element) -> None:
-    live = etree.fromstring(draft.domain.handle.XMLDesc(0))
+    live = parse_xml(draft.domain.handle.XMLDesc(0))
     element = _find(live, target.get("dev"))
     if element is not None:
         _detach_now(draft, element)
@@ -248,7 +248,7 @@ def _compare_source(
         return
     handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
     old = etree.tostring(live, encoding="unicode")
-    changed = etree.fromstring(old)
+    changed = parse_xml(old)
     _set_medium(changed, planned)
     new = etree.tostring(changed, encoding="unicode")
     draft.live_step(

@@ -31,7 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     write_table,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 
 def compare_nics(machine: Machine, draft: Draft, where: str) -> None:
@@ -89,7 +89,7 @@ def _plug_in(nic: Nic, element: etree._Element, draft: Draft) -> None:
 
 
 def _detach_if_there(draft: Draft, mac: str) -> None:
-    element = _find(etree.fromstring(draft.domain.handle.XMLDesc(0)), mac)
+    element = _find(parse_xml(draft.domain.handle.XMLDesc(0)), mac)
     if element is not None:
         host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
 

@@ -47,7 +47,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabout
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 Tell = t.Callable[[str, int, int], t.Any]
 
@@ -321,8 +321,8 @@ def _documents(traveller: Traveller, disks: Sequence[DiskMove]) -> dict[str, str
     secure = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
     documents = {}
     with errors_as_ours(f"cannot read the XML of {traveller.name}"):
-        record = etree.fromstring(traveller.handle.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_INACTIVE))
-        living = etree.fromstring(traveller.handle.XMLDesc(secure)) if traveller.active else record
+        record = parse_xml(traveller.handle.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_INACTIVE))
+        living = parse_xml(traveller.handle.XMLDesc(secure)) if traveller.active else record
     new_living = moved_xml(living, places, stay, flattened)
     new_record = moved_xml(record, places, stay, flattened)
     if new_living is not None:

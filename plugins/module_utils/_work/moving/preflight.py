@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.rules import one
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import DiskMove
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 # What keeps a machine where it is, by the elements of its XML.
 _TIES = (
@@ -134,7 +134,7 @@ def _check_abilities(
     if loader and traveller.active:
         with errors_as_ours("its abilities cannot be read"):
             text = conn.getDomainCapabilities(None, arch or None, machine or None, virt_type or None, 0)
-        loaders = {value.text for value in etree.fromstring(text).iterfind("os/loader/value")}
+        loaders = {value.text for value in parse_xml(text).iterfind("os/loader/value")}
         if loaders and loader not in loaders:
             raise NotFoundError(
                 f"its firmware {loader} is not there", where=where, hint=one_of_these(loader, map(str, loaders))
@@ -153,7 +153,7 @@ def _check_cpu(traveller: Traveller, target: Target, kind: tuple[str, str, str],
             conn.compareHypervisorCPU(None, *kind, etree.tostring(cpu, encoding="unicode"), strict)
         elif cpu.get("mode") == "host-passthrough" and kind[2] == "kvm":
             # It has all of this hypervisor's CPU, and would crash where something of that is missing.
-            host = etree.fromstring(traveller.handle.connect().getCapabilities()).find("host/cpu")
+            host = parse_xml(traveller.handle.connect().getCapabilities()).find("host/cpu")
             if host is not None:
                 conn.compareCPU(etree.tostring(host, encoding="unicode"), strict)
     except libvirt.libvirtError as exc:

@@ -28,7 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.rules import ins
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import ALL, NONE, Terms
 from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 # SHARED: both hypervisors see it. MIRROR: QEMU copies it while the machine runs. CONTENT: we copy it, nobody writes to
 # it. THERE: the target has it already, and nobody writes to it.
@@ -314,7 +314,7 @@ def _holds(pool: Pool, here: DiskSource) -> bool:
 def _origin(pool: Pool) -> bytes:
     """Where a pool's storage is, in libvirt's words, without what each hypervisor has of its own."""
     with errors_as_ours(f"cannot look into storage pool {pool.name}"):
-        source = etree.fromstring(pool.handle.XMLDesc(0)).find("source")
+        source = parse_xml(pool.handle.XMLDesc(0)).find("source")
     if source is None:
         return b""
     for own in [*source.findall("auth"), *source.findall("initiator")]:

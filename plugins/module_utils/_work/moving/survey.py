@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.guest_kinds impor
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 
 class Target:
@@ -106,7 +106,7 @@ def look_at(domain: Domain, where: str) -> Traveller:
     """The machine as it is. Raises ConflictError for one that nobody may touch now."""
     what = f"cannot look at machine {domain.name}"
     with errors_as_ours(what, where):
-        living = etree.fromstring(domain.handle.XMLDesc(0)) if domain.active else domain.xml
+        living = parse_xml(domain.handle.XMLDesc(0)) if domain.active else domain.xml
         busy = domain.active and _has_job(domain.handle)
         if not domain.handle.isPersistent():
             raise ConflictError(
