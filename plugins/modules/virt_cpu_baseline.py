@@ -14,8 +14,10 @@ version_added: "0.1.0"
 description:
   - Finds the best CPU that machines can have on each of several hypervisors, so that they can move between them while
     they run.
-  - Libvirt on the hypervisor that this runs on reckons it from the data that O(cpus) has of all of them. No other
+  - Libvirt on the hypervisor that this runs on works it out from the data that O(cpus) has of all of them. No other
     hypervisor is asked, and nothing is changed.
+  - Run it on the hypervisor with the oldest libvirt. Features that this libvirt does not know are left out, and named
+    in RV(missing), so that the result is one that all of them understand.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:

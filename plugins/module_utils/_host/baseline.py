@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import (
     ConflictError,
@@ -14,7 +14,12 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
     InputError,
     UnsupportedError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    libvirt,
+    translate_error,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.guest_cpu import GuestCpu, guest_cpu_from_xml
 from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
@@ -62,10 +67,58 @@ def find_baseline(conn: VirConnect, cpus: Mapping[str, GuestCpu]) -> Baseline:
             )
     flags = libvirt.VIR_CONNECT_BASELINE_CPU_MIGRATABLE
     expanded = flags | libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
-    common = _reckon(conn, list(cpus.values()), flags)
-    features = {host: _all_features(conn, cpu, expanded) for host, cpu in cpus.items()}
+    known = {host: _known_part(conn, cpu) for host, cpu in cpus.items()}
+    common = _reckon(conn, list(known.values()), flags)
+    features = {
+        # What this libvirt does not know it cannot expand; that the hypervisor has it is known all the same.
+        host: _all_features(conn, known[host], expanded) | (_required(cpu) - known[host].features.keys())
+        for host, cpu in cpus.items()
+    }
     everything = frozenset().union(*features.values())
     return Baseline(common, {host: tuple(sorted(everything - features[host])) for host in sorted(features)})
+
+
+def _known_part(conn: VirConnect, cpu: GuestCpu) -> GuestCpu:
+    """A CPU of another hypervisor without the features that this libvirt does not know.
+
+    A newer libvirt names features that an older one refuses, and with them the whole CPU. A feature that one of them
+    does not know cannot be in the CPU that all have in common. Raises UnsupportedError for a model that is not known.
+    """
+    if _is_known(conn, cpu):
+        return cpu
+    bare = replace(cpu, features={})
+    if not _is_known(conn, bare):
+        version = _version(conn)
+        raise UnsupportedError(
+            f"libvirt{version} on this hypervisor does not know the CPU model {cpu.model}",
+            where="cpus",
+            hint="Give its machines a CPU that all hypervisors know, with the option cpu",
+        )
+    known = {
+        name: policy for name, policy in cpu.features.items() if _is_known(conn, replace(bare, features={name: policy}))
+    }
+    return replace(cpu, features=known)
+
+
+def _is_known(conn: VirConnect, cpu: GuestCpu) -> bool:
+    """Whether libvirt understands a description: it is asked, as no call lists the features that it knows."""
+    try:
+        conn.baselineHypervisorCPU(None, cpu.arch, None, cpu.domain_type, [cpu.as_xml()], 0)
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() in (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_CONFIG_UNSUPPORTED):
+            return False
+        raise translate_error(exc, "libvirt finds no common CPU", "cpus") from exc
+    return True
+
+
+def _version(conn: VirConnect) -> str:
+    with errors_as_ours("cannot read the version of libvirt"):
+        number = conn.getLibVersion()
+    return f" {number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+
+
+def _required(cpu: GuestCpu) -> frozenset[str]:
+    return frozenset(name for name, policy in cpu.features.items() if policy in ("force", "require"))
 
 
 def _reckon(conn: VirConnect, cpus: list[GuestCpu], flags: int) -> GuestCpu:
@@ -82,5 +135,4 @@ def _reckon(conn: VirConnect, cpus: list[GuestCpu], flags: int) -> GuestCpu:
 
 def _all_features(conn: VirConnect, cpu: GuestCpu, flags: int) -> frozenset[str]:
     """Every feature of a CPU, those of its model too."""
-    found = _reckon(conn, [cpu], flags).features
-    return frozenset(name for name, policy in found.items() if policy in ("force", "require"))
+    return _required(_reckon(conn, [cpu], flags))
