@@ -83,10 +83,12 @@ def find_addresses(
     """The addresses of each nic, in the order of ``nics``, and what could not be found out (one sentence each).
 
     A source is asked only when some nic has no address yet that another host could use, and only what it can know:
-    leases need a libvirt network, the agent must be connected.
+    leases need a libvirt network, the agent must be connected. A source that failed is told only where it may have kept
+    an address from the reader: not when all nics have one, nor when the guest itself has said what it has.
     """
     found = [static_addresses(nic) for nic in nics]
     errors: list[str] = []
+    guest_answered = False
     if not running:
         return found, errors
 
@@ -109,9 +111,10 @@ def find_addresses(
         except VirtError as exc:
             errors.append(str(exc))
             continue
+        guest_answered = guest_answered or origin == "agent"
         for nic, addresses in zip(nics, found):
             _add_new(addresses, answer, nic.mac, origin)
-    return found, errors
+    return found, errors if incomplete() and not guest_answered else []
 
 
 def _ask(domain: VirDomain, origin: str, agent_timeout_seconds: int) -> dict[str, t.Any]:

@@ -94,10 +94,10 @@ def _why_no_address(conn: VirConnect, record: dict[str, t.Any]) -> str:
     with errors_as_ours(f"cannot look at machine {record['name']}"):
         agent = agent_is_connected(parse_xml(conn.lookupByName(record["name"]).XMLDesc(0)))
     said = "gives none" if agent else "is not connected"
-    return (
-        "it has no address that could be found: no static one, no DHCP lease of a libvirt network, "
-        f"its guest agent {said}, and the hypervisor's neighbour table does not know its MAC address"
-    )
+    asked = "it has no address that could be found: no static one, no DHCP lease of a libvirt network"
+    if record["errors"]:
+        return f"{asked}, its guest agent {said}; besides, {'; '.join(record['errors'])}"
+    return f"{asked}, its guest agent {said}, and the hypervisor's neighbour table does not know its MAC address"
 
 
 def _greeting(address: str, port: int) -> tuple[bool, str]:

@@ -95,18 +95,27 @@ def test_each_source_is_asked_only_when_it_can_help(
     assert errors == []
 
 
-def test_an_agent_that_cannot_be_asked_is_told_and_the_next_source_asked() -> None:
+@pytest.mark.parametrize(
+    ("mac", "origins", "is_told"),
+    [
+        # Another source had it, so the error keeps nothing from the reader.
+        ("aa:bb:cc:dd:ee:ff", ["arp"], False),
+        ("52:54:00:ff:ff:ff", [], True),
+    ],
+)
+def test_a_source_that_fails_is_told_only_where_an_address_is_missing(
+    mac: str, origins: list[str], is_told: bool
+) -> None:
     with open_connection("test:///default") as conn:  # this driver has no agent
         found, errors = find_addresses(
             conn.lookupByName("test"),
-            [NicToAsk("aa:bb:cc:dd:ee:ff", "bridge")],
+            [NicToAsk(mac, "bridge")],
             running=True,
             agent_connected=True,
             limits=LIMITS,
         )
-    assert [address.origin for address in found[0]] == ["arp"]
-    assert len(errors) == 1
-    assert errors[0].startswith("the guest agent did not tell its addresses: ")
+    assert [address.origin for address in found[0]] == origins
+    assert [text.startswith("the guest agent did not tell its addresses: ") for text in errors] == [True] * is_told
 
 
 def test_no_agent_is_asked_after_the_time_is_up(node_uri: str) -> None:
@@ -114,7 +123,7 @@ def test_no_agent_is_asked_after_the_time_is_up(node_uri: str) -> None:
     with open_connection(node_uri) as conn:
         _found, errors = find_addresses(
             conn.lookupByName("web1"),
-            [NicToAsk(WEB1_MAC, "bridge")],
+            [NicToAsk("52:54:00:ff:ff:ff", "bridge")],
             running=True,
             agent_connected=True,
             limits=limits,
