@@ -448,12 +448,18 @@ from ansible_collections.brine.virt.plugins.module_utils._arguments import finis
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU
+from ansible_collections.brine.virt.plugins.module_utils._model.pool_name import (
+    DirectoryAsPoolError,
+    with_pool_named,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
     Machine,
     read_machine,
     read_machines,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.task_options import named_options
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import secrets_of
@@ -486,10 +492,10 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "xml": {"type": "str"},
     "image": {"type": "str"},
     "clone": {"type": "str", "choices": ["overlay", "copy"]},
-    "disk_profile": {"type": "str", "default": "default", "aliases": ["disk"]},
+    "disk_profile": {"type": "raw", "default": "default", "aliases": ["disk"]},
     "disk_profiles": {"type": "dict", "default": {}},
     "disks": {"type": "raw"},
-    "nic_profile": {"type": "str", "default": "default", "aliases": ["nic"]},
+    "nic_profile": {"type": "raw", "default": "default", "aliases": ["nic"]},
     "nic_profiles": {"type": "dict", "default": {}},
     "nics": {"type": "raw", "aliases": ["interfaces"]},
     "seed": {"type": "raw", "default": {}},
@@ -514,8 +520,8 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "lock_timeout": {"type": "int", "default": 300},
 }
 
-# These serve a list of machines as well; all others are a single machine's own.
-SHARED_OPTIONS = (
+# Of the task. All others are options of a machine, and beside a list of machines the defaults for it.
+TASK_OPTIONS = (
     "machines",
     "concurrency",
     "images",
@@ -524,20 +530,28 @@ SHARED_OPTIONS = (
     "lock_timeout",
     "disk_profiles",
     "nic_profiles",
-    "seed",
 )
-# Options with a default are there in every task, so that nobody can tell whether they were named.
-SINGLE_OPTIONS = tuple(name for name, spec in ARGUMENTS.items() if name not in SHARED_OPTIONS and "default" not in spec)
+MACHINE_OPTIONS = tuple(name for name in ARGUMENTS if name not in TASK_OPTIONS)
 
 
 def read_wishes(params: dict[str, t.Any]) -> list[Machine]:
-    """The machines that the task asks for: one by the module's own options, or the list."""
+    """The machines that the task asks for: one by the module's own options, or the list with these as its defaults."""
     profiles = {"disk_profiles": params["disk_profiles"], "nic_profiles": params["nic_profiles"]}
-    if params["machines"] is not None:
-        defaults = {"method": "none"} if params["seed"] is False else params["seed"]
-        return read_machines(params["machines"], seed_defaults=defaults, where="machines", **profiles)
-    wish = {key: params[key] for key in ARGUMENTS if params[key] is not None and key not in SHARED_OPTIONS}
-    return [read_machine({**wish, "seed": params["seed"]}, **profiles)]
+    named = named_options(ARGUMENTS, params, MACHINE_OPTIONS)
+    if params["machines"] is None:
+        return [read_machine(named, **profiles)]
+    seed = named.pop("seed", None)
+    return read_machines(params["machines"], seed_defaults=seed, defaults=named, where="machines", **profiles)
+
+
+def _read_wishes_here(params: dict[str, t.Any]) -> list[Machine]:
+    """The same, with the name of the pool where the task has its directory."""
+    try:
+        return read_wishes(params)
+    except DirectoryAsPoolError as exc:
+        with open_connection(params["uri"]) as conn:
+            names = {pool.path: pool.name for pool in Pools(conn).all()}
+        raise with_pool_named(exc, names) from exc
 
 
 def secrets_in(params: dict[str, t.Any]) -> set[str]:
@@ -551,7 +565,7 @@ def secrets_in(params: dict[str, t.Any]) -> set[str]:
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what is true afterwards."""
     params = module.params
-    machines = read_wishes(params)
+    machines = _read_wishes_here(params)
     where = "" if params["machines"] is None else "machines"
     default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
     with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
@@ -600,7 +614,7 @@ def main() -> None:
     module = make_module(
         ARGUMENTS,
         required_one_of=[("name", "machines")],
-        mutually_exclusive=[("machines", option) for option in SINGLE_OPTIONS],
+        mutually_exclusive=[("machines", "name")],
         secrets_in=secrets_in,
     )
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:
