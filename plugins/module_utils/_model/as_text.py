@@ -11,8 +11,8 @@ from dataclasses import asdict
 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import NETWORK_RULES
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic
 
 _SECRETS = ("password",)
 
@@ -27,7 +27,8 @@ def plain(value: t.Any) -> t.Any:
 
 
 def _named(values: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return {key: plain(value) for key, value in values.items() if value not in (None, (), {}, [])}
+    """What was named; something empty was named too, it says that there is to be nothing."""
+    return {key: plain(value) for key, value in values.items() if value is not None}
 
 
 def declared(machine: Machine) -> dict[str, t.Any]:
@@ -85,5 +86,5 @@ def declared_disk(disk: Disk) -> dict[str, t.Any]:
 
 def declared_nic(nic: Nic) -> dict[str, t.Any]:
     """A nic in the words of its option, all but its name: what this gives can stand in ``nics``."""
-    network = {key: getattr(nic, key) for key in NETWORK_RULES}
+    network = {key: getattr(nic, key) for key in NETWORK_RULES if getattr(nic, key) != ()}
     return _named({nic.type: nic.source, "mac": nic.mac, "model": nic.model, **network, **nic.options})

@@ -178,13 +178,17 @@ def _read(wish: t.Any, common: _Common, where: str) -> Machine:
     seed_base = dict(common.seed)
     if isinstance(wish.get("seed"), bool) and wish["seed"] and seed_base.get("method") == "none":
         del seed_base["method"]
+    image = given.pop("image", None)
+    if not any(disk.values.get("image") == options.values.get("image") for disk in disks):
+        # A default for all machines that gave way to this one's own disks.
+        image = None
     hardware = {line.key: given.pop(line.key) for line in HARDWARE if line.key in given}
     _take_cpu_mode(hardware, given.pop("cpu_mode", None), options)
     _take_firmware(given, options)
     machine = Machine(
         vcpus=hardware["vcpus"]["maximum"],
         memory_mib=hardware["memory"]["maximum"],
-        image=given.pop("image", None),
+        image=image,
         disks=tuple(read_disk(device) for device in disks),
         nics=tuple(read_nic(device, given["name"]) for device in nics),
         seed=make_seed(given["name"], given.pop("seed", {}), options.at("seed"), defaults=seed_base),

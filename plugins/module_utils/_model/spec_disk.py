@@ -34,7 +34,7 @@ SERIAL_LENGTH = 20
 
 @dataclass(frozen=True)
 class Backing:
-    """A volume that an overlay is laid on. The pool is the disk's own where none is named; format None is the volume's."""
+    """A volume that an overlay is laid on. pool: the disk's own unless named; format None: nobody said."""
 
     volume: str
     pool: str

@@ -94,7 +94,10 @@ def test_everything_that_can_be_said() -> None:
     [
         ([{"name": "system"}, {"name": "data", "size": 1}], ["debian", None]),
         ([{"name": "system", "image": "debian"}], ["debian"]),
-        ([{"name": "old", "state": "absent"}, {"name": "cd", "device": "cdrom"}, {"name": "system"}], [None, None, "debian"]),
+        (
+            [{"name": "old", "state": "absent"}, {"name": "cd", "device": "cdrom"}, {"name": "system"}],
+            [None, None, "debian"],
+        ),
         ([{"name": "system"}, {"name": "data", "image": "data-1"}], ["debian", "data-1"]),
     ],
 )
@@ -142,7 +145,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"disks": [{"name": "system", "format": "vmdk"}]}, "vms[1].disks[0].format: 'vmdk' is not a choice"),
     (
         {"image": "debian", "enable_qcow": True, "disks": [{"name": "system", "format": "raw"}]},
-        "vms[1].disks[0].format: a raw disk cannot be an overlay on an image, as vms[1].enable_qcow says. Say clone: copy",
+        "vms[1].disks[0].format: a raw disk cannot be an overlay on an image, as vms[1].enable_qcow says",
     ),
     ({"nics": [{"name": "eth0", "model": "ne2k"}]}, "vms[1].nics[0].model: 'ne2k' is not a choice"),
     (
