@@ -100,16 +100,17 @@ def read_machines(
     seed_defaults: t.Any = None,
     defaults: Mapping[str, t.Any] | None = None,
     where: str = "machines",
+    prefix: str = "",
 ) -> list[Machine]:
     """A list of wishes as the user wrote them, checked and with their profiles resolved.
 
     defaults: options of a machine for all of the list, which give way to a machine's own; seed_defaults: the same for
-    the options of the seed. where is the list's own name in the user's input (``virt_vms``). Raises InputError at the
-    first thing that is wrong.
+    the options of the seed. where is the list's own name in the user's input (``virt_vms``), prefix what the names of
+    the profiles begin with there. Raises InputError at the first thing that is wrong.
     """
     if not isinstance(wishes, (list, tuple)):
         raise InputError(f"{wishes!r} is not a list of machines", where=where)
-    common = _Common.read(disk_profiles, nic_profiles, seed_defaults, defaults)
+    common = _Common.read(disk_profiles, nic_profiles, seed_defaults, defaults, prefix)
     machines = [_read(wish, common, f"{where}[{index}]") for index, wish in enumerate(wishes)]
     first: dict[str, int] = {}
     for index, machine in enumerate(machines):
@@ -131,7 +132,7 @@ def read_machine(
     where: str = "",
 ) -> Machine:
     """One wish, checked and with its profiles resolved; where is empty for a module's own options."""
-    return _read(wish, _Common.read(disk_profiles, nic_profiles, seed_defaults, None), where)
+    return _read(wish, _Common.read(disk_profiles, nic_profiles, seed_defaults), where)
 
 
 @dataclass(frozen=True)
@@ -144,11 +145,13 @@ class _Common:
     defaults: Given
 
     @classmethod
-    def read(cls, disk_profiles: t.Any, nic_profiles: t.Any, seed: t.Any, defaults: t.Any) -> _Common:
+    def read(
+        cls, disk_profiles: t.Any, nic_profiles: t.Any, seed: t.Any, defaults: t.Any = None, prefix: str = ""
+    ) -> _Common:
         clean = translate_salt_words({"seed": seed}, "").values["seed"]
         return cls(
-            read_profiles("disk", disk_profiles, "disk_profiles"),
-            read_profiles("nic", nic_profiles, "nic_profiles"),
+            read_profiles("disk", disk_profiles, f"{prefix}disk_profiles"),
+            read_profiles("nic", nic_profiles, f"{prefix}nic_profiles"),
             {} if clean is None else read_seed(clean, "seed"),
             _translate(defaults or {}, ""),
         )

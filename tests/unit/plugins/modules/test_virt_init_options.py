@@ -162,6 +162,15 @@ def test_null_is_no_profile_in_a_task_as_in_a_list() -> None:
         assert (machine.disks, machine.nics) == ((), ())
 
 
+def test_a_directory_for_a_pool_is_told_the_pool_that_the_hypervisor_has_there(node_uri: str) -> None:
+    task = {"uri": node_uri, **MINE, "disks": [{"name": "data", "size": 1, "pool": "/var/lib/libvirt/images"}]}
+    params = ArgumentSpecValidator({**virt_init.ARGUMENTS, "uri": {"type": "str"}}).validate(task).validated_parameters
+    with pytest.raises(
+        InputError, match=r"^disks\[0\]\.pool: .* is a directory.* Say pool: default, which is the pool"
+    ):
+        virt_init._read_wishes_here(params)
+
+
 def expanded(**options: t.Any) -> dict[str, t.Any]:
     result = ArgumentSpecValidator(virt_profile_info.ARGUMENTS).validate(options)
     assert result.error_messages == []
