@@ -84,7 +84,7 @@ def _of_profile(kind: str, profiles: Profiles, given: Given) -> t.Sequence[Given
 
 
 # What another origin of a disk's content takes the place of.
-ORIGINS = {
+_REPLACES = {
     "source": ("image", "clone", "backing", "size", "format"),
     "backing": ("image", "clone", "source"),
     "image": ("source", "backing"),
@@ -93,7 +93,7 @@ ORIGINS = {
 
 def _lay_disk_over(base: Given, device: Given) -> Given:
     """The override over the base, option by option; another origin of the content takes the place of the base's."""
-    replaced = [key for origin, keys in ORIGINS.items() if device.values.get(origin) is not None for key in keys]
+    replaced = [key for origin, keys in _REPLACES.items() if device.values.get(origin) is not None for key in keys]
     return device.over(base.without(replaced))
 
 
