@@ -11,6 +11,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._changes_text import changes_text
 from ansible_collections.brine.virt.plugins.plugin_utils._text import (
     capacity_of,
     machines_of,
@@ -47,6 +48,11 @@ def tree(value: t.Any) -> str:
     return tree_text(value)
 
 
+def changes(results: t.Any) -> str:
+    """See changes.yml."""
+    return changes_text(results)
+
+
 def moves_table(value: t.Any) -> str:
     """See moves_table.yml."""
     return moves_text(value)
@@ -78,6 +84,7 @@ class FilterModule:
             "query": query,
             "states": states,
             "capacity": capacity,
+            "changes": changes,
             "tree": tree,
             "moves_table": moves_table,
         }

@@ -135,6 +135,14 @@ machines:
           what that has left.
       type: dict
       sample: null
+    pending:
+      description:
+        - What it is defined with and does not have yet, in the words of M(brine.virt.virt_init). It gets it when it is
+          powered off and on; a reboot in the guest is not enough.
+        - Null when it is not known.
+      type: list
+      elements: str
+      sample: [memory]
     title:
       description: Title.
       type: str
@@ -167,7 +175,7 @@ machines:
       description:
         - Its disks. C(name) is ours and null for a disk that this collection did not name. C(pool) and C(volume) are
           set when the source is a volume of a known pool. C(backing) is what an overlay stands on, as far as libvirt
-          says it.
+          says it. C(guest_path) is the name that a Linux guest has for a virtio disk.
       type: list
       elements: dict
       sample:
@@ -175,6 +183,7 @@ machines:
           target: vda
           device: disk
           bus: virtio
+          guest_path: /dev/disk/by-id/virtio-system
           type: file
           source: /var/lib/libvirt/images/web1-system.qcow2
           pool: default
@@ -298,6 +307,7 @@ def main() -> t.NoReturn:
             return observe_machines(
                 conn,
                 addresses=addresses,
+                pending=True,
                 names=None if name is None else [name],
                 agent_timeout_seconds=module.params["agent_timeout"],
                 timeout_seconds=seconds * MACHINES_SHARE,

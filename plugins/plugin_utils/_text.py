@@ -14,6 +14,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.units import for
 KIB_PER_MIB = 1024
 # A certificate that is kept up to date does not come as near to its end as this.
 CERTIFICATE_WARNING_DAYS = 29
+# When a running machine gets what only its definition has.
+POWER_CYCLE = "power off and on (a reboot in the guest is not enough)"
 
 Records = Sequence[Mapping[str, t.Any]]
 
@@ -58,15 +60,11 @@ def query_text(machines_by_hypervisor: Mapping[str, Records]) -> str:
     """Every machine of every hypervisor, in the layout that Salt Virt's query had.
 
     Hypervisors stand in the order of the mapping, machines in that of the lists. Memory is in KiB. A line whose value
-    is not known, or that makes no sense now (the port of a machine that does not run), is left out. A name that
-    several hypervisors have gets a line that says which one.
+    is not known, or that makes no sense now (the port of a machine that does not run), is left out. What
+    Salt's query did not say stands after the nics.
     """
-    homes: dict[str, int] = {}
-    for records in machines_by_hypervisor.values():
-        for record in records:
-            homes[record["name"]] = homes.get(record["name"], 0) + 1
     return "\n".join(
-        "\n".join(_machine_lines(record, hypervisor, homes[record["name"]] > 1))
+        "\n".join(_machine_lines(record, hypervisor))
         for hypervisor, records in machines_by_hypervisor.items()
         for record in records
     )
@@ -99,11 +97,9 @@ def capacity_of(host: Mapping[str, t.Any]) -> dict[str, t.Any]:
     return capacity
 
 
-def _machine_lines(record: Mapping[str, t.Any], hypervisor: str, is_ambiguous: bool) -> list[str]:
+def _machine_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
     memory_mib = record.get("memory_mib")
     lines = [one_line(record["name"])]
-    if is_ambiguous:
-        lines += _field(1, "Hypervisor", hypervisor)
     lines += _field(1, "CPU", record.get("vcpus"))
     lines += _field(1, "Memory", None if memory_mib is None else memory_mib * KIB_PER_MIB)
     lines += _field(1, "State", record.get("state"))
@@ -120,6 +116,14 @@ def _machine_lines(record: Mapping[str, t.Any], hypervisor: str, is_ambiguous: b
         lines.append(f"  Nic - {one_line(nic.get('mac'))}:")
         lines += _field(2, "Source", nic.get("source"))
         lines += _field(2, "Type", nic.get("type"))
+    lines += _field(1, "Hypervisor", hypervisor)
+    for key, name in (("addresses", "Addresses"), ("tags", "Tags")):
+        lines += _field(1, name, ", ".join(map(str, record.get(key) or [])) or None)
+    image = record.get("image") or {}
+    lines += _field(1, "Image", f"{image['name']} ({image.get('volume')})" if image.get("name") else None)
+    for disk in record.get("disks") or []:
+        lines += _field(1, f"In the guest - {one_line(disk.get('target'))}", disk.get("guest_path"))
+    lines += _field(1, f"Pending until {POWER_CYCLE}", ", ".join(record.get("pending") or []) or None)
     for error in record.get("errors") or []:
         lines += _field(1, "Error", error)
     return lines

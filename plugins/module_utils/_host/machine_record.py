@@ -22,6 +22,8 @@ STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "cra
 ACTIVE_STATES = frozenset({"running", "blocked", "paused", "shutdown", "pmsuspended"})
 
 _KIB_PER_MIB = 1024
+# What a guest gets of a virtio disk's serial (VIRTIO_BLK_ID_BYTES).
+_VIRTIO_SERIAL_LENGTH = 20
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ def bare_record(name: str, uuid: str, state: str) -> dict[str, t.Any]:
         "managed": False,
         "building": False,
         "moving": None,
+        "pending": None,
         "title": None,
         "description": None,
         "domain_type": None,
@@ -196,6 +199,7 @@ def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -
         "target": target,
         "device": disk.get("device", "disk"),
         "bus": _attribute(disk, "target", "bus"),
+        "guest_path": _guest_path(disk),
         "type": disk.get("type"),
         "source": source,
         "pool": pool,
@@ -206,6 +210,14 @@ def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -
         "backing": None if backing is None else _source(backing.find("source"), backing.get("type")),
         "readonly": disk.find("readonly") is not None,
     }
+
+
+def _guest_path(disk: etree._Element) -> str | None:
+    """The link that udev makes in a Linux guest to a virtio disk with a serial (60-persistent-storage.rules)."""
+    serial = disk.findtext("serial")
+    if _attribute(disk, "target", "bus") != "virtio" or not serial:
+        return None
+    return f"/dev/disk/by-id/virtio-{serial[:_VIRTIO_SERIAL_LENGTH]}"
 
 
 def _source(source: etree._Element | None, kind: str | None) -> str | None:

@@ -32,6 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machine_record im
     state_name,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
+from ansible_collections.brine.virt.plugins.module_utils._host.pending import pending_of
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 VirDomain = t.Any
@@ -57,6 +58,7 @@ def observe_machines(
     threads: int = 8,
     agent_timeout_seconds: int = 2,
     sizes: bool = True,
+    pending: bool = False,
     arriving: bool = False,
     timeout_seconds: float | None = None,
 ) -> list[dict[str, t.Any]]:
@@ -64,7 +66,8 @@ def observe_machines(
 
     addresses: ask for the addresses of running machines also; needs a connection that is not read-only for the agent.
     names: only these machines; names that do not exist are left out. sizes: ask for the sizes of
-    disks and the pools that they lie in. arriving: with the machines that another hypervisor is sending here just now,
+    disks and the pools that they lie in. pending: compare running machines with their definitions, one call more for
+    each. arriving: with the machines that another hypervisor is sending here just now,
     marked ``arriving``; until they run here they are that one's.
     agent_timeout_seconds: for one answer of one guest agent; nobody is asked after half of ``timeout_seconds``.
     timeout_seconds: limit for the calls that go to single machines, together.
@@ -76,7 +79,7 @@ def observe_machines(
     limits = AgentLimits(agent_timeout_seconds, ask_until)
 
     def read(domain: VirDomain) -> dict[str, t.Any] | None:
-        return _read_machine(domain, bulk, addresses=addresses, sizes=sizes, limits=limits)
+        return _read_machine(domain, bulk, addresses=addresses, sizes=sizes, pending=pending, limits=limits)
 
     records = []
     outcomes = map_in_threads(read, bulk.domains, threads=threads, timeout_seconds=timeout_seconds)
@@ -180,7 +183,13 @@ def _unread_record(domain: VirDomain, bulk: BulkAnswer, error: str) -> dict[str,
 
 
 def _read_machine(
-    domain: VirDomain, bulk: BulkAnswer, *, addresses: bool, sizes: bool, limits: AgentLimits
+    domain: VirDomain,
+    bulk: BulkAnswer,
+    *,
+    addresses: bool,
+    sizes: bool,
+    limits: AgentLimits,
+    pending: bool = False,
 ) -> dict[str, t.Any] | None:
     """One machine's record; None when it was removed, or migrated away, since it was listed."""
     try:
@@ -200,6 +209,11 @@ def _read_machine(
     if state == "paused" and not record["persistent"] and _is_arriving(domain):
         record["arriving"] = True
     running = state in ACTIVE_STATES
+    if pending:
+        try:
+            record["pending"] = _pending(domain, root, running=running and record["persistent"])
+        except VirtError as exc:
+            errors.append(str(exc))
     if sizes:
         errors.extend(_add_sizes(record["disks"], domain, bulk.stats.get(uuid, {}), running))
     if addresses:
@@ -213,6 +227,15 @@ def _read_machine(
         record["address"] = record["addresses"][0] if record["addresses"] else None
         errors.extend(reasons)
     return record
+
+
+def _pending(domain: VirDomain, live: etree._Element, *, running: bool) -> list[str]:
+    """What waits for power off and on; a machine that is off, or goes away when it stops, waits for nothing."""
+    if not running:
+        return []
+    with errors_as_ours("what it gets after power off and on is not known"):
+        defined = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    return pending_of(live, parse_xml(defined))
 
 
 def _add_sizes(

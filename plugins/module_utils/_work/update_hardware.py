@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.pending import visible
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import plain
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.fragment import merge_fragment
@@ -28,10 +29,6 @@ from ansible_collections.brine.virt.plugins.module_utils._work.build import frag
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
-# libvirt writes what it makes of these modes into the living machine's XML.
-_EXPANDED_MODES = ("host-model", "host-passthrough", "maximum")
-_EXPANDED_KEYS = ("mode", "model", "vendor", "check", "match", "features", "fallback", "migratable")
-
 
 def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
     """All lines that the wish names. Raises UnsupportedError for what would leave a machine that cannot boot."""
@@ -44,7 +41,7 @@ def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
             continue
         if not covers(_have(line, want, draft), want):
             _change(line, want, draft)
-        elif draft.live is not None and not covers(line.read(draft.live), _visible(line, want)):
+        elif draft.live is not None and not covers(line.read(draft.live), visible(line, want)):
             # Changed on record by an earlier run, or by hand; the machine has not been started since.
             draft.pending.append(line.key)
     _compare_fragment(machine, draft)
@@ -54,16 +51,6 @@ def _have(line: Line, want: t.Any, draft: Draft) -> t.Any:
     """What is on record; the XML with the passwords is asked for only where one is wished."""
     has_secret = isinstance(want, Mapping) and "password" in want
     return line.read(draft.secret if has_secret else draft.domain.xml)
-
-
-def _visible(line: Line, want: t.Any) -> t.Any:
-    """The part of a wish that the XML of a living machine shows as it is on record."""
-    if line.key == "cpu" and want.get("mode", "host-model") in _EXPANDED_MODES:
-        return {key: value for key, value in want.items() if key not in _EXPANDED_KEYS}
-    if line.key == "memory":
-        # The balloon is on its way, and may have to stop half-way.
-        return {key: value for key, value in want.items() if key != "current"}
-    return want
 
 
 def _change(line: Line, want: t.Any, draft: Draft) -> None:

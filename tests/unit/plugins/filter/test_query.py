@@ -56,16 +56,65 @@ centos
   Nic - ac:de:48:98:08:77:
     Source: br0
     Type: bridge"""
+MORE_OF_IT: dict[str, t.Any] = {
+    **CENTOS,
+    "disks": [{**CENTOS["disks"][0], "guest_path": "/dev/disk/by-id/virtio-system"}, {"target": "sdb"}],
+    "addresses": ["192.0.2.17", "2001:db8::17"],
+    "tags": ["web", "front end"],
+    "image": {"name": "centos", "volume": "centos-0123456789abcdef.qcow2", "pool": "images"},
+    "pending": ["memory", "disks.data"],
+}
 
 
 def test_the_layout_is_that_of_the_seed() -> None:
-    assert FILTERS["query"]({"hyper6": [CENTOS]}) == SEED_LAYOUT
+    assert FILTERS["query"]({"hyper6": [CENTOS]}) == f"{SEED_LAYOUT}\n  Hypervisor: hyper6"
+
+
+def test_what_the_seed_did_not_say_stands_after_its_lines() -> None:
+    text = FILTERS["query"]({"hyper6": [MORE_OF_IT]})
+    assert text.startswith(SEED_LAYOUT.partition("  Nic")[0])
+    assert text.partition("    Type: bridge\n")[2].splitlines() == [
+        "  Hypervisor: hyper6",
+        "  Addresses: 192.0.2.17, 2001:db8::17",
+        "  Tags: web, front end",
+        "  Image: centos (centos-0123456789abcdef.qcow2)",
+        "  In the guest - vda: /dev/disk/by-id/virtio-system",
+        "  Pending until power off and on (a reboot in the guest is not enough): memory, disks.data",
+    ]
+
+
+def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
+    quiet = {"name": "old", "changed": False, "created": False, "actions": [], "pending": [], "outdated": ["image"]}
+    new = {**quiet, "name": "web1", "changed": True, "created": True, "actions": ["define machine web1"]}
+    changed = {
+        **quiet,
+        "name": "web2",
+        "changed": True,
+        "actions": ["set on record for web2: memory", "write the notes of web2"],
+        "pending": ["memory"],
+    }
+    waits = {**quiet, "name": "web3", "pending": ["vcpus"], "outdated": []}
+    pending = "pending until power off and on (a reboot in the guest is not enough)"
+    text = FILTERS["changes"]({"hv1": {"machines": [quiet, {**new, "outdated": []}, changed, waits]}})
+    assert text.splitlines() == [
+        "web1 on hv1: new",
+        "web2 on hv1: set on record for web2: memory",
+        f"web2 on hv1: {pending}: memory",
+        "web2 on hv1: stays as it was made: image",
+        f"web3 on hv1: {pending}: vcpus",
+    ]
+    assert FILTERS["changes"]({"hv1": {"machines": [quiet]}, "hv2": {"skipped": True}}) == ""
+
+
+def test_a_change_of_notes_alone_is_said() -> None:
+    machine = {"name": "web1", "changed": True, "actions": ["write the notes of web1"]}
+    assert FILTERS["changes"]({"hv1": {"machines": [machine]}}) == "web1 on hv1: write the notes of web1"
 
 
 def test_what_is_not_known_is_left_out() -> None:
     assert FILTERS["query"]({"hyper6": [STOPPED]}) == (
         "old\n  CPU: 1\n  Memory: 1048576\n  State: shutoff\n  Disk - sda:\n"
-        "  Nic - 52:54:00:00:00:01:\n    Type: user\n  Error: disk sda: nobody knows"
+        "  Nic - 52:54:00:00:00:01:\n    Type: user\n  Hypervisor: hyper6\n  Error: disk sda: nobody knows"
     )
 
 
@@ -87,14 +136,13 @@ def test_hypervisors_stand_in_their_order_and_the_silent_ones_are_named() -> Non
 
 
 def test_machines_of_one_name_are_told_apart() -> None:
-    text = FILTERS["query"]({"hv1": [CENTOS], "hv2": [CENTOS, STOPPED]})
+    text = FILTERS["query"]({"hv1": [CENTOS], "hv2": [CENTOS]})
     assert [line for line in text.splitlines() if "Hypervisor" in line] == ["  Hypervisor: hv1", "  Hypervisor: hv2"]
-    assert text.splitlines()[1] == "  Hypervisor: hv1"
 
 
 def test_text_of_machines_cannot_draw_on_the_terminal() -> None:
     text = FILTERS["query"]({"hv1": [{"name": "x\x1b[2J\ny", "state": "running", "vcpus": 1}]})
-    assert text == "x [2J y\n  CPU: 1\n  State: running"
+    assert text == "x [2J y\n  CPU: 1\n  State: running\n  Hypervisor: hv1"
 
 
 @pytest.mark.parametrize(
