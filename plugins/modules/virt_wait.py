@@ -12,9 +12,13 @@ short_description: Wait until machines answer, or say what was seen last
 version_added: "0.1.0"
 description:
   - Waits on the hypervisor until each machine has an address and its SSH server greets there.
-  - A machine that has stopped is not waited for. When the time is over, the task fails with what was seen last of
-    each machine
-    that did not arrive, the end of its serial console's log included.
+  - While it waits, the play's output says every few seconds in which stage each machine is. The machine boots,
+    cloud-init runs, there is an address, and SSH answers.
+  - A machine that has stopped is not waited for. Neither is one whose serial console shows that nothing comes any
+    more, such as a kernel panic or no device to boot from, or that has booted, as its console says, and has had no
+    address for 60 seconds.
+  - When the time is over, the task fails with what was seen last of each machine that did not arrive, the end of its
+    serial console's log included.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -44,6 +48,11 @@ options:
     description: How many seconds to wait for all of them together.
     type: int
     default: 300
+  progress_file:
+    description:
+      - Where to write lines about the progress, in a file that is made and removed again.
+      - The play's output has them without it.
+    type: path
 seealso:
   - module: brine.virt.virt_init
 """
@@ -102,9 +111,9 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
 from ansible_collections.brine.virt.plugins.module_utils._work.arrival import (
     Arrival,
-    last_log_lines,
     wait_for_machines,
 )
 
@@ -115,7 +124,7 @@ def as_result(arrival: Arrival) -> dict[str, t.Any]:
         key: getattr(arrival, key) for key in ("name", "ready", "address", "seen", "waited_seconds")
     }
     if not arrival.ready:
-        result["serial_log_end"] = last_log_lines(arrival.serial_log)
+        result["serial_log_end"] = list(arrival.console.lines)
     return result
 
 
@@ -124,9 +133,13 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     params = module.params
     if module.check_mode:
         return {"changed": False, "machines": []}
-    with open_connection(params["uri"]) as conn:
+    with open_connection(params["uri"]) as conn, progress_file(params["progress_file"]) as progress:
         arrivals = wait_for_machines(
-            conn, params["names"], port=params["port"] or None, timeout_seconds=params["timeout"]
+            conn,
+            params["names"],
+            port=params["port"] or None,
+            timeout_seconds=params["timeout"],
+            tell=progress.say,
         )
     results = [as_result(arrival) for arrival in arrivals]
     missing = [result for result in results if not result["ready"]]
@@ -148,6 +161,7 @@ def main() -> None:
             "names": {"type": "list", "elements": "str", "required": True},
             "port": {"type": "int", "default": 22},
             "timeout": {"type": "int", "default": 300},
+            "progress_file": {"type": "path"},
         }
     )
     finish(module, lambda: work(module))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import time
 import typing as t
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import NotFoundError
@@ -16,12 +16,25 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machine_record import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
+from ansible_collections.brine.virt.plugins.module_utils._work.console_log import ConsoleLog, read_console_log
 from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 _PAUSE_SECONDS = 2.0
 _CONNECT_SECONDS = 3.0
-_LOG_LINES = 12
-_LOG_BYTES = 16 * 1024
+# A line about a wait in which nothing changes comes this often.
+_LINE_SECONDS = 10.0
+# After a panic or the like, the console is given this long to go on after all, as a guest does that restarts itself.
+_SILENT_SECONDS = 10.0
+# So long may a machine have booted, as its console says, and have no address.
+_ADDRESS_SECONDS = 60.0
+_MOST_NAMES = 6
+_BOOTING = "booting"
+_ORIGINS = {
+    "static": "static address",
+    "lease": "DHCP lease",
+    "agent": "address from the guest agent",
+    "arp": "address seen on the network",
+}
 # States out of which a machine does not come by itself, so that waiting longer is waiting in vain.
 _HOPELESS = ("shutoff", "crashed", "paused")
 
@@ -37,6 +50,11 @@ class Arrival:
     hopeless: bool = False
     waited_seconds: float = 0.0
     serial_log: str | None = None
+    stage: str = "not seen yet"
+    console: ConsoleLog = ConsoleLog()
+    # When its console said something new, and since when it has booted and has no address, by the clock of the wait.
+    console_new_at: float = 0.0
+    without_address_since: float | None = None
 
 
 def wait_for_machines(
@@ -45,23 +63,72 @@ def wait_for_machines(
     *,
     port: int | None,
     timeout_seconds: float,
+    tell: Callable[[str], t.Any] = lambda _line: None,
     clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], t.Any] = time.sleep,
 ) -> list[Arrival]:
     """Wait until all machines have an address and, with a port, greet there as SSH does; or until the time is over.
 
-    Asks all of them together, once in a while. A machine that has stopped is not waited for. Raises NotFoundError for a
-    name that does not exist.
+    Asks all of them together, once in a while. A machine that has stopped, or whose console says that nothing comes any
+    more, is not waited for. tell: takes a line about the stages that they are in, whenever that changes, and every ten
+    seconds. Raises NotFoundError for a name that does not exist.
     """
     begun = clock()
-    arrivals = {name: Arrival(name) for name in names}
+    arrivals = {name: Arrival(name, console_new_at=begun) for name in names}
+    told, told_at = "", begun
     while True:
         on_the_way = [a for a in arrivals.values() if not a.ready and not a.hopeless]
         _look(conn, on_the_way, port)
+        now = clock()
         for arrival in on_the_way:
-            arrival.waited_seconds = round(clock() - begun, 1)
+            _look_at_console(arrival, now)
+            arrival.waited_seconds = round(now - begun, 1)
+        line = stages_line(list(arrivals.values()))
+        if line != told or now - told_at >= _LINE_SECONDS:
+            tell(f"{now - begun:.0f} s: {line}")
+            told, told_at = line, now
         if all(a.ready or a.hopeless for a in arrivals.values()) or clock() - begun > timeout_seconds:
             return list(arrivals.values())
-        time.sleep(_PAUSE_SECONDS)
+        pause(_PAUSE_SECONDS)
+
+
+def stages_line(arrivals: Sequence[Arrival]) -> str:
+    """Which machines are in which stage, in a line."""
+    stages: dict[str, list[str]] = {}
+    for arrival in arrivals:
+        stages.setdefault(arrival.stage, []).append(arrival.name)
+    return "; ".join(f"{stage}: {_some(names)}" for stage, names in stages.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _look_at_console(arrival: Arrival, now: float) -> None:
+    """What the console says beside the rest, and whether the wait is in vain by that."""
+    before, arrival.console = arrival.console, read_console_log(arrival.serial_log)
+    if arrival.ready or arrival.hopeless:
+        return
+    console = arrival.console
+    if console.size_bytes != before.size_bytes:
+        arrival.console_new_at = now
+    if not (console.booted and arrival.address is None):
+        arrival.without_address_since = None
+    elif arrival.without_address_since is None:
+        arrival.without_address_since = now
+    since = arrival.without_address_since
+    if console.dead_end is not None and now - arrival.console_new_at >= _SILENT_SECONDS:
+        arrival.hopeless, arrival.stage = True, "given up"
+        arrival.seen = f"its serial console shows {console.dead_end}; {arrival.seen}"
+    elif since is not None and now - since >= _ADDRESS_SECONDS:
+        arrival.hopeless, arrival.stage = True, "given up"
+        arrival.seen = f"its serial console says that it booted {now - since:.0f} s ago or more, but {arrival.seen}"
+    elif console.dead_end is not None:
+        arrival.stage = f"its console shows {console.dead_end}"
+    elif console.cloud_init or since is not None:
+        rest = "no address yet" if arrival.stage == _BOOTING else arrival.stage
+        arrival.stage = f"{'cloud-init' if console.cloud_init else 'booted'}, {rest}"
 
 
 def _look(conn: VirConnect, arrivals: Sequence[Arrival], port: int | None) -> None:
@@ -77,27 +144,39 @@ def _look(conn: VirConnect, arrivals: Sequence[Arrival], port: int | None) -> No
         arrival.address, arrival.serial_log = record["address"], record["serial_log"]
         arrival.hopeless = record["state"] in _HOPELESS
         if arrival.hopeless:
-            arrival.seen = f"it is {record['state']}"
+            arrival.seen, arrival.stage = f"it is {record['state']}", record["state"]
         elif arrival.address is None:
-            arrival.seen = _why_no_address(conn, record)
+            arrival.seen, arrival.stage = _why_no_address(conn, record)
         elif port is None:
             arrival.ready, arrival.seen = True, f"it has the address {arrival.address}"
         else:
             arrival.ready, arrival.seen = _greeting(arrival.address, port)
+            arrival.stage = f"{_ORIGINS[_origin(record)]}, no SSH yet"
+        if arrival.ready:
+            arrival.stage = "ready"
 
     for outcome in map_in_threads(look, arrivals, threads=8, timeout_seconds=None):
         if outcome.error is not None:
             raise outcome.error
 
 
-def _why_no_address(conn: VirConnect, record: dict[str, t.Any]) -> str:
+def _origin(record: Mapping[str, t.Any]) -> str:
+    """Who told the address that is used."""
+    origins = [a["origin"] for nic in record["nics"] for a in nic["addresses"] if a["address"] == record["address"]]
+    return str(origins[0])
+
+
+def _why_no_address(conn: VirConnect, record: dict[str, t.Any]) -> tuple[str, str]:
+    """A sentence, and the stage that the machine is in by that."""
     with errors_as_ours(f"cannot look at machine {record['name']}"):
         agent = agent_is_connected(parse_xml(conn.lookupByName(record["name"]).XMLDesc(0)))
     said = "gives none" if agent else "is not connected"
+    stage = "guest agent, no address yet" if agent else _BOOTING
     asked = "it has no address that could be found: no static one, no DHCP lease of a libvirt network"
     if record["errors"]:
-        return f"{asked}, its guest agent {said}; besides, {'; '.join(record['errors'])}"
-    return f"{asked}, its guest agent {said}, and the hypervisor's neighbour table does not know its MAC address"
+        return f"{asked}, its guest agent {said}; besides, {'; '.join(record['errors'])}", stage
+    table = "and the hypervisor's neighbour table does not know its MAC address"
+    return f"{asked}, its guest agent {said}, {table}", stage
 
 
 def _greeting(address: str, port: int) -> tuple[bool, str]:
@@ -112,18 +191,3 @@ def _greeting(address: str, port: int) -> tuple[bool, str]:
     if first.startswith(b"SSH-"):
         return True, f"SSH answers at {place}"
     return False, f"it has the address {address}, but no SSH server greets at {place}"
-
-
-def last_log_lines(path: str | None) -> list[str]:
-    """The end of a serial console's log, without what a guest could do to a terminal."""
-    if path is None:
-        return []
-    try:
-        with open(path, "rb") as log:
-            log.seek(0, 2)
-            log.seek(max(0, log.tell() - _LOG_BYTES))
-            text = log.read().decode("utf-8", errors="replace")
-    except OSError:
-        return []
-    lines = ["".join(c for c in line if c.isprintable()) for line in text.splitlines()]
-    return [line for line in lines if line.strip()][-_LOG_LINES:]
