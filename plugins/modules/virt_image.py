@@ -145,8 +145,8 @@ notes:
     compressed is found out there by reading the stored images of this O(name).
   - Decompression leaves 1 GiB of the store's file system free, or one fiftieth of a small one, and is given up before
     that. A small file can hold more than any disk has room for.
-  - An image that the store has under another name is not transferred. It is copied within the store, with shared blocks
-    where the file system can.
+  - An image that the store has under another name is not transferred and takes no space twice. The file gets this name
+    too (a hard link), and goes with its last name. Where the file system has no links, it is copied within the store.
 seealso:
   - module: brine.virt.virt_init
   - module: ansible.builtin.get_url

@@ -222,6 +222,7 @@ options:
   start:
     description:
       - Whether the machine is to be running. With V(false) a machine stays as it is, and a new one is not started.
+        A warning names each machine that runs nevertheless.
     type: bool
     default: true
   autostart:
@@ -478,7 +479,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import secrets_of
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._work.machines import carry_out, look_ahead, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._work.machines import (
+    carry_out,
+    left_running,
+    look_ahead,
+    make_plans,
+)
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},
@@ -593,6 +599,8 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         plans = make_plans(machines, hypervisor, where)
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:
             module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")
+        for name in left_running(plans, hypervisor):
+            module.warn(f"Machine {name} runs, and start: false does not stop it. Shut it down to have it off.")
         outcomes = look_ahead(plans) if module.check_mode else carry_out(plans, concurrency=params["concurrency"])
         names = [machine.name for machine in machines]
         records = {record["name"]: record for record in observe_machines(conn, addresses=False, names=names)}

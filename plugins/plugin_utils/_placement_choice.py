@@ -30,9 +30,15 @@ class Choice:
 
 
 def choose(
-    need: Need, rooms: Mapping[str, Room], candidates: Sequence[str], terms: Terms, brought: t.Container[str] = ()
+    need: Need,
+    rooms: Mapping[str, Room],
+    candidates: Sequence[str],
+    terms: Terms,
+    brought: t.Container[str] = (),
+    *,
+    asked: bool = False,
 ) -> Choice:
-    """The best of the candidates. brought: images that the run itself brings."""
+    """The best of the candidates. brought: images that the run itself brings. asked: the one candidate is the user's."""
     refusals = {host: rooms[host].refusals(need, brought) for host in candidates}
     fitting = [host for host in candidates if not refusals[host]]
     refused = {host: ", ".join(reasons) for host, reasons in refusals.items() if reasons}
@@ -49,7 +55,8 @@ def choose(
             refused[host] = _compared(left_mib[host], left_mib[best])
         else:
             refused[host] = ", ".join(rooms[host].shared_with(need))
-    why = [_why_best(equal, len(fitting), left_mib, terms.policy), *notes_on(need, rooms[best])]
+    reason = _asked(left_mib[best]) if asked else _why_best(equal, len(fitting), left_mib, terms.policy)
+    why = [reason, *notes_on(need, rooms[best])]
     return Choice(best, "; ".join(why), refused)
 
 
@@ -64,6 +71,10 @@ def _hint(need: Need, rooms: Mapping[str, Room], candidates: Sequence[str], brou
 def notes_on(need: Need, room: Room) -> list[str]:
     """What is to be said of a choice beside its reason."""
     return [*(f"it {words}" for words in room.shared_with(need)), *room.doubts(need)]
+
+
+def _asked(left_mib: int) -> str:
+    return f"the task asks for it: {left_mib} MiB of free memory after this machine"
 
 
 def _why_best(equal: Sequence[str], fitting: int, left_mib: Mapping[str, int], policy: str) -> str:

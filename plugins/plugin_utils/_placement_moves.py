@@ -132,7 +132,7 @@ def _decide(machine: Living, fleet: Fleet, terms: Terms, target: str | None) -> 
     if machine.need is None:
         return "; ".join(machine.ties)
     candidates = [target] if target is not None else [host for host in fleet.rooms if host != machine.host]
-    choice = choose(machine.need, fleet.rooms, candidates, terms)
+    choice = choose(machine.need, fleet.rooms, candidates, terms, asked=target is not None)
     return choice if choice.host is not None else _nowhere(choice, fleet, target)
 
 

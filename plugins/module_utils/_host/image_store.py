@@ -135,6 +135,9 @@ class ImageStore:
             if kept is not None:
                 self.remember(kept, source.origins)
                 return Brought(kept, new=False)
+            linked = self._link(name, source)
+            if linked is not None:
+                return linked
             with image_files.part_file(directory) as part:
                 taken = take_in(source, part.fd, directory, deadline, self._tell)
                 found = image_files.inspect_file(part.path, source.what)
@@ -153,6 +156,32 @@ class ImageStore:
             forgets = bool(taken.how) and not remembered
             kept = self._keep(image, checksums(taken.content))
             return Brought(kept, new=new, forgets=forgets)
+
+    def _link(self, name: str, source: Source) -> Brought | None:
+        """Give an image that the store has under another name this name too. For who holds the lock.
+
+        The image is read, so that it is what its name says. None where there is none, where this name is taken, where the
+        stored image is damaged, or on a file system without links: the source's own bytes are stored then.
+        """
+        known = [item for item in (source.checksum, source.content) if item is not None]
+        twin = self.find_twin(name, *known)
+        if twin is None:
+            return None
+        path = twin.image.path
+        content = image_files.hash_file(path, tell=self._tell)
+        image = image_name(name, content.sha256, twin.image.format)
+        if content.sha256 != twin.sha256 or image.volume in self.volumes(name):
+            return None
+        source.verify_image(content.sha256)
+        if not image_files.link_image(path, self._pool.volume_path(image.volume)):
+            return None
+        # What is noted on the image is noted for all its names.
+        known_before = load_provenance(path, image.digest)
+        own = (Checksum("sha256", content.sha256),)
+        origins = tuple(item for item in (*source.origins, *known) if item not in own)
+        remembered = keep_provenance(path, known_before.joined(Provenance(own, origins)))
+        refresh_pool(self._pool.handle, self._pool.name)
+        return Brought(self._keep(image, own), new=True, forgets=bool(origins) and not remembered)
 
     def _images(self, name: str) -> list[ImageName]:
         return [image for image in stored_names(self._pool) if image.name == name]

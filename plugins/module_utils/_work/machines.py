@@ -78,6 +78,12 @@ def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachineP
     return MachinePlan(machine, False, found.steps(), found.before, found.after, found.pending, found.outdated)
 
 
+def left_running(plans: Sequence[MachinePlan], hypervisor: Hypervisor) -> list[str]:
+    """The machines that run though the task asks for ``start: false``, which starts nothing and stops nothing."""
+    names = [todo.machine.name for todo in plans if not todo.created and not todo.machine.start]
+    return [name for name in names if hypervisor.domains[name].active]
+
+
 def look_ahead(plans: Sequence[MachinePlan]) -> list[Outcome]:
     """What the plans would come to, for check mode: the same words as the real run's, nothing done."""
     return [_outcome(todo) for todo in plans]

@@ -147,10 +147,11 @@ def _other_image(machine: Machine, image: ImageNote, hypervisor: Hypervisor) -> 
     """Whether the wish names another image than the one the machine was made from."""
     if machine.image is None or machine.image == image.volume:
         return False
-    if machine.image != image.name or parse_image_volume(machine.image):
-        return True
+    have, wanted = parse_image_volume(image.volume), parse_image_volume(machine.image)
     try:
-        return bool(hypervisor.image(machine.image).volume != image.volume)
+        wanted = wanted or parse_image_volume(hypervisor.image(machine.image).volume)
     except VirtError:
-        # Gone from the store, or there in several versions: nothing that this machine could be compared with.
-        return False
+        # Gone from the store, or there in several versions: nothing but the name to compare this machine with.
+        return machine.image != image.name
+    # The same content is the same image, whatever it is called.
+    return have is None or wanted is None or have.digest != wanted.digest

@@ -197,6 +197,41 @@ def test_an_image_of_another_name_is_not_transferred(task: Task, node: t.Any, we
     assert (web.asked, len(node.names())) == (["image.xz"], 3)
 
 
+def test_one_content_under_two_names_is_stored_once(task: Task, node: t.Any, source: str) -> None:
+    task(path=source)
+    (volume,) = (node.directory / name for name in node.names())
+    result = task(name="other", path=source)
+    twin = node.directory / f"other-{SHA256[:16]}.raw"
+    assert (result["changed"], result["image"]["path"], result["image"]["sha256"]) == (True, str(twin), SHA256)
+    assert (volume.stat().st_ino, volume.stat().st_nlink) == (twin.stat().st_ino, 2)
+    assert twin.stat().st_mode & 0o777 == 0o444
+    assert task(name="other", path=source)["changed"] is False
+    # Each name goes by itself.
+    volume.unlink()
+    assert (twin.read_bytes(), node.names()) == (CONTENT, [twin.name])
+
+
+def test_a_damaged_image_gets_no_other_name(task: Task, node: t.Any, source: str) -> None:
+    task(path=source)
+    (node.directory / VOLUME).chmod(0o644)
+    (node.directory / VOLUME).write_bytes(b"\x02" * len(CONTENT))
+    result = task(name="other", path=source)
+    assert (node.directory / result["image"]["volume"]).read_bytes() == CONTENT
+
+
+def test_without_links_the_image_is_copied(
+    task: Task, node: t.Any, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_args: object, **_options: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", unsupported)
+    task(path=source)
+    result = task(name="other", path=source)
+    assert (node.directory / result["image"]["volume"]).read_bytes() == CONTENT
+    assert (node.directory / VOLUME).stat().st_nlink == 1
+
+
 def test_what_the_file_system_forgets_is_transferred_again(
     node: t.Any, web: t.Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

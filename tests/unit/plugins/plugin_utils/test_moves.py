@@ -67,6 +67,16 @@ def test_a_named_machine_goes_where_the_most_memory_is_free() -> None:
     }
 
 
+def test_a_target_that_the_user_names_is_not_called_the_only_one() -> None:
+    hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(record("a")), "hv3": hypervisor()}
+    for wish in ({"names": ["web1"]}, {"source": "hv1"}):
+        (move,) = plan(hosts, target="hv2", **wish)["moves"]
+        assert (move["target"], move["why"]) == (
+            "hv2",
+            "the task asks for it: 6144 MiB of free memory after this machine",
+        )
+
+
 def test_all_machines_of_a_hypervisor_the_largest_first_and_the_rest_named() -> None:
     tied = record("gpu1", tied_by=["a device of the hypervisor"])
     hosts = {

@@ -28,6 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.machines import (
     MachinePlan,
     Outcome,
     carry_out,
+    left_running,
     look_ahead,
     make_plans,
 )
@@ -280,6 +281,30 @@ def test_a_stopped_machine_is_started_and_nothing_waits(conn: t.Any) -> None:
     todo = plan(conn, memory=1024)
     assert (todo.before["start"], todo.after["start"], list(todo.pending)) == (False, True, [])
     assert list(plan(conn, start=False).steps) == []
+
+
+def test_a_machine_that_runs_against_the_request_is_said(conn: t.Any) -> None:
+    def left(**changes: t.Any) -> list[str]:
+        hypervisor = Hypervisor(conn, image_pool="images")
+        plans = make_plans([read_machine({**WISH, **changes})], hypervisor, "")
+        return left_running(plans, hypervisor)
+
+    assert left(start=False) == []
+    make(conn)
+    assert (left(start=False), left()) == (["new1"], [])
+    conn.lookupByName("new1").destroy()
+    assert left(start=False) == []
+
+
+def test_the_same_content_under_another_name_is_the_same_image(conn: t.Any) -> None:
+    make(conn)
+    pool = conn.storagePoolLookupByName("images")
+    twin = notes_of(conn, "new1").image
+    assert twin is not None
+    volume = twin.volume.replace("debian", "twin", 1)
+    pool.createXML(f"<volume><name>{volume}</name><capacity>512</capacity></volume>", 0)
+    assert list(plan(conn, image="twin").outdated) == []
+    assert list(plan(conn, image=volume).outdated) == []
 
 
 def test_another_image_is_only_said(conn: t.Any) -> None:
