@@ -48,14 +48,14 @@ def seen_elsewhere(pool: Pool) -> str | None:
     return because and f"{because}, and what machines of other hypervisors use there cannot be seen from this one"
 
 
-def file_system_type(path: str, mounts: str = MOUNTS) -> str:
+def file_system_type(path: str, mounts: str | None = None) -> str:
     """The type of the file system that a path is on, as mount(8) has it; empty when it cannot be told.
 
-    mounts: the table of mounted file systems, in the form of /proc/self/mountinfo.
+    mounts: another table of mounted file systems than MOUNTS, in the same form.
     """
     real = os.path.realpath(path)
     try:
-        with open(mounts, encoding="utf-8", errors="surrogateescape") as table:
+        with open(mounts or MOUNTS, encoding="utf-8", errors="surrogateescape") as table:
             found = [entry for entry in map(_mount, table) if entry and _is_below(real, entry[0])]
     except OSError:
         return ""
