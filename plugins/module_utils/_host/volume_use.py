@@ -115,19 +115,23 @@ def require_unused(
     """
     for pool, volume in volumes:
         use = usage.of(pool, volume, owner=owner, besides=besides, together=volumes)
-        if use.state == USED:
+        kept = why_kept(use, fresh=fresh)
+        if kept is not None:
+            hint = f"If nothing does: virsh vol-delete {volume} --pool {pool.name}"
             raise ConflictError(
-                f"volume {volume} of pool {pool.name} is used by {', '.join(use.users)}, and stays",
+                f"volume {volume} of pool {pool.name} stays: {kept}",
                 where=where,
-                hint="Look at both, and take it from one of them",
+                hint="Take it from there first" if use.state == USED else hint,
             )
-        if use.state == UNKNOWN and not fresh:
-            raise ConflictError(
-                f"volume {volume} of pool {pool.name} stays, as it cannot be known whether something uses it: "
-                f"{'; '.join(use.reasons)}",
-                where=where,
-                hint=f"If nothing does: virsh vol-delete {volume} --pool {pool.name}",
-            )
+
+
+def why_kept(use: VolumeUse, *, fresh: bool = False) -> str | None:
+    """The reason not to delete a volume, in words; None when it may go. fresh: as in require_unused."""
+    if use.state == USED:
+        return f"it is used by {', '.join(use.users)}"
+    if use.state == UNKNOWN and not fresh:
+        return f"it cannot be known whether something uses it: {'; '.join(use.reasons)}"
+    return None
 
 
 def delete_unused(
@@ -135,19 +139,33 @@ def delete_unused(
     volumes: t.Sequence[PoolVolume],
     *,
     owner: str | None = None,
-    besides: str | None = None,
+    clearing: str | None = None,
     fresh: bool = False,
 ) -> list[str]:
     """Delete volumes that nothing uses at this moment; the names of those that were there.
 
     For who holds the lock that keeps others from taking them into use. Nothing is deleted when one of them may not be:
-    ConflictError, as of require_unused. One that is not there (any more) is no error.
+    ConflictError, as of require_unused. One that is not there (any more) is no error. clearing: the machine that goes
+    with its volumes; ConflictError while it runs.
     """
     there = [(pool, volume) for pool, volume in volumes if is_there(pool, volume)]
     if not there:
         return []
-    require_unused(Usage(conn), there, owner=owner, besides=besides, fresh=fresh)
+    if clearing is not None:
+        require_off(conn, clearing)
+    require_unused(Usage(conn), there, owner=owner, besides=clearing, fresh=fresh)
     return [volume for pool, volume in there if delete_volume(pool, volume)]
+
+
+def require_off(conn: VirConnect, machine: str) -> None:
+    """Raise ConflictError when a machine runs or is paused; one that is not there is off."""
+    try:
+        with errors_as_ours(f"cannot look at machine {machine}"):
+            active = conn.lookupByName(machine).isActive()
+    except NotFoundError:
+        return
+    if active:
+        raise ConflictError(f"machine {machine} runs, and so it stays with all that it has")
 
 
 def is_there(pool: Pool, volume: str) -> bool:

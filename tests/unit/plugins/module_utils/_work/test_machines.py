@@ -210,19 +210,6 @@ def test_a_machine_of_somebody_else_is_in_the_way(conn: t.Any) -> None:
         plan(conn, name="db1")
 
 
-def test_a_volume_that_somebody_has_come_to_use_is_not_cleared(conn: t.Any) -> None:
-    todo = plan(conn)
-    todo.steps[0].apply()
-    todo.steps[1].apply()
-    path = conn.storagePoolLookupByName("default").storageVolLookupByName("new1-system.qcow2").path()
-    conn.defineXML(
-        "<domain type='test'><name>guest</name><memory>1</memory><os><type>hvm</type></os><devices>"
-        f"<disk type='file'><source file='{path}'/><target dev='vda'/></disk></devices></domain>"
-    )
-    with pytest.raises(ConflictError, match="in use by guest"):
-        plan(conn)
-
-
 CANNOT: list[tuple[dict[str, t.Any], type[VirtError], str]] = [
     ({"disks": [{"name": "system", "size": "20GiB"}, {"name": "data", "size": 63}]}, InputError, "never shrinks"),
     ({"disks": [*WISH["disks"], {"name": "more", "size": 1, "pool": "none"}]}, NotFoundError, r"disks\[more\]\.pool"),
