@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError, as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
@@ -132,8 +132,8 @@ class Removal:
                 stack.enter_context(hypervisor_lock(f"move-{wish.name.replace('/', '_')}", patience_seconds=0))
             meter = Meter(self.progress.say, wish.name)
             outcome.journey = plan_journey(wish.name, road, wish.where, meter.at)
-        except VirtError as exc:
-            outcome.error = exc
+        except Exception as exc:  # one machine's error is not to hide what becomes of the others
+            outcome.error = as_ours(exc)
         return outcome
 
     def _target(self, wish: Wish, stack: contextlib.ExitStack) -> Target:
@@ -164,16 +164,17 @@ class Removal:
         outcome.journey.began = time.monotonic()
         try:
             plan.run(outcome.journey.before)
-        except VirtError as exc:
-            outcome.error = exc
+        except Exception as exc:
+            outcome.error = as_ours(exc)
             return
         try:
             # Not taken back: the machine is on the other side, and a later run finishes what is left here.
             for step in outcome.journey.after:
                 step.apply()
-        except VirtError as exc:
-            outcome.error = type(exc)(
-                f"{outcome.wish.name} is on {outcome.target}, but what is left here was not cleared: {exc.what}",
-                where=exc.where,
-                hint=exc.hint or "Run it again",
+        except Exception as exc:
+            error = as_ours(exc)
+            outcome.error = type(error)(
+                f"{outcome.wish.name} is on {outcome.target}, but what is left here was not cleared: {error.what}",
+                where=error.where,
+                hint=error.hint or "Run it again",
             )
