@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.migrate import Oversight, migrate
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import AlreadyThereError
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, VolumeRef, read_move_note
@@ -24,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.moved_xml import
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import volumes
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.preflight import (
     check_room,
+    check_source_volumes,
     check_target,
     check_traveller,
     room_wishes,
@@ -49,6 +51,8 @@ from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
+# How long a run that makes machines at the source may take.
+_PROVISION_SECONDS = 300
 Tell = t.Callable[[str, int, int], t.Any]
 
 
@@ -127,6 +131,7 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
     check_traveller(traveller, where)
     check_target(traveller, road.target, road.terms, where)
     disks = plan_disks(traveller, road.source, road.target, road.terms, where, probe=not road.check_mode)
+    check_source_volumes(traveller, disks, road.source, where)
     check_room(disks, road.target, where)
     _promise(traveller, disks, road.target)
     note = MoveNote(
@@ -225,7 +230,7 @@ def _volumes_step(traveller: Traveller, disks: Sequence[DiskMove], note: MoveNot
     def undo() -> None:
         # The note stays when the target cannot be cleared now: the next run does it.
         ends = road.ends.anew()
-        volumes.clear_target(ends, traveller.uuid, made)
+        volumes.clear_target(ends, traveller.uuid, made, fresh=True)
         with ends.open_source() as source:
             domain = find(source, traveller.uuid)
             if domain is not None:
@@ -376,8 +381,10 @@ def _finishing_steps(name: str, uuid: str, note: MoveNote, road: Road) -> list[S
                 with errors_as_ours(f"cannot switch the autostart of {name} off"):
                     kept.setAutostart(0)
                 write_note(kept, None)
-            else:
-                volumes.delete_unused(conn, note.left)
+            elif note.left:
+                # Nobody is to make a machine with one of them meanwhile.
+                with hypervisor_lock("init", patience_seconds=_PROVISION_SECONDS):
+                    volumes.delete_unused(conn, note.left)
 
     if note.autostart and road.terms.persistent:
         steps.append(Step(f"have {name} start with {note.target}", on_target(start_with_host)))

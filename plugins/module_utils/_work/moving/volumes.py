@@ -12,9 +12,9 @@ import typing as t
 from collections.abc import Iterable, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._host import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host import volume_use, volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains, paths_in_use, undefine
+from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains, undefine
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import STORED_MODE
 from ansible_collections.brine.virt.plugins.module_utils._host.images import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
@@ -134,8 +134,8 @@ def _wait_or_clear(base: Base, conn: VirConnect, stop: threading.Event) -> None:
         time.sleep(1)
 
 
-def clear_target(ends: Ends, uuid: str, made: Sequence[VolumeRef]) -> None:
-    """Take away what was made on the target for a machine that has stayed where it was.
+def clear_target(ends: Ends, uuid: str, made: Sequence[VolumeRef], *, fresh: bool = False) -> None:
+    """Take away what was made on the target for a machine that has stayed where it was. fresh: see delete_unused.
 
     Raises an error of ours, and deletes nothing, when that is not certain.
     """
@@ -146,7 +146,7 @@ def clear_target(ends: Ends, uuid: str, made: Sequence[VolumeRef]) -> None:
             if source.getHostname() == target.getHostname():
                 raise HostError("the target is this hypervisor itself, so nothing is deleted")
         _drop_left_over(target, uuid)
-        delete_unused(target, made)
+        delete_unused(target, made, fresh=fresh)
 
 
 def _drop_left_over(target: VirConnect, uuid: str) -> None:
@@ -159,20 +159,13 @@ def _drop_left_over(target: VirConnect, uuid: str) -> None:
     undefine(target, known.name)
 
 
-def delete_unused(conn: VirConnect, refs: Iterable[VolumeRef]) -> None:
-    """Delete volumes that no machine of this hypervisor has; ConflictError, and the rest stays, for one that has."""
-    refs = list(refs)
-    if not refs:
-        return
-    used = paths_in_use(list_domains(conn).values())
+def delete_unused(conn: VirConnect, refs: Iterable[VolumeRef], *, fresh: bool = False) -> None:
+    """Delete volumes that nothing uses; ConflictError, and all of them stay, when one is used or may be.
+
+    fresh: this run has made them, so that only a use that is seen keeps them.
+    """
     pools = Pools(conn)
-    for ref in refs:
-        pool = pools.get(ref.pool)
-        user = used.get(pool.volume_path(ref.name))
-        if user:
-            raise ConflictError(f"volume {ref.name} of pool {ref.pool} is in use by machine {user}, and stays")
-    for ref in refs:
-        volumes.delete_volume(pools.get(ref.pool), ref.name)
+    volume_use.delete_unused(conn, [(pools.get(ref.pool), ref.name) for ref in refs], fresh=fresh)
 
 
 def _size_of(path: str) -> int:
