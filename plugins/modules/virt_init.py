@@ -24,7 +24,10 @@ description:
     and the task fails at the end.
   - A run that was killed half-way leaves a machine marked as unfinished. The next run clears exactly what it had
     made,
-    and starts again.
+    and starts again. One that somebody has started meanwhile is never cleared, nor a volume that anything else uses.
+    The error says what it is and what to do.
+  - An error that nobody expected (a fault of the collection) is the error of its machine alone, while it is planned
+    and while it is made. What is wrong in the task itself is found before anything is changed.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
