@@ -17,7 +17,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    libvirt,
+    one_line,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.file_chain import (
     FileChains,
     FileId,
@@ -147,12 +152,23 @@ class _Collector:
                 return
         for volume in handle.listAllVolumes(0):
             with _unless_gone("NO_STORAGE_VOL", f"cannot look at a volume of pool {name}"):
-                backing = parse_xml(volume.XMLDesc(0)).findtext("backingStore/path")
-                self._paths[name, volume.name()] = volume.path()
+                path = self._paths[name, volume.name()] = volume.path()
+                backing = self._ask_what_is_below(volume, f"volume {name}/{volume.name()}", listed_here)
                 if backing:
-                    self._said[self._users.identify(volume.path())] = backing
+                    self._said[self._users.identify(path)] = backing
         if listed_here:
             self._list_directory(name, root.findtext("target/path", ""))
+
+    def _ask_what_is_below(self, volume: t.Any, words: str, readable: bool) -> str | None:
+        """libvirt's word for it. readable: its header is read as well, so that a broken one need not be known here."""
+        try:
+            return parse_xml(volume.XMLDesc(0)).findtext("backingStore/path")
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
+                raise
+            if not readable:
+                self._users.note_unknown(f"{words} cannot be looked at ({one_line(exc.get_error_message())})")
+            return None
 
     def _list_directory(self, pool: str, path: str) -> None:
         """Files that libvirt has not seen yet. A refresh would have to wait for every job in the pool."""

@@ -328,6 +328,23 @@ def test_a_pool_that_other_hypervisors_see(host: Host, monkeypatch: pytest.Monke
     require_unused(usage, [(replace(shared, path=str(host.directory)), "web1-system.qcow2")], owner="web1")
 
 
+def test_a_saved_machine_has_what_it_was_saved_with(host: Host) -> None:
+    """The test driver saves machines and does not tell with what."""
+    host.add_machine("b", running=True).managedSave(0)
+    assert host.use().unknown == ("the saved state of machine b cannot be read",)
+    assert host.use(besides="b").state == UNUSED
+
+
+def test_a_volume_that_libvirt_cannot_look_at_is_looked_at_here(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = host.add_volume("top.qcow2", "-b", str(host.path), "-F", "qcow2")
+
+    def broken(_volume: t.Any, _flags: int = 0) -> str:
+        raise libvirt.libvirtError("no")
+
+    monkeypatch.setattr(libvirt.virStorageVol, "XMLDesc", broken)
+    assert host.use() == VolumeUse((f"volume default/{top.name}",))
+
+
 class TestFromAfar:
     """Another machine's libvirt: no file can be looked at, libvirt's own words are all there is."""
 
