@@ -115,8 +115,8 @@ def make_volume(pool: Pool, name: str, root: etree._Element, source: t.Any = Non
 def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
     """Tell a volume that is there already from one that could not be made: only the latter may be taken back.
 
-    Asked beforehand as well, because not every way of making a volume has an error code of its own for this. And libvirt
-    does not know what others have put into a pool since it last looked, such as a hypervisor that shares it.
+    Asked beforehand as well, because not every way of making a volume has an error code of its own for this. And
+    libvirt does not know what others have put into a pool since it last looked, such as a hypervisor that shares it.
     """
     taken = AlreadyThereError(f"pool {pool.name} has got a volume {name} while this run was planned")
     try:
