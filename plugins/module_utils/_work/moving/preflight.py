@@ -17,23 +17,20 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import observe_bridges, observe_networks
 from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish, require_room
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.ties import ties_of_domain
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import DiskMove
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
-# What keeps a machine where it is, by the elements of its XML.
-_TIES = (
-    ("devices/hostdev", "it has a device of this hypervisor (host_devices)"),
-    ("devices/filesystem", "it has a folder of this hypervisor (shared_folders)"),
-)
-
 
 def check_traveller(traveller: Traveller, where: str) -> None:
     """Raise when something keeps the machine from going anywhere."""
-    for path, words in _TIES:
-        if traveller.living.find(path) is not None or traveller.record.find(path) is not None:
-            raise UnsupportedError(f"{traveller.name} cannot be moved: {words}", where=where, hint="Take it out first")
+    ties = ties_of_domain(traveller.living, traveller.record)
+    if ties:
+        raise UnsupportedError(
+            f"{traveller.name} cannot be moved: it has {' and '.join(ties)}", where=where, hint="Take it out first"
+        )
     with errors_as_ours(f"cannot look at the snapshots of {traveller.name}", where):
         snapshots = [snapshot.getName() for snapshot in traveller.handle.listAllSnapshots(0)]
         saved = not traveller.active and bool(traveller.handle.hasManagedSaveImage(0))

@@ -171,6 +171,11 @@ def test_what_a_guest_wrote_into_a_raw_disk_is_not_believed(world: World_) -> No
 
 
 HOSTDEV = "<hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>"
+HOSTDEV_NIC = (
+    "<interface type='hostdev'><mac address='52:54:00:00:00:01'/><source>"
+    "<address type='pci' domain='0' bus='1' slot='0' function='1'/></source></interface>"
+)
+FOLDER = "<filesystem><source dir='/srv'/><target dir='srv'/></filesystem>"
 OTHER = (
     "<domain type='test'><name>{name}</name><uuid>{uuid}</uuid><memory unit='KiB'>{memory}</memory>"
     "<os><type>hvm</type></os><devices>{devices}</devices></domain>"
@@ -184,7 +189,9 @@ NIC = "<interface type='network'><mac address='52:54:00:00:00:01'/><source netwo
 @pytest.mark.parametrize(
     ("special", "words"),
     [
-        ({"devices": HOSTDEV}, "it has a device of this hypervisor"),
+        ({"devices": HOSTDEV}, "it has a device of the hypervisor"),
+        ({"devices": HOSTDEV_NIC}, "it has a network card of the hypervisor"),
+        ({"devices": FOLDER}, "it has a folder of the hypervisor"),
         ({"target": OTHER.format(name="web1", uuid=TWO, memory=1024, devices="")}, "another machine has its name"),
         ({"target": OTHER.format(name="web1", uuid=ONE, memory=1024, devices="")}, "it is on record there too"),
         ({"target": OTHER.format(name="web2", uuid=ONE, memory=1024, devices="")}, "web2 there has the same UUID"),
