@@ -29,9 +29,15 @@ class Target:
         self.hypervisor = Side(conn)
         with errors_as_ours(f"cannot ask {uri} for its name"):
             self.name: str = conn.getHostname()
-        self.promised_mib = 0
+        # By machine, what those have that are planned and not there yet.
+        self.promised: dict[str, int] = {}
         self.images: set[str] = set()
         self.volumes: set[tuple[str, str]] = set()
+
+    @property
+    def promised_mib(self) -> int:
+        """The memory that this run has promised to machines."""
+        return sum(self.promised.values())
 
     @property
     def address(self) -> str:
