@@ -69,6 +69,7 @@ def _check_hidden_state(traveller: Traveller, where: str) -> None:
 def check_target(traveller: Traveller, target: Target, terms: Terms, where: str) -> None:
     """Raise what speaks against this machine on this hypervisor, whatever its disks are."""
     try:
+        _check_maintenance(target, where)
         _check_names(traveller, target, where)
         _check_machine(traveller, target, where)
         _check_nics(traveller, target, where)
@@ -81,6 +82,18 @@ def check_target(traveller: Traveller, target: Target, terms: Terms, where: str)
 def check_room(disks: Sequence[DiskMove], target: Target, where: str) -> None:
     """Raise ConflictError when the pools there have no room for the volumes that travel."""
     require_room(room_wishes(disks, target), where or None)
+
+
+def _check_maintenance(target: Target, where: str) -> None:
+    found = target.maintenance
+    if found is not None:
+        since = f" since {found.since}" if found.since else ""
+        reason = f" ({found.reason})" if found.reason else ""
+        raise ConflictError(
+            f"it is in maintenance{since}{reason}",
+            where=where,
+            hint="Choose another hypervisor, or end it: virt_maintenance with state: absent",
+        )
 
 
 def _check_names(traveller: Traveller, target: Target, where: str) -> None:

@@ -17,8 +17,10 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, VolumeNote, notes_to_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import survey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
@@ -286,6 +288,18 @@ def test_what_the_plan_is_based_on_is_looked_at_again(world: World_) -> None:
     here.destroy()
     with pytest.raises(VirtError, match="web1 has stopped since its move was planned"):
         journey.look_again()
+
+
+def test_a_target_in_maintenance_gets_nothing(world: World_, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the move is planned, and when it has begun since; the test driver cannot show one."""
+    journey = world()()
+    monkeypatch.setattr(survey, "find_maintenance", lambda _conn: Maintenance("2026-11-21T10:00:00Z", "fan"))
+    with pytest.raises(
+        VirtError, match=r"web1 cannot go to hv2: it is in maintenance since 2026-11-21T10:00:00Z \(fan\)"
+    ):
+        journey.look_again()
+    with pytest.raises(VirtError, match="in maintenance"):
+        world()()
 
 
 def test_a_machine_that_gets_another_disk_after_the_plan(world: World_) -> None:
