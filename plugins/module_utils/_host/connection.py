@@ -187,7 +187,7 @@ def open_peer(uri: str, *, timeout_seconds: float) -> t.Iterator[VirConnect]:
     Without this they would wait as long as TCP does, a quarter of an hour. For opening it the limit is timeout_seconds.
     """
     require_libvirt()
-    _run_events()
+    run_events()
     with open_connection(uri, timeout_seconds=timeout_seconds) as connection:
         # A transport that has no such thing says so, and has no need of it.
         with contextlib.suppress(libvirt.libvirtError):
@@ -196,8 +196,9 @@ def open_peer(uri: str, *, timeout_seconds: float) -> t.Iterator[VirConnect]:
 
 
 @functools.cache
-def _run_events() -> None:
-    """libvirt asks the other side for signs of life in its event loop, which is the program's to run."""
+def run_events() -> None:
+    """libvirt's event loop, which is the program's to run: in it, libvirt asks the other side for signs of life, and
+    tells what happens to machines. Only for connections that are opened after this."""
     libvirt.virEventRegisterDefaultImpl()
 
     def run() -> None:

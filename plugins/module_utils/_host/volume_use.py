@@ -157,6 +157,28 @@ def delete_unused(
     return [volume for pool, volume in there if delete_volume(pool, volume)]
 
 
+def delete_those_unused(conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False) -> list[str]:
+    """Delete those of the volumes that nothing uses at this moment; of the others, in sentences, why they stay.
+
+    Otherwise as delete_unused. What one that stays is backed by stays as well.
+    """
+    going = [(pool, volume) for pool, volume in volumes if is_there(pool, volume)]
+    stay: list[str] = []
+    if not going:
+        return stay
+    usage = Usage(conn)
+    while True:
+        reasons = [why_kept(usage.of(pool, volume, together=going), fresh=fresh) for pool, volume in going]
+        looked_at = list(zip(going, reasons))  # noqa: B905 - Python 3.9 has no strict
+        stay += [f"volume {volume} of pool {pool.name} stays: {why}" for (pool, volume), why in looked_at if why]
+        going = [found for found, why in looked_at if not why]
+        if not any(reasons):
+            break
+    for pool, volume in going:
+        delete_volume(pool, volume)
+    return stay
+
+
 def require_off(conn: VirConnect, machine: str) -> None:
     """Raise ConflictError when a machine runs or is paused; one that is not there is off."""
     try:

@@ -25,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import
     USED,
     Usage,
     VolumeUse,
+    delete_those_unused,
     delete_unused,
     require_unused,
 )
@@ -178,6 +179,22 @@ def test_one_that_may_not_go_keeps_the_others(host: Host) -> None:
     with pytest.raises(ConflictError, match=r"web1-data\.qcow2 of pool default stays: it is used by machine b"):
         host.delete("web1-system.qcow2", "web1-data.qcow2")
     assert volumes_of(host) == ["web1-data.qcow2", "web1-system.qcow2"]
+
+
+def test_what_stays_keeps_what_it_is_backed_by_and_the_rest_goes(host: Host) -> None:
+    for name, below in (("web1-a.qcow2", "web1-system.qcow2"), ("web1-b.qcow2", "web1-a.qcow2")):
+        host.add_volume(name, "-b", str(host.directory / "default" / below), "-F", "qcow2")
+    host.add_machine("b", host.disk(host.directory / "default" / "web1-b.qcow2"))
+    host.add_volume("web1-free.qcow2")
+    names = ["web1-system.qcow2", "web1-free.qcow2", "web1-a.qcow2", "web1-b.qcow2", "web1-gone.qcow2"]
+    stay = delete_those_unused(host.conn, [(host.pool, name) for name in names])
+    assert sorted(sentence.partition(" of pool default stays: it is used by ")[::2] for sentence in stay) == [
+        ("volume web1-a.qcow2", "machine b"),
+        ("volume web1-b.qcow2", "machine b"),
+        ("volume web1-system.qcow2", "machine b"),
+    ]
+    assert volumes_of(host) == ["web1-a.qcow2", "web1-b.qcow2", "web1-system.qcow2"]
+    assert delete_those_unused(host.conn, []) == []
 
 
 def test_an_image_whose_data_are_in_it(host: Host) -> None:
