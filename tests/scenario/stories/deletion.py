@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import re
 import subprocess
 import typing as t
 
 from ..cloud import Answer, Cloud, must
 from ..moving import forget, has_moved, migrate, refused, volumes
+from ..needs import TINY
 from ..teller import Teller
-from .machines import TINY
 
+NEEDS = ("hypervisors", "tiny")
 HERE, THERE = "hv2", "hv1"
 OWNER, OTHER, UNFINISHED = "del1", "del2", "kill1"
 IMAGES = "/var/lib/libvirt/images"
@@ -31,7 +31,7 @@ User = t.Callable[[Cloud, str], t.ContextManager[str]]
 
 def tell(teller: Teller, cloud: Cloud) -> None:
     try:
-        teller.step("an image, two machines, and runs that can be killed", lambda: _prepare(cloud), vital=True)
+        teller.step("two machines, and runs that can be killed", lambda: _prepare(cloud), vital=True)
         for words, user in (("a running machine has", _attached), ("somebody's clone is backed by", _cloned)):
             teller.step(
                 f"a machine stays where it is when {words} its disk", functools.partial(_move_refused, cloud, user)
@@ -51,9 +51,6 @@ def tell(teller: Teller, cloud: Cloud) -> None:
 
 
 def _prepare(cloud: Cloud) -> None:
-    arguments = json.dumps({"name": "tiny", "src": cloud.images["tiny"]})
-    answer = cloud.ansible("hypervisors", "brine.virt.virt_image", arguments)
-    must(answer.status == 0, answer.text)
     for name, start in ((OWNER, False), (OTHER, True)):
         answer, _result = cloud.init(HERE, **{**TINY, "name": name, "start": start, "seed": {"method": "none"}})
         must(answer.status == 0, answer.text)
