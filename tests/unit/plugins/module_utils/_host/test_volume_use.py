@@ -289,9 +289,15 @@ def test_the_note_of_a_move_speaks_of_two_hypervisors(host: Host, here: str, kin
 
 def test_a_guest_that_writes_the_mark_of_an_overlay_into_its_raw_disk_claims_nothing(host: Host) -> None:
     claim = host.add_volume("b-system.raw", "-b", str(host.path), "-F", "qcow2")
-    host.add_machine("b", host.disk(claim, image_format="raw"), running=True)
+    notes = MachineNotes(volumes=(VolumeNote("default", "b-system.raw", "disk"),))
+    machine = host.add_machine("b", host.disk(claim, image_format="raw"), notes, running=True)
     assert host.use() == VolumeUse()
+    machine.destroy()
+    # In what we have not made, nobody knows who has written it.
+    host.add_machine("b", host.disk(claim, image_format="raw"))
+    assert host.use().users == ("machine b", "volume default/b-system.raw")
     # Whoever has it as what it looks like really uses what it names.
+    host.add_machine("b", host.disk(claim, image_format="raw"), notes)
     host.add_machine("c", host.disk(claim))
     assert host.use().users == ("machine b", "machine c", "volume default/b-system.raw")
 
