@@ -81,7 +81,9 @@ options:
   source_volumes:
     description:
       - Which volumes at the source are deleted when the machine is on the target.
-      - Volumes that another machine has, and such on shared storage, never are.
+      - A volume that something else uses never is, nor one of which that cannot be known, as in a pool that other
+        hypervisors see. Before anything is moved it is looked for machines that have it (running or not), snapshots,
+        checkpoints, and images in any pool that it is below. The move is refused then, unless the volumes are to stay.
     type: str
     choices:
       own: those that this collection made for the machine

@@ -14,10 +14,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     Domain,
     list_domains,
-    paths_in_use,
     undefine,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import Usage, why_kept
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, VolumeRef, read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import is_the_one
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, is_there
@@ -36,7 +36,7 @@ def clear_target(ends: Ends, uuid: str, note: MoveNote, *, trusted: Collection[V
             if source.getHostname() == target.getHostname():
                 raise HostError("the target is this hypervisor itself, so nothing is deleted")
         _drop_left_over(target, uuid, note)
-        return delete_proven(target, note.made, trusted=trusted)
+        return delete_proven(target, note.made, trusted=trusted, fresh=True)
 
 
 def _drop_left_over(target: VirConnect, uuid: str, note: MoveNote) -> None:
@@ -60,28 +60,37 @@ def _is_untouched(target: VirConnect, known: Domain, note: MoveNote) -> bool:
     return all(is_the_one(pools.get(ref.pool), ref, target) is not False for ref in note.made)
 
 
-def delete_proven(conn: VirConnect, refs: Iterable[VolumeRef], *, trusted: Collection[VolumeRef] = ()) -> list[str]:
+def delete_proven(
+    conn: VirConnect, refs: Iterable[VolumeRef], *, trusted: Collection[VolumeRef] = (), fresh: bool = False
+) -> list[str]:
     """Delete volumes that are the very ones that are meant, and that nothing uses. The others stay: why, in sentences.
 
-    trusted: those that this very run has made or copied and that nothing can mark; they need no proof.
+    trusted: those that this very run has made or copied and that nothing can mark; they need no proof. fresh: they were
+    made for this move, so that only a use that is seen keeps them.
     """
-    refs, stay, pools = list(refs), [], Pools(conn)
-    used = paths_in_use(list_domains(conn).values()) if refs else {}
+    pools, stay, going = Pools(conn), [], []
     for ref in refs:
         pool = pools.get(ref.pool)
         proven = is_the_one(pool, ref, conn)
-        if proven is None:
-            continue
-        words = f"volume {ref.name} of pool {ref.pool} stays"
-        if not proven and ref not in trusted:
-            stay.append(f"{words}: nothing proves that it is the one that the move was about. {by_hand(conn, ref)}")
-            continue
-        user = used.get(pool.volume_path(ref.name))
-        if user:
-            stay.append(f"{words}: it is in use by machine {user}")
-            continue
-        volumes.delete_volume(pool, ref.name)
+        if proven or (proven is False and ref in trusted):
+            going.append((pool, ref))
+        elif proven is False:
+            stay.append(
+                f"{_stays(ref)}: nothing proves that it is the one that the move was about. {by_hand(conn, ref)}"
+            )
+    together = [(pool, ref.name) for pool, ref in going]
+    usage = Usage(conn) if going else None
+    for pool, ref in going:
+        kept = None if usage is None else why_kept(usage.of(pool, ref.name, together=together), fresh=fresh)
+        if kept is None:
+            volumes.delete_volume(pool, ref.name)
+        else:
+            stay.append(f"{_stays(ref)}: {kept}. {by_hand(conn, ref)}")
     return stay
+
+
+def _stays(ref: VolumeRef) -> str:
+    return f"volume {ref.name} of pool {ref.pool} stays"
 
 
 def by_hand(conn: VirConnect, ref: VolumeRef) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.uploader import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import AlreadyThereError
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import (
@@ -33,6 +34,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.context im
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import identify_source
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.preflight import (
     check_room,
+    check_source_volumes,
     check_target,
     check_traveller,
     room_wishes,
@@ -48,6 +50,9 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey imp
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.switch import figures, move_step
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, find, look, write_note
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+
+# How long a run that makes machines at the source may take.
+_PROVISION_SECONDS = 300
 
 
 def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
@@ -72,6 +77,7 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
     check_traveller(traveller, where)
     check_target(traveller, road.target, road.terms, where)
     disks = plan_disks(traveller, road.source, road.target, road.terms, where, probe=not road.check_mode)
+    check_source_volumes(traveller, disks, road.source, where)
     check_room(disks, road.target, where)
     _promise(traveller, disks, road.target)
     note = MoveNote(
@@ -246,10 +252,12 @@ def _finishing_steps(journey: Journey, uuid: str, keeper: NoteKeeper, road: Road
                 with errors_as_ours(f"cannot switch the autostart of {name} off"):
                     kept.setAutostart(0)
                 write_note(kept, None)
-            else:
+            elif note.left:
                 left = keeper.note.left
                 unmarked = [ref for ref in left if ref.identity == VolumeIdentity()] if trusted else []
-                journey.stay += delete_proven(conn, left, trusted=unmarked)
+                # Nobody is to make a machine with one of them meanwhile.
+                with hypervisor_lock("init", patience_seconds=_PROVISION_SECONDS):
+                    journey.stay += delete_proven(conn, left, trusted=unmarked)
 
     if note.autostart and road.terms.persistent:
         steps.append(Step(f"have {name} start with {note.target}", on_target(start_with_host)))

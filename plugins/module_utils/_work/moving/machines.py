@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError, as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
@@ -134,7 +134,7 @@ class Removal:
             meter = Meter(self.progress.say, wish.name)
             outcome.journey = plan_journey(wish.name, road, wish.where, meter.at)
         except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on
-            outcome.error = _as_ours(exc)
+            outcome.error = as_ours(exc)
         return outcome
 
     def _target(self, wish: Wish, stack: contextlib.ExitStack) -> Target:
@@ -167,7 +167,7 @@ class Removal:
         try:
             self._act(outcome, journey)
         except Exception as exc:  # noqa: BLE001 - one machine's trouble must not hide what became of the others
-            outcome.error = _as_ours(exc)
+            outcome.error = as_ours(exc)
             if journey.switched:
                 outcome.error = _after_the_switch(outcome, outcome.error)
         finally:
@@ -189,12 +189,6 @@ class Removal:
         journey.switched = True
         for step in journey.after:
             step.apply()
-
-
-def _as_ours(exc: Exception) -> VirtError:
-    if isinstance(exc, VirtError):
-        return exc
-    return HostError(f"unexpected {type(exc).__name__}: {exc}")
 
 
 def _after_the_switch(outcome: Outcome, exc: VirtError) -> VirtError:

@@ -15,12 +15,14 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import observe_bridges, observe_networks
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import why_kept
 from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish, require_room
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.ties import ties_of_domain
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import DiskMove
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
+from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 
@@ -94,6 +96,21 @@ def _check_maintenance(target: Target, where: str) -> None:
             where=where,
             hint="Choose another hypervisor, or end it: virt_maintenance with state: absent",
         )
+
+
+def check_source_volumes(traveller: Traveller, disks: Sequence[DiskMove], source: Side, where: str) -> None:
+    """Raise ConflictError when a volume that is to be deleted here afterwards has to stay, and why."""
+    leaving = [(disk.source_pool, disk.volume.name) for disk in disks if disk.travels and disk.own]
+    for pool, volume in leaving:
+        use = source.usage.of(pool, volume, besides=traveller.name, together=leaving)
+        kept = why_kept(use)
+        if kept is not None:
+            raise ConflictError(
+                f"{traveller.name} is not moved, as its volume {volume} of pool {pool.name} could not be deleted here "
+                f"afterwards: {kept}",
+                where=where,
+                hint="Change that, or move it and keep its volumes here: source_volumes: none",
+            )
 
 
 def _check_names(traveller: Traveller, target: Target, where: str) -> None:

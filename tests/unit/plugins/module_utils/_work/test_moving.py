@@ -402,3 +402,34 @@ def test_what_only_the_running_machine_has_counts_too(world: World_) -> None:
     conn.defineXML(re.sub("<interface.*?</interface>", "", record, flags=re.DOTALL))
     with pytest.raises(VirtError, match="there is no libvirt network 'net1'"):
         plan()
+
+
+CLONE = (
+    "<volume><name>clone.qcow2</name><capacity unit='MiB'>64</capacity><target><format type='qcow2'/></target>"
+    "<backingStore><path>/pools/default/web1-system.qcow2</path><format type='qcow2'/></backingStore></volume>"
+)
+
+
+@pytest.mark.parametrize("live", [False, True], ids=["permanent", "running"])
+def test_a_machine_whose_volume_somebody_else_uses_is_not_moved(world: World_, live: bool) -> None:
+    plan = world()
+    source: Side = plan.source  # type: ignore[attr-defined]
+    other = {"name": "other", "uuid": TWO, "memory": 1024}
+    device = SYSTEM.replace("/pools/default", source.pools.get("default").path)
+    machine = source.conn.defineXML(OTHER.format(**other, devices=device))
+    if live:
+        machine.create()
+        source.conn.defineXML(OTHER.format(**other, devices=""))
+        assert "web1-system" not in machine.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    with pytest.raises(VirtError) as caught:
+        plan()
+    assert str(caught.value) == (
+        "web1 is not moved, as its volume web1-system.qcow2 of pool default could not be deleted here afterwards: it "
+        "is used by machine other. Change that, or move it and keep its volumes here: source_volumes: none"
+    )
+    assert plan(source_volumes="none").actions
+
+
+def test_a_machine_whose_volume_is_below_another_one_is_not_moved(world: World_) -> None:
+    with pytest.raises(VirtError, match=r"afterwards: it is used by volume default/clone\.qcow2\. Change that"):
+        world(source_volumes=CLONE)()
