@@ -63,12 +63,12 @@ def _begin(cloud: Cloud) -> None:
     must(answer.status == 0, answer.text)
 
 
-def _make(cloud: Cloud, host: str) -> None:
-    """The machine as each step wants it: off, new, with something on its second disk."""
+def _make(cloud: Cloud, host: str, mib: int = 16) -> None:
+    """The machine as each step wants it: off, new, with so much on its second disk."""
     forget(cloud, NAME)
     answer, _result = cloud.init(host, **HALTED)
     must(answer.status == 0, answer.text)
-    cloud.on(host, f"dd if=/dev/urandom of={DATA} bs=1M count=32 conv=notrunc status=none")
+    cloud.on(host, f"dd if=/dev/urandom of={DATA} bs=1M count={mib} conv=notrunc status=none")
 
 
 @contextlib.contextmanager
@@ -115,7 +115,7 @@ def _written(cloud: Cloud, here: str, there: str) -> None:
 
 
 def _maintained(cloud: Cloud, here: str, there: str) -> None:
-    _make(cloud, here)
+    _make(cloud, here, 32)
     before = cloud.state(here), cloud.state(there)
     try:
         with _under_way(cloud, here, there, NAME, DATA) as move:
