@@ -18,7 +18,8 @@ description:
   - Everything is checked on both hypervisors before anything is changed. What may have changed meanwhile is looked at
     again before the switch, such as the machine's own state and disks, its name and memory on the target, and whether
     the target has gone into maintenance (M(brine.virt.virt_maintenance)).
-  - Whatever goes wrong afterwards, the machine is on exactly one hypervisor, and the other one is left clean.
+  - Whatever goes wrong afterwards, the machine is on exactly one hypervisor, and what was made for
+    it on the other one is deleted.
   - A disk that is an overlay gets its image on the target, unless the store there has it, and only the difference
     travels. Other disks are copied whole, without their holes. A disk on storage that both hypervisors see stays
     where it is.

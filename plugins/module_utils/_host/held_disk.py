@@ -90,10 +90,11 @@ def _flock(kind: int, byte: int) -> bytes:
 
 
 def _state(found: os.stat_result) -> tuple[int, ...]:
-    """What changes whenever a file does: libvirt changes its owner at each start, and whoever writes its time.
+    """What changes whenever a file's content does.
 
-    The times of a device's node tell nothing of its content.
+    Its owner is left out: libvirt gives the file to QEMU, and takes it back, at a start that fails for the lock. The
+    times of a device's node tell nothing of its content.
     """
     if stat.S_ISBLK(found.st_mode):
         return (found.st_rdev,)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -157,26 +157,28 @@ def delete_unused(
     return [volume for pool, volume in there if delete_volume(pool, volume)]
 
 
-def delete_those_unused(conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False) -> list[str]:
-    """Delete those of the volumes that nothing uses at this moment; of the others, in sentences, why they stay.
+def delete_those_unused(conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False) -> dict[int, str]:
+    """Delete those of the volumes that nothing uses at this moment; of the others, by their place in the list, the
+    reason in words why they stay.
 
     Otherwise as delete_unused. What one that stays is backed by stays as well.
     """
-    going = [(pool, volume) for pool, volume in volumes if is_there(pool, volume)]
-    stay: list[str] = []
+    going = [index for index, (pool, volume) in enumerate(volumes) if is_there(pool, volume)]
+    kept: dict[int, str] = {}
     if not going:
-        return stay
+        return kept
     usage = Usage(conn)
     while True:
-        reasons = [why_kept(usage.of(pool, volume, together=going), fresh=fresh) for pool, volume in going]
-        looked_at = list(zip(going, reasons))  # noqa: B905 - Python 3.9 has no strict
-        stay += [f"volume {volume} of pool {pool.name} stays: {why}" for (pool, volume), why in looked_at if why]
-        going = [found for found, why in looked_at if not why]
-        if not any(reasons):
+        together = [volumes[index] for index in going]
+        reasons = {index: why_kept(usage.of(*volumes[index], together=together), fresh=fresh) for index in going}
+        found = {index: reason for index, reason in reasons.items() if reason is not None}
+        kept.update(found)
+        going = [index for index in going if index not in found]
+        if not found:
             break
-    for pool, volume in going:
-        delete_volume(pool, volume)
-    return stay
+    for index in going:
+        delete_volume(*volumes[index])
+    return kept
 
 
 def require_off(conn: VirConnect, machine: str) -> None:

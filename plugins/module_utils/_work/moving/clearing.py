@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     undefine,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import PoolVolume, delete_those_unused
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import delete_those_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, VolumeRef, read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import is_the_one
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, is_there
@@ -64,21 +64,27 @@ def delete_proven(
 ) -> list[str]:
     """Delete volumes that are the very ones that are meant, and that nothing uses. The others stay: why, in sentences.
 
-    trusted: those that this very run has made or copied and that nothing can mark; they need no proof. fresh: all of
-    them were made for this move, so that only a use that is seen keeps them.
+    trusted: those that this very run has made or copied and that nothing can mark; they need no proof. fresh: they were
+    made for this move, so that only a use that is seen keeps them.
     """
-    stay: list[str] = []
-    going: list[PoolVolume] = []
     pools = Pools(conn)
+    stay: list[str] = []
+    going: list[VolumeRef] = []
     for ref in refs:
         pool = pools.get(ref.pool)
         proven = is_the_one(pool, ref, conn)
         if proven or (proven is False and ref in trusted):
-            going.append((pool, ref.name))
+            going.append(ref)
         elif proven is False:
-            reason = f"nothing proves that it is the one that the move was about. {by_hand(conn, ref)}"
-            stay.append(f"volume {ref.name} of pool {ref.pool} stays: {reason}")
-    return [*stay, *delete_those_unused(conn, going, fresh=fresh)]
+            stay.append(
+                f"{_stays(ref)}: nothing proves that it is the one that the move was about. {by_hand(conn, ref)}"
+            )
+    kept = delete_those_unused(conn, [(pools.get(ref.pool), ref.name) for ref in going], fresh=fresh)
+    return [*stay, *(f"{_stays(going[index])}: {why}. {by_hand(conn, going[index])}" for index, why in kept.items())]
+
+
+def _stays(ref: VolumeRef) -> str:
+    return f"volume {ref.name} of pool {ref.pool} stays"
 
 
 def by_hand(conn: VirConnect, ref: VolumeRef) -> str:

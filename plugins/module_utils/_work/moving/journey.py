@@ -252,7 +252,7 @@ def _finishing_steps(journey: Journey, uuid: str, keeper: NoteKeeper, road: Road
                 with errors_as_ours(f"cannot switch the autostart of {name} off"):
                     kept.setAutostart(0)
                 write_note(kept, None)
-            elif keeper.note.left:
+            elif note.left:
                 left = keeper.note.left
                 unmarked = [ref for ref in left if ref.identity == VolumeIdentity()] if trusted else []
                 # Nobody is to make a machine with one of them meanwhile.

@@ -75,7 +75,7 @@ class Outcome:
         journey = self.journey
         result: dict[str, t.Any] = {
             "name": self.wish.name,
-            "changed": bool(journey and journey.actions) and self.error is None,
+            "changed": bool(journey and journey.actions and (journey.switched or self.error is None)),
             "failed": self.error is not None,
             "source": self.source,
             "target": self.target,

@@ -86,6 +86,18 @@ def check_room(disks: Sequence[DiskMove], target: Target, where: str) -> None:
     require_room(room_wishes(disks, target), where or None)
 
 
+def _check_maintenance(target: Target, where: str) -> None:
+    found = target.maintenance
+    if found is not None:
+        since = f" since {found.since}" if found.since else ""
+        reason = f" ({found.reason})" if found.reason else ""
+        raise ConflictError(
+            f"it is in maintenance{since}{reason}",
+            where=where,
+            hint="Choose another hypervisor, or end it: virt_maintenance with state: absent",
+        )
+
+
 def check_source_volumes(traveller: Traveller, disks: Sequence[DiskMove], source: Side, where: str) -> None:
     """Raise ConflictError when a volume that is to be deleted here afterwards has to stay, and why."""
     leaving = [(disk.source_pool, disk.volume.name) for disk in disks if disk.travels and disk.own]
@@ -99,18 +111,6 @@ def check_source_volumes(traveller: Traveller, disks: Sequence[DiskMove], source
                 where=where,
                 hint="Change that, or move it and keep its volumes here: source_volumes: none",
             )
-
-
-def _check_maintenance(target: Target, where: str) -> None:
-    found = target.maintenance
-    if found is not None:
-        since = f" since {found.since}" if found.since else ""
-        reason = f" ({found.reason})" if found.reason else ""
-        raise ConflictError(
-            f"it is in maintenance{since}{reason}",
-            where=where,
-            hint="Choose another hypervisor, or end it: virt_maintenance with state: absent",
-        )
 
 
 def _check_names(traveller: Traveller, target: Target, where: str) -> None:

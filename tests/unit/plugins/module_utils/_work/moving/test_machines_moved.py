@@ -80,6 +80,7 @@ def test_what_fails_after_the_switch_is_never_rolled_back(told: Told, failure: E
     outcome = walk(planned(told, clear=told.does("clear", failure)))
     assert "web1 is on hv2, but not all is done" in str(outcome.error)
     assert "it burns" in str(outcome.error)
+    assert outcome.as_result()["changed"] is True
     assert "unmake" not in told.words
 
 
@@ -87,6 +88,7 @@ def test_what_fails_after_the_switch_is_never_rolled_back(told: Told, failure: E
 def test_what_fails_before_the_switch_is_rolled_back(told: Told, failure: Exception) -> None:
     outcome = walk(planned(told, move=told.does("move", failure)))
     assert "it burns" in str(outcome.error)
+    assert outcome.as_result()["changed"] is False
     assert told.words == ["make", "move", "unmake", "release"]
 
 
