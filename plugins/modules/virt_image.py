@@ -118,9 +118,18 @@ options:
     description:
       - Where users of an image may be that cannot be seen, nothing is removed by O(state=pruned) with a warning, and
         O(state=absent) fails. This is a storage pool that is not active, or a disk that cannot be read.
-      - V(true) takes it that nothing there uses an image.
+      - V(true) takes it that nothing there uses an image. It says nothing of other hypervisors, see O(used_elsewhere).
     type: bool
     default: false
+  used_elsewhere:
+    description:
+      - The volumes of the pool that machines of other hypervisors use, by name. They are not removed.
+      - One hypervisor cannot see what the machines of another one use. In a pool that several may share, nothing is
+        removed unless this option says that all the others were asked. The pool may be shared when it is of type
+        V(netfs), or lies on a network or cluster file system (NFS, CephFS, GlusterFS, GFS2, OCFS2 and such).
+      - The empty list says that they were asked, and use none.
+    type: list
+    elements: str
   timeout:
     description:
       - Seconds until a download or a decompression is given up, and how long to wait for another run that works on the
@@ -212,6 +221,21 @@ EXAMPLES = r"""
     name: ubuntu
     state: pruned
     keep: 2
+
+- name: Ask every hypervisor which images of the pool that they share are in use
+  brine.virt.virt_image:
+    state: pruned
+    keep: 0
+  check_mode: true
+  register: seen
+
+- name: Remove from the shared pool what none of them uses
+  brine.virt.virt_image:
+    state: pruned
+    used_elsewhere: >-
+      {{ ansible_play_hosts_all | map('extract', hostvars, ['seen', 'kept']) | flatten
+         | selectattr('used_by') | map(attribute='volume') | unique }}
+  run_once: true
 
 - name: Remove one build, unless something uses it
   brine.virt.virt_image:
@@ -334,6 +358,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_intake impo
     preview,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.image_prune import (
+    ASK_THE_OTHERS,
     Leave,
     Verdict,
     prune_images,
@@ -363,6 +388,7 @@ _STATES_OF_OPTIONS = {
     **dict.fromkeys((*SOURCES, "checksum", "content_checksum"), ("present",)),
     "keep": ("pruned",),
     "ignore_unseen": ("absent", "pruned"),
+    "used_elsewhere": ("absent", "pruned"),
 }
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},
@@ -375,6 +401,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "pool": {"type": "str", "default": "images"},
     "keep": {"type": "int"},
     "ignore_unseen": {"type": "bool", "default": False},
+    "used_elsewhere": {"type": "list", "elements": "str"},
     "timeout": {"type": "int", "default": 3600},
     "progress_file": {"type": "path"},
 }
@@ -532,7 +559,12 @@ def clear_images(
     """Remove what the task wants removed, and say what went and what stays, and why."""
     deadline = Deadline(params["timeout"])
     pruned = params["state"] == "pruned"
-    leave = Leave(keep=1 if params["keep"] is None else params["keep"], ignore_unseen=params["ignore_unseen"])
+    elsewhere = params["used_elsewhere"]
+    leave = Leave(
+        keep=1 if params["keep"] is None else params["keep"],
+        ignore_unseen=params["ignore_unseen"],
+        used_elsewhere=None if elsewhere is None else frozenset(elsewhere),
+    )
     name = params["name"]
     if name is not None and (pruned or parse_image_volume(name) is None):
         name = rules.name(name, "name")
@@ -540,7 +572,8 @@ def clear_images(
         work = prune_images if pruned else remove_images
         clearance = work(conn, params["pool"], name, leave, deadline, check_mode=check_mode)
     if clearance.blocked:
-        warn(f"No image is removed, as one may be used where nothing can be seen: {'; '.join(clearance.unseen)}")
+        hint = f". {ASK_THE_OTHERS}" if clearance.shared else ""
+        warn(f"No image is removed, as one may be used where nothing can be seen: {'; '.join(clearance.unseen)}{hint}")
     answer = {
         "changed": bool(clearance.gone),
         "pruned": [_result(params, verdict) for verdict in clearance.verdicts if verdict.goes],

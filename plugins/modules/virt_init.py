@@ -24,7 +24,10 @@ description:
     and the task fails at the end.
   - A run that was killed half-way leaves a machine marked as unfinished. The next run clears exactly what it had
     made,
-    and starts again.
+    and starts again. One that somebody has started meanwhile is never cleared, nor a volume that anything else uses.
+    The error says what it is and what to do.
+  - An error that nobody expected (a fault of the collection) is the error of its machine alone, while it is planned
+    and while it is made. What is wrong in the task itself is found before anything is changed.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -455,11 +458,13 @@ machines:
 """
 
 import typing as t
+from collections.abc import Sequence
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._errors import as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
@@ -595,7 +600,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")
         outcomes = look_ahead(plans) if module.check_mode else carry_out(plans, concurrency=params["concurrency"])
         names = [machine.name for machine in machines]
-        records = {record["name"]: record for record in observe_machines(conn, addresses=False, names=names)}
+        records = records_of(conn, names, module.warn)
     results = [outcome.as_result() for outcome in outcomes]
     for result in results:
         if result["name"] in records:
@@ -622,6 +627,15 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     if params["machines"] is None and names[0] in records:
         answer["machine"] = records[names[0]]
     return answer
+
+
+def records_of(conn: VirConnect, names: Sequence[str], warn: t.Callable[[str], None]) -> dict[str, t.Any]:
+    """What is true of the machines now. A failure here must not hide what became of them."""
+    try:
+        return {record["name"]: record for record in observe_machines(conn, addresses=False, names=names)}
+    except Exception as exc:
+        warn(f"What is true of the machines now cannot be told: {as_ours(exc)}")
+        return {}
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.addresses import 
 from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import AGENT_CHANNEL
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING, MachineNotes, read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import read_move_note
+from ansible_collections.brine.virt.plugins.module_utils._model.ties import ties_of_domain
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # virDomainState, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainState
@@ -108,7 +109,7 @@ def record_from_xml(domain: etree._Element, state: str, pools: KnownPools = NO_P
         graphics=[_graphics(graphics) for graphics in domain.iterfind("devices/graphics")],
         serial_log=_attribute(domain, "devices/serial/log", "file")
         or _attribute(domain, "devices/console/log", "file"),
-        tied_by=_ties(domain),
+        tied_by=ties_of_domain(domain),
     )
     if notes is not None:
         record.update(_from_notes(notes))
@@ -173,16 +174,6 @@ def _cpu_mode(domain: etree._Element) -> str | None:
     if cpu is None:
         return None
     return cpu.get("mode") or ("custom" if cpu.find("model") is not None else None)
-
-
-def _ties(domain: etree._Element) -> list[str]:
-    """What of the hypervisor itself the machine holds, so that it cannot run on another one."""
-    devices = (
-        ("devices/hostdev", "a device of the hypervisor"),
-        ("devices/filesystem", "a folder of the hypervisor"),
-        ("devices/interface[@type='hostdev']", "a network card of the hypervisor"),
-    )
-    return [words for path, words in devices if domain.find(path) is not None]
 
 
 def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -> dict[str, t.Any]:
