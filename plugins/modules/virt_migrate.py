@@ -263,7 +263,7 @@ machines:
       type: list
       elements: dict
       sample: [{device: vda, pool: default, volume: web1-system.qcow2, way: mirror, kept_at_source: false}]
-    stay:
+    kept_volumes:
       description:
         - Volumes that were to be deleted and were not, each with the reason and with what to do. They are warnings too.
       type: list
@@ -383,7 +383,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     """The module's result; failed, with all of it, when a machine could not be moved."""
     result = move(module, threading.Event()) if module.check_mode else run_guarded(lambda stop: move(module, stop))
     for machine in result["machines"]:
-        for words in machine["stay"]:
+        for words in machine["kept_volumes"]:
             module.warn(f"{machine['name']}: {words}")
     failed = [machine for machine in result["machines"] if machine["failed"]]
     if failed:
