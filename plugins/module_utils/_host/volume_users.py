@@ -17,7 +17,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    libvirt,
+    one_line,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.file_chain import (
     FileChains,
     FileId,
@@ -92,12 +97,12 @@ def collect_users(conn: VirConnect, *, local: bool | None = None) -> Users:
     with errors_as_ours("cannot list the storage pools"):
         pools = conn.listAllStoragePools(0)
     for handle in pools:
-        with _unless_gone("NO_STORAGE_POOL", "cannot look into the storage pools"):
+        with _unless_gone("STORAGE_POOL", "cannot look into the storage pools"):
             collector.look_into_pool(handle)
     with errors_as_ours("cannot list the machines"):
         domains = conn.listAllDomains(0)
     for domain in domains:
-        with _unless_gone("NO_DOMAIN", "cannot look at a machine"):
+        with _unless_gone("DOMAIN", "cannot look at a machine"):
             collector.look_at_machine(domain)
     return collector.users()
 
@@ -109,12 +114,14 @@ def _reads_files(uri: str) -> bool:
 
 
 @contextlib.contextmanager
-def _unless_gone(code: str, what: str) -> t.Iterator[None]:
+def _unless_gone(kind: str, what: str) -> t.Iterator[None]:
+    """What goes while it is looked at is passed over, and so is what goes with its machine."""
+    gone = {getattr(libvirt, f"VIR_ERR_NO_{name}", None) for name in (kind, "DOMAIN")}
     with errors_as_ours(what):
         try:
             yield
         except libvirt.libvirtError as exc:
-            if exc.get_error_code() != getattr(libvirt, f"VIR_ERR_{code}", None):
+            if exc.get_error_code() not in gone:
                 raise
 
 
@@ -146,13 +153,24 @@ class _Collector:
                 self._users.note_unknown(exc.what)
                 return
         for volume in handle.listAllVolumes(0):
-            with _unless_gone("NO_STORAGE_VOL", f"cannot look at a volume of pool {name}"):
-                backing = parse_xml(volume.XMLDesc(0)).findtext("backingStore/path")
-                self._paths[name, volume.name()] = volume.path()
+            with _unless_gone("STORAGE_VOL", f"cannot look at a volume of pool {name}"):
+                path = self._paths[name, volume.name()] = volume.path()
+                backing = self._ask_what_is_below(volume, f"volume {name}/{volume.name()}", listed_here)
                 if backing:
-                    self._said[self._users.identify(volume.path())] = backing
+                    self._said[self._users.identify(path)] = backing
         if listed_here:
             self._list_directory(name, root.findtext("target/path", ""))
+
+    def _ask_what_is_below(self, volume: t.Any, words: str, readable: bool) -> str | None:
+        """libvirt's word for it. readable: its header is read as well, so that a broken one need not be known here."""
+        try:
+            return parse_xml(volume.XMLDesc(0)).findtext("backingStore/path")
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
+                raise
+            if not readable:
+                self._users.note_unknown(f"{words} cannot be looked at ({one_line(exc.get_error_message())})")
+            return None
 
     def _list_directory(self, pool: str, path: str) -> None:
         """Files that libvirt has not seen yet. A refresh would have to wait for every job in the pool."""
@@ -173,10 +191,10 @@ class _Collector:
         for flag in [libvirt.VIR_DOMAIN_XML_INACTIVE, *([0] if active else [])]:
             self._read(domain.XMLDesc(flag), user, name)
         for snapshot in _all(domain.listAllSnapshots):
-            with _unless_gone("NO_DOMAIN_SNAPSHOT", "cannot look at a snapshot"):
+            with _unless_gone("DOMAIN_SNAPSHOT", "cannot look at a snapshot"):
                 self._read(snapshot.getXMLDesc(0), f"snapshot {snapshot.getName()} of {user}", name)
         for checkpoint in _all(getattr(domain, "listAllCheckpoints", None)):
-            with _unless_gone("NO_DOMAIN_CHECKPOINT", "cannot look at a checkpoint"):
+            with _unless_gone("DOMAIN_CHECKPOINT", "cannot look at a checkpoint"):
                 self._read(checkpoint.getXMLDesc(0), f"checkpoint {checkpoint.getName()} of {user}", name)
         saved, _seen = _ask(domain.hasManagedSaveImage, 0)
         if saved:
@@ -186,7 +204,7 @@ class _Collector:
             else:
                 self._users.note_unknown(f"the saved state of {user} cannot be read", name)
         if active and hasattr(domain, "backupGetXMLDesc"):
-            with _unless_gone("NO_DOMAIN_BACKUP", "cannot look at a backup"):
+            with _unless_gone("DOMAIN_BACKUP", "cannot look at a backup"):
                 xml, seen = _ask(domain.backupGetXMLDesc, 0)
                 if seen:
                     self._read(xml, f"a backup of {user} that is being made", name)
@@ -223,14 +241,18 @@ class _Collector:
         return reference.path if reference.volume is None else self._paths.get(reference.volume)
 
     def _guests_own(self) -> set[FileId]:
-        """Files that machines have as raw disks, and none in another format: a header in there is a guest's work."""
+        """Files that we have made as raw disks, and that machines have in no other format: a header in there is a
+        guest's work. In a file that somebody else has made it may be what it looks like, where that can be seen."""
+        made: set[FileId] = set()
         raw: set[FileId] = set()
         other: set[FileId] = set()
         for _user, reference in self._references:
             path = self._path_of(reference)
-            if path is not None and reference.chained:
+            if path is not None and reference.noted and reference.raw:
+                made.add(self._users.identify(path))
+            elif path is not None and reference.chained:
                 (raw if reference.raw else other).add(self._users.identify(path))
-        return raw - other
+        return (made & raw if self._local else raw) - other
 
     def _add(self, user: User, files: t.Iterable[FileId], problems: t.Iterable[Problem]) -> None:
         for file in files:

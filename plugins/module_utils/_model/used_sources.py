@@ -25,7 +25,8 @@ _SOURCES = ("source", "mirror")
 class Reference:
     """A path, a volume (pool and name) or a place in network storage (DiskSource.place) that a description names.
 
-    noted: in the metadata alone. chained: it is a disk, opened with all that it is backed by. raw: as a raw one.
+    noted: in the metadata alone. chained: it is a disk, opened with all that it is backed by. raw: as a raw one; of a
+    noted volume, it was made as one.
     """
 
     path: str | None = None
@@ -84,7 +85,8 @@ def _in_notes(description: etree._Element, host: str) -> t.Iterator[Reference]:
     notes, move = read_notes(description), read_move_note(description)
     if notes is not None:
         for volume in notes.volumes:
-            yield Reference(volume=(volume.pool, volume.name), noted=True)
+            # The format is a part of the name of every file that is made, and volumes of other kinds are raw.
+            yield Reference(volume=(volume.pool, volume.name), noted=True, raw=not volume.name.endswith(".qcow2"))
         if notes.image is not None:
             yield Reference(volume=(notes.image.pool, notes.image.volume), noted=True)
     refs: list[VolumeRef] = []

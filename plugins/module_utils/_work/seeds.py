@@ -99,7 +99,7 @@ def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], make
 def refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
     """Put a new seed in the place of the old one; the guest reads it at its next boot, and keeps its own host keys.
 
-    Raises UnsupportedError for a machine whose seed is no volume.
+    Raises UnsupportedError for a machine whose seed is no volume, ConflictError when something else uses that.
     """
     old = draft.notes.seed
     note = next((volume for volume in draft.notes.volumes if volume.role == "seed"), None)
@@ -110,6 +110,7 @@ def refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
             hint="Only a seed of method nocloud can be refreshed",
         )
     pool = draft.hypervisor.pools.get(note.pool)
+    _require_own(machine.name, pool, note.name, draft.hypervisor.usage)
     documents = seed_documents(machine, ())
     draft.differ(("seed",), old.sha256, seed_digest(machine))
     draft.notes = replace(draft.notes, seed=SeedNote(old.method, seed_digest(machine), machine.seed.user))
@@ -124,6 +125,10 @@ def refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
 
 
 def _refill(machine: str, pool: Pool, volume: str, content: bytes, hypervisor: Hypervisor) -> None:
-    """Nobody else may have it: what is written over is lost to all who read it."""
-    require_unused(Usage(hypervisor.conn), [(pool, volume)], owner=machine, besides=machine, fresh=True)
+    _require_own(machine, pool, volume, Usage(hypervisor.conn))
     volumes.refill(pool, volume, content, hypervisor.conn)
+
+
+def _require_own(machine: str, pool: Pool, volume: str, usage: Usage) -> None:
+    """Raise ConflictError when anything else has the volume: what is written over is lost to all who read it."""
+    require_unused(usage, [(pool, volume)], besides=machine, fresh=True)

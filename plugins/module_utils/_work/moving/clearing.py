@@ -9,7 +9,6 @@ import typing as t
 from collections.abc import Collection, Iterable
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     Domain,
@@ -17,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     undefine,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import Usage, why_kept
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import delete_those_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, VolumeRef, read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import is_the_one
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, is_there
@@ -68,25 +67,20 @@ def delete_proven(
     trusted: those that this very run has made or copied and that nothing can mark; they need no proof. fresh: they were
     made for this move, so that only a use that is seen keeps them.
     """
-    pools, stay, going = Pools(conn), [], []
+    pools = Pools(conn)
+    stay: list[str] = []
+    going: list[VolumeRef] = []
     for ref in refs:
         pool = pools.get(ref.pool)
         proven = is_the_one(pool, ref, conn)
         if proven or (proven is False and ref in trusted):
-            going.append((pool, ref))
+            going.append(ref)
         elif proven is False:
             stay.append(
                 f"{_stays(ref)}: nothing proves that it is the one that the move was about. {by_hand(conn, ref)}"
             )
-    together = [(pool, ref.name) for pool, ref in going]
-    usage = Usage(conn) if going else None
-    for pool, ref in going:
-        kept = None if usage is None else why_kept(usage.of(pool, ref.name, together=together), fresh=fresh)
-        if kept is None:
-            volumes.delete_volume(pool, ref.name)
-        else:
-            stay.append(f"{_stays(ref)}: {kept}. {by_hand(conn, ref)}")
-    return stay
+    kept = delete_those_unused(conn, [(pools.get(ref.pool), ref.name) for ref in going], fresh=fresh)
+    return [*stay, *(f"{_stays(going[index])}: {why}. {by_hand(conn, going[index])}" for index, why in kept.items())]
 
 
 def _stays(ref: VolumeRef) -> str:

@@ -25,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import
     USED,
     Usage,
     VolumeUse,
+    delete_those_unused,
     delete_unused,
     require_unused,
 )
@@ -180,6 +181,19 @@ def test_one_that_may_not_go_keeps_the_others(host: Host) -> None:
     assert volumes_of(host) == ["web1-data.qcow2", "web1-system.qcow2"]
 
 
+def test_what_stays_keeps_what_it_is_backed_by_and_the_rest_goes(host: Host) -> None:
+    for name, below in (("web1-a.qcow2", "web1-system.qcow2"), ("web1-b.qcow2", "web1-a.qcow2")):
+        host.add_volume(name, "-b", str(host.directory / "default" / below), "-F", "qcow2")
+    host.add_machine("b", host.disk(host.directory / "default" / "web1-b.qcow2"))
+    host.add_volume("web1-free.qcow2")
+    names = ["web1-system.qcow2", "web1-free.qcow2", "web1-a.qcow2", "web1-b.qcow2", "web1-gone.qcow2"]
+    kept = delete_those_unused(host.conn, [(host.pool, name) for name in names])
+    assert {names[index] for index in kept} == {"web1-a.qcow2", "web1-b.qcow2", "web1-system.qcow2"}
+    assert set(kept.values()) == {"it is used by machine b"}
+    assert volumes_of(host) == ["web1-a.qcow2", "web1-b.qcow2", "web1-system.qcow2"]
+    assert delete_those_unused(host.conn, []) == {}
+
+
 def test_an_image_whose_data_are_in_it(host: Host) -> None:
     raw = host.directory / "default" / "web1-raw"
     host.qemu_img("create", "-q", "-f", "qcow2", "-o", f"data_file={raw},data_file_raw=on", "front.qcow2", "1M")
@@ -272,9 +286,15 @@ def test_the_note_of_a_move_speaks_of_two_hypervisors(host: Host, here: str, kin
 
 def test_a_guest_that_writes_the_mark_of_an_overlay_into_its_raw_disk_claims_nothing(host: Host) -> None:
     claim = host.add_volume("b-system.raw", "-b", str(host.path), "-F", "qcow2")
-    host.add_machine("b", host.disk(claim, image_format="raw"), running=True)
+    notes = MachineNotes(volumes=(VolumeNote("default", "b-system.raw", "disk"),))
+    machine = host.add_machine("b", host.disk(claim, image_format="raw"), notes, running=True)
     assert host.use() == VolumeUse()
+    machine.destroy()
+    # In what we have not made, nobody knows who has written it.
+    host.add_machine("b", host.disk(claim, image_format="raw"))
+    assert host.use().users == ("machine b", "volume default/b-system.raw")
     # Whoever has it as what it looks like really uses what it names.
+    host.add_machine("b", host.disk(claim, image_format="raw"), notes)
     host.add_machine("c", host.disk(claim))
     assert host.use().users == ("machine b", "machine c", "volume default/b-system.raw")
 
@@ -326,6 +346,23 @@ def test_a_pool_that_other_hypervisors_see(host: Host, monkeypatch: pytest.Monke
     )
     require_unused(usage, [(shared, "web1-system.qcow2")], owner="web1", fresh=True)
     require_unused(usage, [(replace(shared, path=str(host.directory)), "web1-system.qcow2")], owner="web1")
+
+
+def test_a_saved_machine_has_what_it_was_saved_with(host: Host) -> None:
+    """The test driver saves machines and does not tell with what."""
+    host.add_machine("b", running=True).managedSave(0)
+    assert host.use().unknown == ("the saved state of machine b cannot be read",)
+    assert host.use(besides="b").state == UNUSED
+
+
+def test_a_volume_that_libvirt_cannot_look_at_is_looked_at_here(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = host.add_volume("top.qcow2", "-b", str(host.path), "-F", "qcow2")
+
+    def broken(_volume: t.Any, _flags: int = 0) -> str:
+        raise libvirt.libvirtError("no")
+
+    monkeypatch.setattr(libvirt.virStorageVol, "XMLDesc", broken)
+    assert host.use() == VolumeUse((f"volume default/{top.name}",))
 
 
 class TestFromAfar:

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains, undefine, write_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, SeedNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.machines import (
@@ -277,3 +277,22 @@ def test_nothing_that_runs_is_undefined(conn: t.Any) -> None:
     undefine(conn, "new1")
     undefine(conn, "new1")
     assert "new1" not in list_domains(conn)
+
+
+def test_a_seed_that_another_machine_has_is_not_written_over(conn: t.Any) -> None:
+    make(conn)
+    conn.storagePoolLookupByName("default").createXML(
+        "<volume><name>new1-seed.iso</name><capacity>1048576</capacity></volume>"
+    )
+    notes = list_domains(conn)["new1"].notes
+    assert notes is not None
+    seed = VolumeNote("default", "new1-seed.iso", "seed")
+    write_notes(
+        conn.lookupByName("new1"),
+        dataclasses.replace(notes, volumes=(*notes.volumes, seed), seed=SeedNote("nocloud", "0" * 64)),
+    )
+    changes = {"seed": {"user": "other"}, "seed_policy": "refresh"}
+    assert "write the new seed of new1" in "; ".join(step.description for step in plan(conn, **changes).steps)
+    add_guest(conn, "new1-seed.iso")
+    with pytest.raises(ConflictError, match="new1-seed.iso of pool default stays: it is used by machine guest"):
+        plan(conn, **changes)
