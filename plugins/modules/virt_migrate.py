@@ -263,7 +263,7 @@ machines:
       type: list
       elements: dict
       sample: [{device: vda, pool: default, volume: web1-system.qcow2, way: mirror, kept_at_source: false}]
-    stay:
+    kept_volumes:
       description:
         - Volumes that were to be deleted and were not, each with the reason and with what to do. They are warnings too.
       type: list
@@ -297,7 +297,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._guard import run_guarded
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, run_events
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.machines import Removal, Wish
@@ -372,7 +372,6 @@ def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
             f"{params['uri']} is another host", where="uri", hint="Run this on the hypervisor that the machines are on"
         )
     path = None if module.check_mode else params["progress_file"]
-    run_events()
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:
         removal = Removal(conn, stop, progress, bool(module.check_mode))
         outcomes = removal.carry_out(wishes, concurrency=params["concurrency"])
@@ -384,7 +383,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     """The module's result; failed, with all of it, when a machine could not be moved."""
     result = move(module, threading.Event()) if module.check_mode else run_guarded(lambda stop: move(module, stop))
     for machine in result["machines"]:
-        for words in machine["stay"]:
+        for words in machine["kept_volumes"]:
             module.warn(f"{machine['name']}: {words}")
     failed = [machine for machine in result["machines"] if machine["failed"]]
     if failed:

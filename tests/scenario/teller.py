@@ -53,6 +53,7 @@ FULL_STORIES = (
     "stuck",
     "movement",
     "mishaps",
+    "interrupted_moves",
     "journeys",
     "evacuating",
     "fleet",

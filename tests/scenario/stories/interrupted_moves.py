@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Others act on the same machines, volumes and images while a move is under way, or after it was killed.
-
-Needs two hypervisors with the image ``tiny`` and nothing else; its machines and images are its own, and go at the end.
-"""
+"""Others act on the same machines, volumes and images while a move is under way, or after it was killed."""
 
 from __future__ import annotations
 
@@ -12,11 +9,12 @@ import typing as t
 
 from ..cloud import Cloud, must
 from ..moving import Move, forget, has_moved, migrate, taken_back, volumes
+from ..needs import TINY
 from ..teller import Teller
 from ..trouble import slow
-from .machines import TINY
 from .mishaps import MODULE
 
+NEEDS = ("hypervisors", "tiny")
 NAME, BALLAST, BACKED = "halted", "ballast", "backed"
 # So slow that what is sent takes about a quarter of a minute; an image, longer than Ansible needs for two tasks.
 LINK_MBIT, SLOWER_MBIT = 20, 8
@@ -32,35 +30,18 @@ BULKY = "/var/tmp/bulky.qcow2"
 
 def tell(teller: Teller, cloud: Cloud) -> None:
     here, there = cloud.hosts
-    _clean(cloud)
-    try:
-        teller.step("both hypervisors have the image", lambda: _begin(cloud), vital=True)
-        teller.step("it cannot be started while its disks are copied", lambda: _start(cloud, here, there))
-        teller.step("what is written to its disks meanwhile is not lost", lambda: _written(cloud, here, there))
-        teller.step("the target goes into maintenance meanwhile: it stays", lambda: _maintained(cloud, here, there))
-        teller.step("killed; somebody else's volume of that name stays", lambda: _stranger(cloud, here, there))
-        teller.step("virt_image stores the image that a failing move brings", lambda: _image(cloud, here, there))
-    finally:
-        _clean(cloud)
-
-
-def _clean(cloud: Cloud) -> None:
-    for name in (NAME, BALLAST, BACKED):
-        forget(cloud, name)
+    teller.step("a machine cannot be started while its disks are copied", lambda: _start(cloud, here, there))
+    teller.step("what is written to its disks meanwhile is not lost", lambda: _written(cloud, here, there))
+    teller.step("the target goes into maintenance meanwhile: it stays", lambda: _maintained(cloud, here, there))
+    teller.step("killed; somebody else's volume of that name stays", lambda: _stranger(cloud, here, there))
+    teller.step("virt_image stores the image that a failing move brings", lambda: _image(cloud, here, there))
     for host in cloud.hosts:
-        cloud.on(host, f"rm -f {BULKY} /var/lib/libvirt/images/bulky-*; rm -f $(ls -d {_images(cloud, host)}/bulky-*)")
-        cloud.on(host, "virsh pool-refresh images")
+        cloud.on(host, f"rm -f {BULKY}")
 
 
 def _images(cloud: Cloud, host: str) -> str:
     """The directory of the image store."""
     return cloud.on(host, "virsh pool-dumpxml images | sed -n 's:.*<path>\\(.*\\)</path>.*:\\1:p'").strip()
-
-
-def _begin(cloud: Cloud) -> None:
-    options = json.dumps({"name": "tiny", "src": cloud.images["tiny"]})
-    answer = cloud.ansible("hypervisors", "brine.virt.virt_image", options)
-    must(answer.status == 0, answer.text)
 
 
 def _make(cloud: Cloud, host: str, mib: int = 16) -> None:

@@ -30,7 +30,7 @@ class Journey:
 
     look_again: raises an error of ours when what the plan is based on has changed. release: gives back what the move
     holds while it lasts. switched: libvirt has moved the machine, and nothing is rolled back from then on.
-    figures: what libvirt says of a move that has ended; measure asks for it. stay: volumes that were to be deleted and
+    figures: what libvirt says of a move that has ended; measure asks for it. kept: volumes that were to be deleted and
     were not, in sentences.
     """
 
@@ -39,7 +39,7 @@ class Journey:
     after: list[Step] = field(default_factory=list)
     disks: Sequence[DiskMove] = ()
     figures: dict[str, t.Any] = field(default_factory=dict)
-    stay: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
     timeout_seconds: float | None = None
     began: float | None = None
     switched: bool = False
@@ -88,7 +88,7 @@ class Road:
     check_mode: bool = False
 
 
-class NoteKeeper:
+class NoteWriter:
     """The note of one move: what stands in the machine's metadata, and what comes to be known while it lasts."""
 
     def __init__(self, note: MoveNote) -> None:

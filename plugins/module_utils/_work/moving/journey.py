@@ -30,7 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.clearing i
     delete_proven,
     require_none,
 )
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.context import Journey, NoteKeeper, Road, Tell
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.context import Journey, NoteWriter, Road, Tell
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import identify_source
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.preflight import (
     check_room,
@@ -44,11 +44,11 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck im
     look_again_at_source,
     look_again_at_target,
 )
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.stillness import Stillness
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import CONTENT, Base, DiskMove, plan_disks
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller, look_at
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.switch import figures, move_step
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, find, look, write_note
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.write_guard import WriteGuard
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 
 # How long a run that makes machines at the source may take.
@@ -89,7 +89,7 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
         autostart=traveller.autostart,
         running=traveller.active,
     )
-    keeper, still = NoteKeeper(note), Stillness(traveller, road.source.conn)
+    writer, guard = NoteWriter(note), WriteGuard(traveller, road.source.conn)
     journey = Journey(name, disks=disks, timeout_seconds=road.terms.timeout_seconds)
     limited = journey.limit(tell)
 
@@ -97,7 +97,7 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
         look_again_at_source(traveller, where)
         look_again_at_target(traveller, road, where)
 
-    journey.look_again, journey.release = look_again, still.end
+    journey.look_again, journey.release = look_again, guard.end
     journey.measure = lambda: figures(road, traveller)
     if traveller.moving is not None:
         journey.before.append(_clear_step(journey, traveller, traveller.moving, road))
@@ -105,12 +105,12 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
     for base in bases.values():
         if base.volume not in road.target.hypervisor.volumes(road.target.hypervisor.pools.get(base.pool)):
             journey.before.append(_image_step(base, road, limited))
-    journey.before.append(_volumes_step(journey, traveller, keeper, road, where))
+    journey.before.append(_volumes_step(journey, traveller, writer, road, where))
     journey.before += [
-        _content_step(disk, traveller, keeper, still, road, limited) for disk in disks if disk.way == CONTENT
+        _content_step(disk, traveller, writer, guard, road, limited) for disk in disks if disk.way == CONTENT
     ]
-    journey.before.append(move_step(journey, traveller, road, tell, still, where))
-    journey.after += _finishing_steps(journey, traveller.uuid, keeper, road, trusted=True)
+    journey.before.append(move_step(journey, traveller, road, tell, guard, where))
+    journey.after += _finishing_steps(journey, traveller.uuid, writer, road, trusted=True)
     return journey
 
 
@@ -126,8 +126,8 @@ def _arrived_before(name: str, road: Road, where: str) -> Journey:
     note = read_move_note(there.xml)
     journey = Journey(name)
     if note is not None and note.source == road.source_name:
-        keeper = NoteKeeper(note)
-        journey.after += _finishing_steps(journey, there.handle.UUIDString(), keeper, road, trusted=False)
+        writer = NoteWriter(note)
+        journey.after += _finishing_steps(journey, there.handle.UUIDString(), writer, road, trusted=False)
     return journey
 
 
@@ -155,7 +155,7 @@ def _promise(traveller: Traveller, disks: Sequence[DiskMove], target: Target) ->
 
 def _clear_step(journey: Journey, traveller: Traveller, old: MoveNote, road: Road) -> Step:
     def clear() -> None:
-        journey.stay += clear_target(Ends(road.ends.source, old.uri), traveller.uuid, old)
+        journey.kept += clear_target(Ends(road.ends.source, old.uri), traveller.uuid, old)
         write_note(traveller.handle, None)
 
     return Step(f"clear what an interrupted run left on {old.target}", clear)
@@ -169,7 +169,7 @@ def _image_step(base: Base, road: Road, tell: Tell) -> Step:
     )
 
 
-def _volumes_step(journey: Journey, traveller: Traveller, keeper: NoteKeeper, road: Road, where: str) -> Step:
+def _volumes_step(journey: Journey, traveller: Traveller, writer: NoteWriter, road: Road, where: str) -> Step:
     """The note first: whoever finds it knows what may be there."""
     disks, conn = [disk for disk in journey.disks if disk.travels], road.target.hypervisor.conn
     made: list[VolumeRef] = []
@@ -177,7 +177,7 @@ def _volumes_step(journey: Journey, traveller: Traveller, keeper: NoteKeeper, ro
     def make() -> None:
         look_again_at_room(disks, look_again_at_target(traveller, road, where), where)
         upload = new_upload(road.source_name)
-        keeper.begin(traveller.handle, [_source_ref(disk, upload.token) for disk in disks if disk.own], upload.token)
+        writer.begin(traveller.handle, [_source_ref(disk, upload.token) for disk in disks if disk.own], upload.token)
         for disk in disks:
             # A volume that could not be made whole is to go, one that is somebody else's is not.
             made.append(disk.ref)
@@ -186,15 +186,15 @@ def _volumes_step(journey: Journey, traveller: Traveller, keeper: NoteKeeper, ro
             except AlreadyThereError:
                 made.remove(disk.ref)
                 raise
-            keeper.know(traveller.handle, disk.ref, volumes.mark_volume_of(disk, conn, upload))
+            writer.know(traveller.handle, disk.ref, volumes.mark_volume_of(disk, conn, upload))
 
     def undo() -> None:
         if journey.switched:
             return
         # The note stays when the target cannot be cleared now: the next run does it.
         ends = road.ends.anew()
-        note = keeper.note_of(made)
-        require_none(clear_target(ends, traveller.uuid, note, trusted=keeper.unmarked))
+        note = writer.note_of(made)
+        require_none(clear_target(ends, traveller.uuid, note, trusted=writer.unmarked))
         with ends.open_source() as source:
             domain = find(source, traveller.uuid)
             if domain is not None:
@@ -210,24 +210,24 @@ def _source_ref(disk: DiskMove, mark: str) -> VolumeRef:
 
 
 def _content_step(
-    disk: DiskMove, traveller: Traveller, keeper: NoteKeeper, still: Stillness, road: Road, tell: Tell
+    disk: DiskMove, traveller: Traveller, writer: NoteWriter, guard: WriteGuard, road: Road, tell: Tell
 ) -> Step:
     def copy() -> None:
-        still.begin(disk.volume.path)
+        guard.begin(disk.volume.path)
         volumes.send_content(disk, road.target.hypervisor.conn, tell, road.stop)
         # What is there now has the mark no more, and its own last change is not known yet.
-        keeper.forget(disk.ref)
-        keeper.know(traveller.handle, disk.ref, volumes.settle_content(disk))
+        writer.forget(disk.ref)
+        writer.know(traveller.handle, disk.ref, volumes.settle_content(disk))
 
     return Step(f"copy {disk.ref.name} to {road.target.name}", copy)
 
 
-def _finishing_steps(journey: Journey, uuid: str, keeper: NoteKeeper, road: Road, *, trusted: bool) -> list[Step]:
+def _finishing_steps(journey: Journey, uuid: str, writer: NoteWriter, road: Road, *, trusted: bool) -> list[Step]:
     """What is left to do when the machine is on the target; each may be done twice.
 
     trusted: this very run has copied the volumes at the source; those that nothing marks need no proof.
     """
-    name, note, steps = journey.name, keeper.note, []
+    name, note, steps = journey.name, writer.note, []
 
     def on_target(work: Callable[[t.Any], None]) -> Callable[[], None]:
         def apply() -> None:
@@ -253,11 +253,11 @@ def _finishing_steps(journey: Journey, uuid: str, keeper: NoteKeeper, road: Road
                     kept.setAutostart(0)
                 write_note(kept, None)
             elif note.left:
-                left = keeper.note.left
+                left = writer.note.left
                 unmarked = [ref for ref in left if ref.identity == VolumeIdentity()] if trusted else []
                 # Nobody is to make a machine with one of them meanwhile.
                 with hypervisor_lock("init", patience_seconds=_PROVISION_SECONDS):
-                    journey.stay += delete_proven(conn, left, trusted=unmarked)
+                    journey.kept += delete_proven(conn, left, trusted=unmarked)
 
     if note.autostart and road.terms.persistent:
         steps.append(Step(f"have {name} start with {note.target}", on_target(start_with_host)))

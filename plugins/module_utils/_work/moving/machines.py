@@ -90,7 +90,7 @@ class Outcome:
                 }
                 for disk in (journey.disks if journey else ())
             ],
-            "stay": list(journey.stay) if journey else [],
+            "kept_volumes": list(journey.kept) if journey else [],
             **(journey.figures if journey else {}),
         }
         if self.error is not None:

@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms impo
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 
 
-class Told:
+class Recorder:
     """What was done, in order; each word is a thing to do."""
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def recorder() -> Recorder:
+    return Recorder()
 
 
 def walk(journey: Journey) -> Outcome:
@@ -51,51 +51,54 @@ def walk(journey: Journey) -> Outcome:
     return outcome
 
 
-def planned(told: Told, **special: t.Any) -> Journey:
+def planned(recorder: Recorder, **special: t.Any) -> Journey:
     """A plan with a step before the switch, the switch, and one after it."""
-    steps = {"make": Step("make", told.does("make"), told.does("unmake")), "move": Step("move", told.does("move"))}
-    after = [Step("clear", special.pop("clear", told.does("clear")))]
+    steps = {
+        "make": Step("make", recorder.does("make"), recorder.does("unmake")),
+        "move": Step("move", recorder.does("move")),
+    }
+    after = [Step("clear", special.pop("clear", recorder.does("clear")))]
     if "move" in special:
         steps["move"] = Step("move", special.pop("move"))
-    return Journey("web1", list(steps.values()), after, release=told.does("release"), **special)
+    return Journey("web1", list(steps.values()), after, release=recorder.does("release"), **special)
 
 
-def test_figures_come_last_and_never_make_a_finished_move_fail(told: Told) -> None:
+def test_figures_come_last_and_never_make_a_finished_move_fail(recorder: Recorder) -> None:
     """The machine may be gone by then, and find() give nothing."""
     outcome = walk(
-        planned(told, measure=told.does("measure", AttributeError("'NoneType' has no attribute 'jobStats'")))
+        planned(recorder, measure=recorder.does("measure", AttributeError("'NoneType' has no attribute 'jobStats'")))
     )
     assert outcome.error is None
     assert outcome.as_result()["changed"] is True
-    assert [word for word in told.words if word != "release"] == ["make", "move", "clear", "measure"]
+    assert [word for word in recorder.words if word != "release"] == ["make", "move", "clear", "measure"]
 
 
-def test_figures_are_part_of_the_result(told: Told) -> None:
-    outcome = walk(planned(told, measure=lambda: {"time_ms": 7}))
+def test_figures_are_part_of_the_result(recorder: Recorder) -> None:
+    outcome = walk(planned(recorder, measure=lambda: {"time_ms": 7}))
     assert outcome.as_result()["time_ms"] == 7
 
 
 @pytest.mark.parametrize("failure", [HostError("it burns"), RuntimeError("it burns")])
-def test_what_fails_after_the_switch_is_never_rolled_back(told: Told, failure: Exception) -> None:
-    outcome = walk(planned(told, clear=told.does("clear", failure)))
+def test_what_fails_after_the_switch_is_never_rolled_back(recorder: Recorder, failure: Exception) -> None:
+    outcome = walk(planned(recorder, clear=recorder.does("clear", failure)))
     assert "web1 is on hv2, but not all is done" in str(outcome.error)
     assert "it burns" in str(outcome.error)
     assert outcome.as_result()["changed"] is True
-    assert "unmake" not in told.words
+    assert "unmake" not in recorder.words
 
 
 @pytest.mark.parametrize("failure", [HostError("it burns"), RuntimeError("it burns")])
-def test_what_fails_before_the_switch_is_rolled_back(told: Told, failure: Exception) -> None:
-    outcome = walk(planned(told, move=told.does("move", failure)))
+def test_what_fails_before_the_switch_is_rolled_back(recorder: Recorder, failure: Exception) -> None:
+    outcome = walk(planned(recorder, move=recorder.does("move", failure)))
     assert "it burns" in str(outcome.error)
     assert outcome.as_result()["changed"] is False
-    assert told.words == ["make", "move", "unmake", "release"]
+    assert recorder.words == ["make", "move", "unmake", "release"]
 
 
-def test_what_has_changed_since_the_plan_is_an_error_before_anything_is_done(told: Told) -> None:
-    outcome = walk(planned(told, look_again=told.does("look", HostError("its name is taken there now"))))
+def test_what_has_changed_since_the_plan_is_an_error_before_anything_is_done(recorder: Recorder) -> None:
+    outcome = walk(planned(recorder, look_again=recorder.does("look", HostError("its name is taken there now"))))
     assert str(outcome.error) == "its name is taken there now"
-    assert told.words == ["look", "release"]
+    assert recorder.words == ["look", "release"]
 
 
 class Domain:

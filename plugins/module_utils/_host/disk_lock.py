@@ -29,7 +29,7 @@ _FLOCK = "hhqqi4x"
 _NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
-class HeldDisk:
+class DiskLock:
     """A file or block device that is held from hold() to release().
 
     Raises ConflictError when somebody is writing to it at the time, HostError when it cannot be read.

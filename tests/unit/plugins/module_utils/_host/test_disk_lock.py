@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.held_disk import HeldDisk
+from ansible_collections.brine.virt.plugins.module_utils._host.disk_lock import DiskLock
 
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-io"), reason="qemu-utils is not installed")
 
@@ -34,7 +34,7 @@ def qemu_io(path: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @needs_qemu_img
 def test_qemu_does_not_write_to_it_until_it_is_released(disk: Path) -> None:
-    held = HeldDisk(str(disk))
+    held = DiskLock(str(disk))
     held.hold()
     answer = qemu_io(disk, "-c", "write 0 512")
     assert answer.returncode != 0
@@ -46,7 +46,7 @@ def test_qemu_does_not_write_to_it_until_it_is_released(disk: Path) -> None:
 
 
 def test_whoever_writes_without_asking_is_found_out(disk: Path) -> None:
-    held = HeldDisk(str(disk))
+    held = DiskLock(str(disk))
     held.hold()
     held.check()
     with disk.open("r+b") as file:
@@ -58,7 +58,7 @@ def test_whoever_writes_without_asking_is_found_out(disk: Path) -> None:
 
 def test_a_start_that_fails_for_the_lock_changes_nothing(disk: Path) -> None:
     """libvirt gives the file to QEMU's user, and back."""
-    held = HeldDisk(str(disk))
+    held = DiskLock(str(disk))
     held.hold()
     os.chown(disk, 65534, 65534)
     os.chown(disk, os.getuid(), os.getgid())
@@ -67,7 +67,7 @@ def test_a_start_that_fails_for_the_lock_changes_nothing(disk: Path) -> None:
 
 
 def test_another_file_in_its_place_is_found_out(disk: Path) -> None:
-    held = HeldDisk(str(disk))
+    held = DiskLock(str(disk))
     held.hold()
     shutil.copy2(disk, disk.with_suffix(".copy"))
     disk.with_suffix(".copy").replace(disk)
@@ -81,15 +81,15 @@ def test_a_disk_that_somebody_writes_to_is_not_begun(disk: Path) -> None:
     with disk.open("r+b") as file:
         fcntl.fcntl(file, fcntl.F_OFD_SETLK, _lock(fcntl.F_RDLCK, 101))
         with pytest.raises(ConflictError, match="has .* open for writing"):
-            HeldDisk(str(disk)).hold()
-    held = HeldDisk(str(disk))
+            DiskLock(str(disk)).hold()
+    held = DiskLock(str(disk))
     held.hold()
     held.release()
 
 
 def test_a_disk_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="cannot read"):
-        HeldDisk(str(tmp_path / "none")).hold()
+        DiskLock(str(tmp_path / "none")).hold()
 
 
 def _lock(kind: int, byte: int) -> bytes:

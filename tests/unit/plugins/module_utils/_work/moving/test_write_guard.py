@@ -14,8 +14,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, run_events
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.stillness import Stillness
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import look_at
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.write_guard import WriteGuard
 
 XML = "<domain type='test'><name>web1</name><memory>1024</memory><os><type>hvm</type></os></domain>"
 
@@ -31,42 +31,42 @@ def conn(tmp_path: Path) -> Iterator[t.Any]:
 
 
 @pytest.fixture
-def still(conn: t.Any) -> Iterator[Stillness]:
-    stillness = Stillness(look_at(list_domains(conn)["web1"], ""), conn)
-    yield stillness
-    stillness.end()
+def guard(conn: t.Any) -> Iterator[WriteGuard]:
+    guard = WriteGuard(look_at(list_domains(conn)["web1"], ""), conn)
+    yield guard
+    guard.end()
 
 
-def test_nothing_happens(still: Stillness, tmp_path: Path) -> None:
-    still.begin(str(tmp_path / "disk"))
-    still.check()
+def test_nothing_happens(guard: WriteGuard, tmp_path: Path) -> None:
+    guard.begin(str(tmp_path / "disk"))
+    guard.check()
 
 
-def test_it_runs_before_anything_was_copied(still: Stillness, conn: t.Any, tmp_path: Path) -> None:
+def test_it_runs_before_anything_was_copied(guard: WriteGuard, conn: t.Any, tmp_path: Path) -> None:
     conn.lookupByName("web1").create()
     with pytest.raises(ConflictError, match="web1 was started before its disks were copied, and runs here"):
-        still.begin(str(tmp_path / "disk"))
+        guard.begin(str(tmp_path / "disk"))
 
 
-def test_it_is_started_while_its_disks_are_copied(still: Stillness, conn: t.Any, tmp_path: Path) -> None:
-    still.begin(str(tmp_path / "disk"))
+def test_it_is_started_while_its_disks_are_copied(guard: WriteGuard, conn: t.Any, tmp_path: Path) -> None:
+    guard.begin(str(tmp_path / "disk"))
     conn.lookupByName("web1").create()
     with pytest.raises(ConflictError, match="web1 was started while its disks were copied, and runs here"):
-        still.check()
+        guard.check()
 
 
-def test_it_is_started_and_stopped_again(still: Stillness, conn: t.Any, tmp_path: Path) -> None:
+def test_it_is_started_and_stopped_again(guard: WriteGuard, conn: t.Any, tmp_path: Path) -> None:
     """The disk here is like a block device: nothing on it tells."""
-    still.begin(str(tmp_path / "disk"))
+    guard.begin(str(tmp_path / "disk"))
     conn.lookupByName("web1").create()
     conn.lookupByName("web1").destroy()
     with pytest.raises(ConflictError, match="web1 was started, and stopped again, while its disks were copied"):
-        still.check()
+        guard.check()
 
 
-def test_its_disk_is_written_to(still: Stillness, tmp_path: Path) -> None:
-    still.begin(str(tmp_path / "disk"))
+def test_its_disk_is_written_to(guard: WriteGuard, tmp_path: Path) -> None:
+    guard.begin(str(tmp_path / "disk"))
     with (tmp_path / "disk").open("ab") as file:
         file.write(b"new")
     with pytest.raises(ConflictError, match="disk has been changed while it was copied, so that the copy is out of"):
-        still.check()
+        guard.check()

@@ -9,14 +9,14 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.held_disk import HeldDisk
+from ansible_collections.brine.virt.plugins.module_utils._host.disk_lock import DiskLock
 from ansible_collections.brine.virt.plugins.module_utils._host.start_watch import StartWatch
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Traveller
 
 _AGAIN = "Nothing was changed here. Run it again"
 
 
-class Stillness:
+class WriteGuard:
     """From the first copy to the switch: what was copied is what the machine has.
 
     A machine that runs may have disks that are copied as files too: those for its next start, and read-only ones.
@@ -25,14 +25,14 @@ class Stillness:
     def __init__(self, traveller: Traveller, conn: VirConnect) -> None:
         self._traveller = traveller
         self._conn = conn
-        self._disks: dict[str, HeldDisk] = {}
+        self._disks: dict[str, DiskLock] = {}
         self._watch: StartWatch | None = None
 
     def begin(self, path: str) -> None:
         """Before a disk is copied. Raises ConflictError when the machine is on, or somebody writes to the disk."""
         if not self._traveller.active and self._watch is None:
             self._watch = StartWatch(self._conn, self._traveller.handle)
-        disk = self._disks.setdefault(path, HeldDisk(path))
+        disk = self._disks.setdefault(path, DiskLock(path))
         disk.hold()
         self._require_off("was started before its disks were copied")
 
