@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.fragment import 
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU_MODES
 from ansible_collections.brine.virt.plugins.module_utils._model.labels import read_wanted_labels
+from ansible_collections.brine.virt.plugins.module_utils._model.machine_name import machine_name
 from ansible_collections.brine.virt.plugins.module_utils._model.profiles import resolve_devices
 from ansible_collections.brine.virt.plugins.module_utils._model.salt_words import translate_salt_words
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk, read_disk
@@ -57,7 +58,7 @@ class Machine:
 
 
 MACHINE_RULES: dict[str, rules.Rule] = {
-    "name": rules.name,
+    "name": machine_name,
     **{line.key: line.check for line in HARDWARE},
     "image": rules.text,
     "clone": rules.choice("overlay", "copy"),
