@@ -30,17 +30,21 @@ def place(
     images: Mapping[str, t.Any] | None = None,
     settings: Mapping[str, t.Any] | None = None,
     terms: Terms | None = None,
+    taken: t.Container[str] = (),
+    last_seen: Mapping[str, Sequence[str]] | None = None,
     where: str = "machines",
 ) -> dict[str, t.Any]:
     """The hypervisor of each machine, in plain data.
 
     machines: the wishes as read, wishes: the same as the user wrote them; hosts: facts by hypervisor, or the sentence
     that says why one did not answer; images: the user's images by name; settings: the hypervisors' inventory
-    variables. The result has ``assignments``, ``by_host``, ``images_by_host``, ``silent`` and ``refused_machines``; the
-    filter's documentation describes them.
+    variables; taken: names that mean something else in the inventory; last_seen: by machine, the hypervisors that it
+    is known on by other means than their answers. The result has ``assignments``, ``by_host``, ``new_by_host``,
+    ``decisions``, ``images_by_host``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
 
     Raises InputError or ConflictError, for all machines at once, when any of them cannot be placed; only those that
-    may live on, or were asked for on, a hypervisor which did not answer are given back as refused instead.
+    may live on, or were asked for on, a hypervisor which did not answer, or is not known any more, are given back as
+    refused instead.
     """
     terms = terms or Terms()
     known_images = _known_images(images)
@@ -51,12 +55,17 @@ def place(
     refused: dict[int, str] = {}
     chosen: dict[int, dict[str, t.Any]] = {}
     homeless: list[int] = []
+    unfinished = {
+        (host, name) for host, room in rooms.items() for name, found in room.machines.items() if found.get("building")
+    }
 
     for index, machine in enumerate(machines):
         homes = [host for host, room in rooms.items() if machine.name in room.machines]
-        refusal = None if homes else _unseen(machine, silent, terms)
+        refusal = None if homes else _unseen(machine, silent, terms) or _left_behind(machine, hosts, last_seen, terms)
         try:
             _check_home(machine, homes, hosts, places[index])
+            if not homes:
+                _check_name(machine, hosts, taken, places[index])
             if refusal is None:
                 _check_images(machine, known_images, rooms, places[index])
         except VirtError as exc:
@@ -83,15 +92,20 @@ def place(
 
     _raise_all(problems)
     by_host: dict[str, list[t.Any]] = {host: [] for host in rooms}
+    new_by_host: dict[str, list[dict[str, t.Any]]] = {host: [] for host in rooms}
     images_by_host: dict[str, list[str]] = {host: [] for host in rooms}
     for index in sorted(chosen):
-        host = chosen[index]["hypervisor"]
+        host, machine = chosen[index]["hypervisor"], machines[index]
         by_host[host].append(wishes[index])
+        if not chosen[index]["existing"] or (host, machine.name) in unfinished:
+            new_by_host[host].append({"name": machine.name, "memory_mib": machine.memory_mib, "vcpus": machine.vcpus})
         wanted = images_by_host[host]
-        wanted += [image for image in images_of(machines[index]) if image in known_images and image not in wanted]
+        wanted += [image for image in images_of(machine) if image in known_images and image not in wanted]
     return {
         "assignments": [chosen[index] for index in sorted(chosen)],
         "by_host": by_host,
+        "new_by_host": new_by_host,
+        "decisions": {host: room.decision() for host, room in rooms.items()},
         "images_by_host": images_by_host,
         "silent": silent,
         "refused_machines": [{"name": machines[index].name, "why": refused[index]} for index in sorted(refused)],
@@ -177,6 +191,33 @@ def _unseen(machine: Machine, silent: Mapping[str, str], terms: Terms) -> str | 
         "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with "
         "virt_unseen: place"
     )
+
+
+def _left_behind(
+    machine: Machine, hosts: Mapping[str, t.Any], last_seen: Mapping[str, Sequence[str]] | None, terms: Terms
+) -> str | None:
+    """Why a machine that was seen on a hypervisor which nobody asks any more is not to be made now, or None."""
+    gone = [host for host in (last_seen or {}).get(machine.name, ()) if host not in hosts]
+    if not gone or machine.hypervisor is not None or terms.unseen == "place":
+        return None
+    return (
+        f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now, and made on another one it "
+        "would exist twice, with the same addresses. Put that hypervisor back into the inventory, or name this "
+        "machine's hypervisor, or place it with virt_unseen: place"
+    )
+
+
+def _check_name(machine: Machine, hosts: Mapping[str, t.Any], taken: t.Container[str], where: str) -> None:
+    """Raise InputError for a new machine whose name means something else in the inventory."""
+    hypervisor = next((host for host in hosts if str(host).casefold() == machine.name.casefold()), None)
+    if hypervisor is not None:
+        raise InputError(f"{hypervisor} is a hypervisor", where=where, hint="Choose another name for the machine")
+    if machine.name in taken:
+        raise InputError(
+            "another host or a group of the inventory has this name",
+            where=where,
+            hint="Choose another name, or put that host into the group virt_machines if it is this machine",
+        )
 
 
 def _assignment(
