@@ -186,6 +186,12 @@ _value:
       sample:
         hv1: [{name: web1, memory_mib: 1024, vcpus: 1}]
         hv2: []
+    withdraw:
+      description:
+        - Claims that runs which were cut off have left of machines that live elsewhere, by hypervisor, as
+          O(brine.virt.virt_claim#module:withdraw) takes them.
+      type: dict
+      sample: {}
     decisions:
       description:
         - For every hypervisor that answered, what it was chosen by, as O(brine.virt.virt_init#module:decision) takes

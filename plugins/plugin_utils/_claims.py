@@ -42,7 +42,7 @@ def settle(plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last: bool)
             if is_waiting and not last:
                 waiting.append(name)
             elif why is not None:
-                reasons[name] = why
+                reasons[name] = f"{why}. Nothing was made for it on {host}"
                 withdraw.setdefault(host, {})[name] = identity
     return {
         "plan": _without(plan, reasons),
@@ -76,7 +76,7 @@ def _without(plan: Mapping[str, t.Any], reasons: Mapping[str, str]) -> dict[str,
         return dict(plan)
     by_host = {host: _others(machines, reasons) for host, machines in plan["by_host"].items()}
     new_by_host = {host: _others(machines, reasons) for host, machines in plan["new_by_host"].items()}
-    refused = [{"name": name, "why": f"{why}. Nothing was made for it here"} for name, why in reasons.items()]
+    refused = [{"name": name, "why": why} for name, why in reasons.items()]
     return {
         **plan,
         "assignments": _others(plan["assignments"], reasons),

@@ -159,12 +159,13 @@ class Named:
 def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = ()) -> list[Named]:
     """An inventory name for every machine of every answer; no two share one.
 
-    taken: names that mean something else already, beside those that no machine can have. A machine whose name is taken,
-    or is also that of a machine on another hypervisor, is listed as ``<name>_<hypervisor>``.
+    taken: names that mean something else already, beside those that no machine can have. A machine whose name is
+    taken, or is also that of a machine on another hypervisor, is listed as ``<name>_<hypervisor>``. A name that is
+    only claimed on a hypervisor is listed as a machine where there is no other of that name.
     """
-    machines = [
-        (answer["hypervisor"], answer["uri"], record) for answer in answers for record in answer.get("machines") or []
-    ]
+    machines = _without_claims(
+        [(answer["hypervisor"], answer["uri"], record) for answer in answers for record in answer.get("machines") or []]
+    )
     homes: dict[str, list[str]] = {}
     for hypervisor, _uri, record in machines:
         homes.setdefault(record["name"], []).append(hypervisor)
@@ -190,3 +191,19 @@ def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = 
             reason = f"The name of machine {name} on {hypervisor} is that of another host or group of the inventory"
         named.append(Named(host, hypervisor, uri, record, f"{reason}; the one on {hypervisor} is listed as {host}."))
     return named
+
+
+_Placed = tuple[str, str, Mapping[str, t.Any]]
+
+
+def _without_claims(machines: Sequence[_Placed]) -> list[_Placed]:
+    """Each machine with where it is, without claims of names that other machines, or other claims, have."""
+    made = {record["name"] for _hypervisor, _uri, record in machines if not record.get("claimed")}
+    kept = []
+    for hypervisor, uri, record in machines:
+        if record.get("claimed"):
+            if record["name"] in made:
+                continue
+            made.add(record["name"])
+        kept.append((hypervisor, uri, record))
+    return kept

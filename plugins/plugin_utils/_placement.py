@@ -55,12 +55,15 @@ def place(
     refused: dict[int, str] = {}
     chosen: dict[int, dict[str, t.Any]] = {}
     homeless: list[int] = []
+    withdraw: dict[str, dict[str, str]] = {}
     unfinished = {
         (host, name) for host, room in rooms.items() for name, found in room.machines.items() if found.get("building")
     }
 
     for index, machine in enumerate(machines):
-        homes = [host for host, room in rooms.items() if machine.name in room.machines]
+        homes, left = _homes(machine, rooms)
+        for host in left:
+            withdraw.setdefault(host, {})[machine.name] = rooms[host].machines[machine.name]["uuid"]
         refusal = None if homes else _unseen(machine, silent, terms) or _left_behind(machine, hosts, last_seen, terms)
         try:
             _check_home(machine, homes, hosts, places[index])
@@ -105,6 +108,7 @@ def place(
         "assignments": [chosen[index] for index in sorted(chosen)],
         "by_host": by_host,
         "new_by_host": new_by_host,
+        "withdraw": withdraw,
         "decisions": {host: room.decision() for host, room in rooms.items()},
         "images_by_host": images_by_host,
         "silent": silent,
@@ -171,12 +175,37 @@ def _check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.An
         raise InputError(
             f"unknown hypervisor {machine.hypervisor!r}", where=where, hint=f"Known are: {', '.join(sorted(hosts))}"
         )
+    if homes and machine.hypervisor not in (None, homes[0]) and _is_unfinished(machine.name, hosts[homes[0]]):
+        raise ConflictError(
+            f"a run that has not ended, or was cut off, makes it on {homes[0]}, and the task asks for "
+            f"{machine.hypervisor}",
+            where=where,
+            hint=f"Say hypervisor: {homes[0]} to finish it there; then it can be moved",
+        )
     if homes and machine.hypervisor not in (None, homes[0]):
         raise ConflictError(
             f"it lives on {homes[0]} already, and the wish says {machine.hypervisor}",
             where=where,
             hint=f"To move it, migrate it to {machine.hypervisor}; to leave it, say hypervisor: {homes[0]}",
         )
+
+
+def _homes(machine: Machine, rooms: Mapping[str, Room]) -> tuple[list[str], list[str]]:
+    """The hypervisors that a machine lives on, and those where a run that was cut off has left a claim of its name.
+
+    Where there are only claims, one of them is the home, so that the machine is made there: the one that the task asks
+    for, else the first. The others are left to the run that settles the claims.
+    """
+    homes = [host for host, room in rooms.items() if machine.name in room.machines]
+    claimed = [host for host in homes if rooms[host].machines[machine.name].get("claimed")]
+    living_on = [host for host in homes if host not in claimed]
+    if living_on:
+        return living_on, claimed
+    return ([machine.hypervisor] if machine.hypervisor in claimed else claimed[:1]), []
+
+
+def _is_unfinished(name: str, facts: Mapping[str, t.Any]) -> bool:
+    return any(found["name"] == name and found.get("building") for found in facts.get("machines") or [])
 
 
 def _unseen(machine: Machine, silent: Mapping[str, str], terms: Terms) -> str | None:

@@ -64,7 +64,7 @@ def test_only_the_machine_that_is_claimed_elsewhere_yields() -> None:
     assert refused == {
         "name": "a",
         "why": "another run makes it on hv2 at the same time, and of two one has to yield. "
-        "Nothing was made for it here",
+        "Nothing was made for it on hv1",
     }
 
 

@@ -193,6 +193,13 @@ def test_no_two_machines_share_a_name(
     assert all((one.warning is None) == (one.host == one.record["name"]) for one in named)
 
 
+def test_a_claim_is_no_second_machine() -> None:
+    first, second = _answer("hv1", "a", "b"), _answer("hv2", "a", "b")
+    first["machines"][0]["claimed"] = first["machines"][1]["claimed"] = second["machines"][1]["claimed"] = True
+    named = name_hosts([first, second])
+    assert [(one.host, one.hypervisor, one.warning) for one in named] == [("b", "hv1", None), ("a", "hv2", None)]
+
+
 def test_the_warning_says_what_happened() -> None:
     first, second = name_hosts([_answer("hv1", "a"), _answer("hv2", "a")])
     assert first.warning == "There is a machine a on each of hv1, hv2; the one on hv1 is listed as a_hv1."

@@ -638,6 +638,39 @@ def test_a_machine_of_a_hypervisor_that_has_left_the_inventory_is_not_made_twice
     assert where(_seen([wish("a")], {"hv1": facts(machines={"a": (1024, 1)})}, last_seen)) == {"a": "hv1"}
 
 
+def test_a_machine_that_is_being_made_elsewhere_is_told_from_one_that_lives_there() -> None:
+    hosts = {"hv1": facts(), "hv2": facts(machines={"a": (1024, 1)})}
+    hosts["hv2"]["machines"][0]["building"] = True
+    words = complaint([wish("a", hypervisor="hv1")], hosts)
+    assert words.startswith("vms[0] (a): a run that has not ended, or was cut off, makes it on hv2, and the task asks")
+    assert words.endswith("Say hypervisor: hv2 to finish it there; then it can be moved")
+
+
+def _claimed(*hosts: str) -> dict[str, t.Any]:
+    """Hypervisors with a claim of a."""
+    known = {"hv1": facts(), "hv2": facts(), "hv3": facts()}
+    for host in hosts:
+        known[host]["machines"] = [
+            {"name": "a", "memory_mib": 1024, "vcpus": 1, "building": True, "claimed": True, "uuid": f"of {host}"}
+        ]
+    return known
+
+
+def test_a_claim_is_where_the_machine_is_made() -> None:
+    assert where(run([wish("a")], _claimed("hv2"))) == {"a": "hv2"}
+    result = run([wish("a")], _claimed("hv2", "hv3"))
+    assert (where(result), result["withdraw"]) == ({"a": "hv2"}, {})
+    assert [machine["name"] for machine in result["new_by_host"]["hv2"]] == ["a"]
+    assert where(run([wish("a", hypervisor="hv3")], _claimed("hv2", "hv3"))) == {"a": "hv3"}
+
+
+def test_a_claim_beside_the_machine_is_to_be_withdrawn() -> None:
+    hosts = {**_claimed("hv2"), "hv1": facts(machines={"a": (1024, 1)})}
+    result = run([wish("a")], hosts)
+    assert (where(result), result["withdraw"]) == ({"a": "hv1"}, {"hv2": {"a": "of hv2"}})
+    assert result["new_by_host"]["hv1"] == []
+
+
 # What is looked at again where the machines are made
 
 

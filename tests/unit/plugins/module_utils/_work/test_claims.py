@@ -59,7 +59,12 @@ def test_a_claim_counts_as_a_machine_that_is_being_made(conn: t.Any) -> None:
     before = volumes(conn)
     claims = claim(conn)
     (record,) = observe_machines(conn, addresses=False, names=["new1"])
-    assert (record["building"], record["memory_max_mib"], record["vcpus_max"]) == (True, 512, 2)
+    assert (record["building"], record["claimed"], record["memory_max_mib"], record["vcpus_max"]) == (
+        True,
+        True,
+        512,
+        2,
+    )
     assert volumes(conn) == before
     assert look_for(conn, ["new1", "web1", "none"]) == {
         "new1": {"uuid": claims["new1"], "claimed": True},
