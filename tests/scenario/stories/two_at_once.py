@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Two runs at the same time, a cloud that changes between decision and deed, and names that mean something else.
 
-It needs two hypervisors, uses machines of its own (``race…``, ``late1``, ``left1``, ``localhost``) and removes them.
+Its machines are its own: ``race1`` and so on, ``late1``, ``left1``, and a ``localhost`` that virsh defines.
 """
 
 from __future__ import annotations
@@ -11,36 +11,26 @@ import socket
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-from ..cloud import Answer, Cloud, must
+import yaml
+
+from .. import needs
+from ..cloud import FLEET, Answer, Cloud, must
 from ..teller import Teller
 
-TINY: dict[str, t.Any] = {"vcpus": 1, "memory": 128, "image": "tiny", "start": False}
+NEEDS = ("hypervisors", "tiny")
+TINY: dict[str, t.Any] = {**needs.TINY, "start": False}
 RACERS = ("race1", "race2", "race3")
-NAMES = (*RACERS, "late1", "left1", "localhost", "localhost.example")
 DOMAIN = "<domain type='qemu'><name>localhost</name><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
 
 
 def tell(teller: Teller, cloud: Cloud) -> None:
-    teller.step("the image is there", lambda: _image(cloud), vital=True)
-    try:
-        teller.step("two runs make the same names on two hypervisors: each exists once", lambda: _race(cloud))
-        teller.step(
-            "what a run that was killed after its claim has left is made by the next", lambda: _left_claim(cloud)
-        )
-        teller.step("maintenance that has begun since the choice keeps new machines out", lambda: _maintenance(cloud))
-        teller.step("memory that has gone since the choice: refused, nothing made", lambda: _capacity(cloud))
-        teller.step("a machine of a hypervisor that has left hosts.yml is not made twice", lambda: _left(cloud))
-        teller.step("a machine cannot be called localhost, nor like a hypervisor", lambda: _refused_names(cloud))
-        teller.step("one that is called so by others is listed under another name", lambda: _foreign_localhost(cloud))
-    finally:
-        _clear(cloud)
-
-
-def _image(cloud: Cloud) -> None:
-    answer = cloud.ansible(
-        "hypervisors", "brine.virt.virt_image", json.dumps({"name": "tiny", "src": cloud.images["tiny"]})
-    )
-    must(answer.status == 0, answer.text)
+    teller.step("two runs make the same names on two hypervisors: each exists once", lambda: _race(cloud))
+    teller.step("what a run that was killed after its claim has left is made by the next", lambda: _left_claim(cloud))
+    teller.step("maintenance that has begun since the choice keeps new machines out", lambda: _maintenance(cloud))
+    teller.step("memory that has gone since the choice: refused, nothing made", lambda: _capacity(cloud))
+    teller.step("a machine of a hypervisor that has left hosts.yml is not made twice", lambda: _left(cloud))
+    teller.step("a machine cannot be called localhost, nor like a hypervisor", lambda: _refused_names(cloud))
+    teller.step("one that is called so by others is listed under another name", lambda: _foreign_localhost(cloud))
 
 
 def _provision(cloud: Cloud, machines: list[dict[str, t.Any]], *words: str, live: bool = True) -> Answer:
@@ -49,7 +39,7 @@ def _provision(cloud: Cloud, machines: list[dict[str, t.Any]], *words: str, live
 
 
 def _homes(cloud: Cloud, name: str) -> list[str]:
-    return [host for host in cloud.hosts[:2] if name in cloud.on(host, "virsh list --all --name").split()]
+    return [host for host in FLEET if name in cloud.on(host, "virsh list --all --name").split()]
 
 
 def _volumes(cloud: Cloud, host: str, name: str) -> list[str]:
@@ -61,18 +51,16 @@ def _volumes(cloud: Cloud, host: str, name: str) -> list[str]:
 def _race(cloud: Cloud) -> None:
     with ThreadPoolExecutor() as executor:
         runs = list(
-            executor.map(
-                lambda host: _provision(cloud, [{"name": name, "hypervisor": host} for name in RACERS]), cloud.hosts[:2]
-            )
+            executor.map(lambda host: _provision(cloud, [{"name": name, "hypervisor": host} for name in RACERS]), FLEET)
         )
     text = "\n".join(run.text for run in runs)
     for name in RACERS:
         homes = _homes(cloud, name)
         must(len(homes) == 1, f"{name} is on {homes}\n{text}")
         cloud.on(homes[0], f"virsh dumpxml --inactive {name} | grep 'brine:machine.*status=.ready'")
-        (other,) = set(cloud.hosts[:2]) - set(homes)
+        (other,) = set(FLEET) - set(homes)
         must(not _volumes(cloud, other, name), f"{other} has volumes of {name}\n{text}")
-        losing = runs[cloud.hosts.index(other)]
+        losing = runs[FLEET.index(other)]
         must(losing.status != 0, f"the run for {other} has not made {name} and ends with 0\n{losing.text}")
         # A run that began later finds the machine, or its claim, when it chooses.
         words = (f"{name} was not provisioned", f"({name}): it lives on", f"({name}): a run that has not ended")
@@ -123,11 +111,10 @@ def _left(cloud: Cloud) -> None:
     answer = _provision(cloud, [{"name": "left1", "hypervisor": "hv2"}])
     must(answer.status == 0, answer.text)
     cloud.listed()  # writes the host keys down
-    text = (cloud.inventory / "hosts.yml").read_text(encoding="utf-8")
-    before, _hv2, after = text.partition("    hv2:\n")
-    rest = after.split("\n", 1)[1]
+    hosts = yaml.safe_load((cloud.inventory / "hosts.yml").read_text(encoding="utf-8"))
+    del hosts["hypervisors"]["hosts"]["hv2"]
     without = cloud.build / "scenario-hosts-without.yml"
-    without.write_text(before + rest, encoding="utf-8")
+    without.write_text(json.dumps(hosts), encoding="utf-8")
     wanted = json.dumps({"virt_vms": [{**TINY, "name": "left1"}], "virt_provision_wait": False})
     for words, status, said in (
         ((), 2, "left1 was not provisioned: it was seen on hv2, which is not among the hypervisors now"),
@@ -168,15 +155,10 @@ def _foreign_localhost(cloud: Cloud) -> None:
 
 
 def _remove(cloud: Cloud, name: str) -> None:
-    for host in cloud.hosts[:2]:
+    for host in FLEET:
         cloud.on(
             host,
             f"virsh destroy {name} >/dev/null 2>&1; virsh undefine --nvram {name} >/dev/null 2>&1;"
             f" for v in $(ls -A /var/lib/libvirt/images | grep '^{name}-'); do"
             " virsh pool-refresh default >/dev/null; virsh vol-delete $v default >/dev/null; done; true",
         )
-
-
-def _clear(cloud: Cloud) -> None:
-    for name in NAMES:
-        _remove(cloud, name)
