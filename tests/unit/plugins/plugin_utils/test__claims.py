@@ -20,6 +20,7 @@ def _plan(host: str = "hv1", *names: str) -> dict[str, t.Any]:
     return {
         "assignments": [{**machine, "hypervisor": host} for machine in machines],
         "by_host": {host: list(machines), "other": []},
+        "places_by_host": {host: [f"vms[{index}]" for index in range(len(machines))], "other": []},
         "new_by_host": {host: list(machines), "other": []},
         "refused_machines": [],
     }
@@ -60,9 +61,11 @@ def test_only_the_machine_that_is_claimed_elsewhere_yields() -> None:
     seen = {"hv1": {"a": _claim(HIGH), "b": _claim(HIGH)}, "hv2": {"a": _claim(LOW)}}
     settled = settle(_plan("hv1", "a", "b"), claims, seen, last=False)
     assert [machine["name"] for machine in settled["plan"]["new_by_host"]["hv1"]] == ["b"]
+    assert settled["plan"]["places_by_host"] == {"hv1": ["vms[1]"], "other": []}
     (refused,) = settled["plan"]["refused_machines"]
     assert refused == {
         "name": "a",
+        "hypervisor": None,
         "why": "another run makes it on hv2 at the same time, and of two one has to yield. "
         "Nothing was made for it on hv1",
     }
