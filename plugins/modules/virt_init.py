@@ -28,6 +28,8 @@ description:
     The error says what it is and what to do.
   - An error that nobody expected (a fault of the collection) is the error of its machine alone, while it is planned
     and while it is made. What is wrong in the task itself is found before anything is changed.
+  - A hypervisor in maintenance (M(brine.virt.virt_maintenance)) gets no new machine. That is looked at when the task
+    has the hypervisor for itself, however long ago the hypervisor was chosen.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -292,6 +294,22 @@ options:
         M(brine.virt.virt_cpu_baseline) found, so that they can move to every hypervisor.
       - Machines that are there already keep the CPU that they have.
     type: dict
+  claims:
+    description:
+      - The names that the same run has claimed on this hypervisor, as M(brine.virt.virt_claim) returned them. A claim
+        becomes the machine. One that is not there any more is an error, and nothing is made.
+      - When something keeps the machines from being made, their claims are withdrawn.
+    type: dict
+    default: {}
+  decision:
+    description:
+      - What this hypervisor was chosen by, as P(brine.virt.place#filter) returned it in C(decisions). It is looked at
+        again when the task has the hypervisor for itself; what does not hold any more is an error, and nothing is
+        made.
+      - C(memory_mib) and C(vcpus), how much may be promised to machines in all; C(pools_mib), by the name of a pool,
+        the free MiB that the new machines need there.
+    type: dict
+    default: {}
   lock_timeout:
     description: How many seconds to wait for another run that is at work on this hypervisor.
     type: int
@@ -463,10 +481,12 @@ from collections.abc import Sequence
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._errors import as_ours
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError, as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU
 from ansible_collections.brine.virt.plugins.module_utils._model.pool_name import (
@@ -482,8 +502,15 @@ from ansible_collections.brine.virt.plugins.module_utils._model.task_options imp
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import secrets_of
+from ansible_collections.brine.virt.plugins.module_utils._work.claims import Claim, new_claims, withdraw_claims
+from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
+    Decision,
+    check_decision,
+    check_maintenance,
+    read_decision,
+)
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._work.machines import carry_out, look_ahead, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._work.machines import carry_out, is_new, look_ahead, make_plans
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},
@@ -536,6 +563,8 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
     "default_cpu": {"type": "dict"},
+    "claims": {"type": "dict", "default": {}},
+    "decision": {"type": "dict", "default": {}},
     "lock_timeout": {"type": "int", "default": 300},
 }
 
@@ -546,6 +575,8 @@ TASK_OPTIONS = (
     "images",
     "image_pool",
     "default_cpu",
+    "claims",
+    "decision",
     "lock_timeout",
     "disk_profiles",
     "nic_profiles",
@@ -581,12 +612,23 @@ def secrets_in(params: dict[str, t.Any]) -> set[str]:
     return found | {str(console["password"]) for console in consoles if console.get("password")}
 
 
+def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, decision: Decision) -> None:
+    """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines."""
+    new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
+    names = [machine.name for machine in new]
+    check_maintenance(names, read_maintenance() if is_local(hypervisor.conn.getURI()) else None)
+    needs = [Claim(machine.name, machine.memory_mib, machine.vcpus) for machine in new]
+    missing = new_claims(needs, hypervisor.domains)
+    check_decision(missing, decision, hypervisor.domains, hypervisor.pools, names)
+
+
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what is true afterwards."""
     params = module.params
     machines = _read_wishes_here(params)
     where = "" if params["machines"] is None else "machines"
     default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
+    decision = read_decision(params["decision"], "decision")
     with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
         hypervisor = Hypervisor(
             conn,
@@ -594,8 +636,15 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             offered=params["images"],
             check_mode=module.check_mode,
             default_cpu=default_cpu,
+            claims=params["claims"],
         )
-        plans = make_plans(machines, hypervisor, where)
+        try:
+            check_still_chosen(machines, hypervisor, decision)
+            plans = make_plans(machines, hypervisor, where)
+        except VirtError:
+            if not module.check_mode:
+                withdraw_claims(conn, hypervisor.claims)
+            raise
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:
             module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")
         outcomes = look_ahead(plans) if module.check_mode else carry_out(plans, concurrency=params["concurrency"])

@@ -55,6 +55,7 @@ def bare_record(name: str, uuid: str, state: str) -> dict[str, t.Any]:
         "persistent": None,
         "managed": False,
         "building": False,
+        "claimed": False,
         "moving": None,
         "title": None,
         "description": None,
@@ -142,6 +143,7 @@ def _from_notes(notes: MachineNotes) -> dict[str, t.Any]:
     return {
         "managed": True,
         "building": notes.status == BUILDING,
+        "claimed": notes.status == BUILDING and notes.claimed,
         "user": notes.seed.user if notes.seed else None,
         "tags": list(notes.tags),
         "labels": list(notes.labels),

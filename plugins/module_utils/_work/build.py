@@ -61,6 +61,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
         nics=tuple(nic for nic in machine.nics if nic.present),
     )
     own_volumes = unfinished.notes.volumes if unfinished and unfinished.notes else ()
+    claim = unfinished.handle.UUIDString() if unfinished and unfinished.notes and unfinished.notes.claimed else None
     check_hypervisor(machine, hypervisor)
     choices = hypervisor.guests.choices(machine, where)
     disks = [plan_disk(disk, machine, hypervisor, own_volumes) for disk in machine.disks]
@@ -75,10 +76,12 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
         host=choices,
         disks=[planned.placed(targets[planned.disk.name]) for planned in disks],
         seed=seed.source if seed else None,
+        uuid=claim,
     )
     if needs_schema(machine):
         check_schema(xml, inside(where, "xml") if machine.xml else where)
-    steps = steps_to_clear(unfinished, hypervisor) if unfinished else []
+    # A claim is taken over in one stroke: were it removed first, another run could find the name free meanwhile.
+    steps = steps_to_clear(unfinished, hypervisor) if unfinished and claim is None else []
     steps.append(_define_step(machine.name, xml, notes, hypervisor))
     maker = Maker(hypervisor, machine.name, new=True)
     steps.extend(step for step in (disk_step(planned, maker) for planned in disks) if step)
@@ -151,7 +154,7 @@ def _define_step(name: str, xml: str, notes: MachineNotes, hypervisor: Hyperviso
     def undo() -> None:
         """Somebody may have defined a machine of this name since the plan was made; that one has not our notes."""
         domain = host_domains.list_domains(hypervisor.conn).get(name)
-        if domain and domain.notes and domain.notes.volumes == notes.volumes:
+        if domain and domain.notes and (domain.notes.volumes == notes.volumes or domain.notes.claimed):
             host_domains.undefine(hypervisor.conn, name)
 
     return Step(f"define machine {name}", lambda: host_domains.define(hypervisor.conn, xml, name), undo)

@@ -11,11 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._work import plan
 from ansible_collections.brine.virt.plugins.module_utils._work.build import steps_to_build
+from ansible_collections.brine.virt.plugins.module_utils._work.claims import check_claim
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.update import difference
 
@@ -71,6 +73,11 @@ def make_plans(machines: Sequence[Machine], hypervisor: Hypervisor, where: str) 
     ]
 
 
+def is_new(domain: Domain | None) -> bool:
+    """Whether a machine is to be made: it is not there, or only what an unfinished run has left of it."""
+    return domain is None or (domain.notes is not None and domain.notes.status == BUILDING)
+
+
 def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
     try:
         return _plan(machine, hypervisor, where)
@@ -82,7 +89,8 @@ def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachineP
 
 def _plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
     domain = hypervisor.domains.get(machine.name)
-    if domain is None or (domain.notes is not None and domain.notes.status == BUILDING):
+    check_claim(machine.name, domain, hypervisor.claims)
+    if domain is None or is_new(domain):
         steps = steps_to_build(machine, hypervisor, where, domain)
         return MachinePlan(machine, True, steps, before={}, after=declared(machine))
     found = difference(machine, domain, hypervisor, where)
