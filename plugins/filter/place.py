@@ -194,6 +194,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import read
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
 
+# The names that the role virt_provision has for the list.
+_ROLE_LISTS = ("virt_vms", "vm")
+
 
 def place_filter(
     wishes: t.Any,
@@ -224,7 +227,13 @@ def place_filter(
             image_pool=image_pool,
         )
         machines = read_machines(
-            wishes, disk_profiles=disk_profiles, nic_profiles=nic_profiles, seed_defaults=seed_defaults, where=where
+            wishes,
+            disk_profiles=disk_profiles,
+            nic_profiles=nic_profiles,
+            seed_defaults=seed_defaults,
+            where=where,
+            # The variables of the role, whose names these are.
+            prefix="virt_" if where in _ROLE_LISTS else "",
         )
         return place(machines, wishes, hosts, images=images, settings=settings, terms=terms, where=where)
     except VirtError as exc:
