@@ -86,7 +86,7 @@ def place(
     images_by_host: dict[str, list[str]] = {host: [] for host in rooms}
     for index in sorted(chosen):
         host = chosen[index]["hypervisor"]
-        by_host[host].append(wishes[index])
+        by_host[host].append(wishes[index]["name"])
         wanted = images_by_host[host]
         wanted += [image for image in images_of(machines[index]) if image in known_images and image not in wanted]
     return {
