@@ -4,6 +4,7 @@ sudo go well with progress that is looked at meanwhile."""
 
 from __future__ import annotations
 
+import email
 import json
 import re
 import tempfile
@@ -110,8 +111,10 @@ def _home(cloud: Cloud) -> str:
 def _delivered(cloud: Cloud) -> None:
     host = _home(cloud)
     must("passwd='CAN" in cloud.on(host, f"virsh dumpxml --security-info {NAME}"), "the console has no password")
-    seed = cloud.on(host, f"grep -aho 'password canary[a-z-]*' /var/lib/libvirt/images/{NAME}-seed*")
-    must(CANARIES[5] in seed, "the seed does not have what it is to have")
+    text = cloud.on(host, f"bsdtar -xOf /var/lib/libvirt/images/{NAME}-seed.iso user-data")
+    parts = [part.get_payload(decode=True) for part in email.message_from_string(text).walk()]
+    seed = b"\n".join(part for part in parts if isinstance(part, bytes)).decode()
+    must(CANARIES[5] in seed and CANARIES[1] in seed, "the seed does not have what it is to have")
 
 
 def _address(cloud: Cloud) -> None:
