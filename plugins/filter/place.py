@@ -139,6 +139,10 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ item.name }} on {{ item.hypervisor }}: {{ item.why }}"
   loop: "{{ plan.assignments }}"
+
+- name: Make the machines of each hypervisor
+  brine.virt.virt_init:
+    machines: "{{ virt_vms | selectattr('name', 'in', plan.by_host[inventory_hostname]) }}"
 """
 
 RETURN = r"""
@@ -173,10 +177,14 @@ _value:
           sample:
             hv2: has no bridge dmz_br (has br0)
     by_host:
-      description: For every hypervisor that answered, the wishes for it, unchanged and in the order of the list.
+      description:
+        - For every hypervisor that answered, the names of the machines for it, as they were given and in the order of
+          the list.
+        - The decisions hold names and reasons only, so that they can be printed. The descriptions of machines, in which
+          passwords and keys may stand, stay where they are.
       type: dict
       sample:
-        hv1: [{name: web1, vcpus: 1, memory: 1024}]
+        hv1: [web1]
         hv2: []
     new_by_host:
       description:
@@ -226,6 +234,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import VirtErro
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
+from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
 # The names that the role virt_provision has for the list.
 _ROLE_LISTS = ("virt_vms", "vm")
@@ -282,7 +291,8 @@ def place_filter(
             where=where,
         )
     except VirtError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
+        given = Withheld({"machines": wishes, "seed": seed_defaults})
+        raise AnsibleFilterError(given.cleaned_text(str(exc))) from None
 
 
 class FilterModule:

@@ -75,6 +75,9 @@ options:
   url:
     description:
       - The address of an image, beginning with C(https://) or C(http://). The hypervisor downloads it.
+      - It may have a user and a password before the host, as in C(https://USER:PASSWORD@example.org/debian.qcow2), or a
+        token in its query. Neither stands in the hypervisor's log, in the output of Ansible or in what the store keeps;
+        errors show eight asterisks. The same goes for the address of a checksum file.
       - O(checksum) is required, so that the store can be asked first.
     type: str
   path:
@@ -141,6 +144,8 @@ options:
     description:
       - Where to write lines about the progress, in a file that is made and removed again.
       - The play's output has them without it.
+      - They are read over a second connection, where Ansible's connection is V(ssh) or V(local). Over others nothing is
+        said about progress.
     type: path
 requirements:
   - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
@@ -381,6 +386,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.checksum import 
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import compression
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
+from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 
 SOURCES = ("src", "url", "path")
 # The options that make sense for some states only.
@@ -422,15 +429,17 @@ def main() -> None:
             ("state", "absent", ("name",)),
         ],
         required_by={"url": "checksum"},
+        has_secrets=has_secrets,
     )
 
     def work() -> dict[str, t.Any]:
-        check_options(module.params)
-        if module.params["state"] == "present":
-            with progress_file(None if module.check_mode else module.params["progress_file"]) as progress:
-                tell = Meter(progress.say, module.params["name"]).at
-                return have_image(module.params, check_mode=module.check_mode, warn=module.warn, tell=tell)
-        return clear_images(module.params, check_mode=module.check_mode, warn=module.warn)
+        params = opened(module.params)
+        check_options(params)
+        if params["state"] == "present":
+            with progress_file(None if module.check_mode else params["progress_file"]) as progress:
+                tell = Meter(progress.say, params["name"]).at
+                return have_image(params, check_mode=module.check_mode, warn=module.warn, tell=tell)
+        return clear_images(params, check_mode=module.check_mode, warn=module.warn)
 
     finish(module, work)
 

@@ -44,6 +44,15 @@ attributes:
       - Shows the declared fields as YAML. Seeds and passwords are not shown.
   idempotent:
     support: full
+notes:
+  - What is secret in the options stands neither in the hypervisor's log nor in the output of Ansible, at any verbosity
+    and in check mode too. This is, in O(seed), O(graphics) and O(variables), the value of each key that is called after
+    a password, a hash, a token or a private key; the passwords of C(chpasswd); private keys in any text; the contents
+    of files with C(secret=true); a C(user_data) that is a text; C(passwd) in O(xml); and the password or query in an
+    address.
+  - The controller takes them out of the options and sends them beside them. A task that gets the module to run past
+    that is refused before anything is logged or done. What else is secret, such as a password in C(run_commands), is
+    known only where the same text also stands in one of these places.
 requirements:
   - cryptography (package C(python3-cryptography)) for the SSH host keys of O(seed)
   - bsdtar (package C(libarchive-tools) on Debian and Ubuntu, C(bsdtar) elsewhere) for O(seed)
@@ -196,9 +205,8 @@ options:
         what this module writes, key by key, lists appended. Other texts (scripts, include files, boothooks,
         part handlers, cloud-config archives, jinja templates) go beside it as a part of their own.
       - C(pool), the storage pool of the seed volume, by default V(default).
-      - The seed is stored on the hypervisor in a volume that root can read. Password hashes, passwords, private
-        keys and the contents of secret files are kept out of the output of Ansible, also of C(-vvv); texts of
-        less than 6 characters are not.
+      - The seed is stored on the hypervisor in a volume that root can read. See the notes for what of it is kept out
+        of logs and output.
     type: raw
     default: {}
   seed_policy:
@@ -499,9 +507,10 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
     read_machines,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.task_options import named_options
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
-from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import secrets_of
+from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 from ansible_collections.brine.virt.plugins.module_utils._work.claims import Claim, new_claims, withdraw_claims
 from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
     Decision,
@@ -604,14 +613,6 @@ def _read_wishes_here(params: dict[str, t.Any]) -> list[Machine]:
         raise with_pool_named(exc, names) from exc
 
 
-def secrets_in(params: dict[str, t.Any]) -> set[str]:
-    """What is in the options of a task and must never be in its output."""
-    wishes = [wish for wish in (params, *(params["machines"] or ())) if isinstance(wish, dict)]
-    found = {secret for wish in wishes for secret in secrets_of(wish.get("seed"))}
-    consoles = [wish["graphics"] for wish in wishes if isinstance(wish.get("graphics"), dict)]
-    return found | {str(console["password"]) for console in consoles if console.get("password")}
-
-
 def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, decision: Decision) -> None:
     """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines."""
     new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
@@ -624,7 +625,7 @@ def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, deci
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what is true afterwards."""
-    params = module.params
+    params = opened(module.params)
     machines = _read_wishes_here(params)
     where = "" if params["machines"] is None else "machines"
     default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
@@ -692,7 +693,7 @@ def main() -> None:
         ARGUMENTS,
         required_one_of=[("name", "machines")],
         mutually_exclusive=[("machines", "name")],
-        secrets_in=secrets_in,
+        has_secrets=has_secrets,
     )
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:
         module.fail_json(

@@ -74,13 +74,11 @@ def _without(plan: Mapping[str, t.Any], reasons: Mapping[str, str]) -> dict[str,
     """The plan without some machines, which are refused for these reasons."""
     if not reasons:
         return dict(plan)
-    by_host = {host: _others(machines, reasons) for host, machines in plan["by_host"].items()}
+    by_host = {host: [name for name in names if str(name) not in reasons] for host, names in plan["by_host"].items()}
     new_by_host = {host: _others(machines, reasons) for host, machines in plan["new_by_host"].items()}
     # Lists that go with by_host, item by item.
     places = {
-        host: [
-            place for place, machine in zip(places, plan["by_host"][host], strict=True) if _is_other(machine, reasons)
-        ]
+        host: [place for place, name in zip(places, plan["by_host"][host], strict=True) if str(name) not in reasons]
         for host, places in plan.get("places_by_host", {}).items()
     }
     refused = [{"name": name, "hypervisor": None, "why": why} for name, why in reasons.items()]
@@ -95,8 +93,4 @@ def _without(plan: Mapping[str, t.Any], reasons: Mapping[str, str]) -> dict[str,
 
 
 def _others(machines: t.Iterable[t.Any], reasons: t.Container[str]) -> list[t.Any]:
-    return [machine for machine in machines if _is_other(machine, reasons)]
-
-
-def _is_other(machine: t.Any, reasons: t.Container[str]) -> bool:
-    return str(machine["name"]) not in reasons
+    return [machine for machine in machines if str(machine["name"]) not in reasons]

@@ -99,7 +99,7 @@ def place(
     images_by_host: dict[str, list[str]] = {host: [] for host in rooms}
     for index in sorted(chosen):
         host, machine = chosen[index]["hypervisor"], machines[index]
-        by_host[host].append(wishes[index])
+        by_host[host].append(wishes[index]["name"])
         if not chosen[index]["existing"] or (host, machine.name) in unfinished:
             new_by_host[host].append({"name": machine.name, "memory_mib": machine.memory_mib, "vcpus": machine.vcpus})
         wanted = images_by_host[host]

@@ -32,7 +32,7 @@ def test_wrong_input_is_one_sentence(value: object) -> None:
 def test_words_of_the_command_line_count_as_they_should() -> None:
     plan = {
         "assignments": [{"name": "web1"}],
-        "by_host": {"hv1": [{"name": "web1"}]},
+        "by_host": {"hv1": ["web1"]},
         "new_by_host": {"hv1": [{"name": "web1"}]},
         "refused_machines": [],
     }

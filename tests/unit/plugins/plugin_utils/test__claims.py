@@ -19,7 +19,7 @@ def _plan(host: str = "hv1", *names: str) -> dict[str, t.Any]:
     machines = [{"name": name} for name in names or ("web1",)]
     return {
         "assignments": [{**machine, "hypervisor": host} for machine in machines],
-        "by_host": {host: list(machines), "other": []},
+        "by_host": {host: [machine["name"] for machine in machines], "other": []},
         "places_by_host": {host: [f"vms[{index}]" for index in range(len(machines))], "other": []},
         "new_by_host": {host: list(machines), "other": []},
         "refused_machines": [],
@@ -50,7 +50,7 @@ def test_what_stands_against_a_claim(rival: dict[str, t.Any] | None, last: bool,
     assert settled["again"] is (fate != "goes")
     assert settled["waiting"] == (["web1"] if fate == "waits" else [])
     assert settled["withdraw"] == ({"hv1": {"web1": LOW}} if fate == "yields" else {})
-    left = [machine["name"] for machine in settled["plan"]["by_host"]["hv1"]]
+    left = settled["plan"]["by_host"]["hv1"]
     assert left == ([] if fate == "yields" else ["web1"])
     assert [item["name"] for item in settled["plan"]["refused_machines"]] == (["web1"] if fate == "yields" else [])
     assert [item["name"] for item in settled["plan"]["assignments"]] == left
