@@ -38,7 +38,7 @@ def choose(
     *,
     asked: bool = False,
 ) -> Choice:
-    """The best of the candidates. brought: images that the run itself brings. asked: the one candidate is the user's."""
+    """The best of the candidates. brought: images that the run itself brings. asked: the user named the candidate."""
     refusals = {host: rooms[host].refusals(need, brought) for host in candidates}
     fitting = [host for host in candidates if not refusals[host]]
     refused = {host: ", ".join(reasons) for host, reasons in refusals.items() if reasons}

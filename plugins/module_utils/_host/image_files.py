@@ -284,27 +284,8 @@ def publish(part: Part, final_path: str) -> None:
         os.fchmod(part.fd, STORED_MODE)
         os.fsync(part.fd)
         os.rename(part.path, final_path)
-        _sync_directory(os.path.dirname(final_path))
-
-
-def link_image(path: str, final_path: str) -> bool:
-    """Give a stored image another name in its directory, as safe on the disk as the first; False where that cannot be.
-
-    Images are never written to, and each name is deleted by itself (link(2)).
-    """
-    try:
-        os.link(path, final_path, follow_symlinks=False)
-    except OSError:
-        # The name is taken, the file has too many, or a file system without links.
-        return False
-    with disk_errors(f"cannot store {final_path}"):
-        _sync_directory(os.path.dirname(final_path))
-    return True
-
-
-def _sync_directory(path: str) -> None:
-    directory_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory_fd)
-    finally:
-        os.close(directory_fd)
+        directory_fd = os.open(os.path.dirname(final_path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory_fd)
+        finally:
+            os.close(directory_fd)

@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_intake impo
     checksums,
     take_in,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.image_link import link_image
 from ansible_collections.brine.virt.plugins.module_utils._host.image_notes import keep_provenance, load_provenance
 from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import Tell, untold
 from ansible_collections.brine.virt.plugins.module_utils._host.images import (
@@ -173,7 +174,7 @@ class ImageStore:
         if content.sha256 != twin.sha256 or image.volume in self.volumes(name):
             return None
         source.verify_image(content.sha256)
-        if not image_files.link_image(path, self._pool.volume_path(image.volume)):
+        if not link_image(path, self._pool.volume_path(image.volume)):
             return None
         # What is noted on the image is noted for all its names.
         known_before = load_provenance(path, image.digest)

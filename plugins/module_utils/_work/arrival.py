@@ -155,9 +155,10 @@ def _look(conn: VirConnect, arrivals: Sequence[Arrival], port: int | None) -> No
         if arrival.ready:
             arrival.stage = "ready"
 
-    for outcome in map_in_threads(look, arrivals, threads=8, timeout_seconds=None):
+    outcomes = map_in_threads(look, arrivals, threads=8, timeout_seconds=None)
+    for arrival, outcome in zip(arrivals, outcomes):  # noqa: B905 - Python 3.9 has no strict
         if outcome.error is not None:
-            raise outcome.error
+            arrival.seen = f"it cannot be looked at ({outcome.error})"
 
 
 def _origin(record: Mapping[str, t.Any]) -> str:
