@@ -16,7 +16,7 @@ description:
   - A machine that is there already is never made anew. It is compared with what the task names, and brought there;
     what
     libvirt filled in is no difference, and what the task does not name stays as it is. What a running machine cannot
-    take is set for its next boot and reported in RV(machines[].pending). What would leave it without its data or
+    take waits until it is powered off and on, reported in RV(machines[].pending). What would leave it without its data or
     unable
     to boot is an error.
   - Everything is checked before anything is changed. A machine whose building fails is taken back, the others are
@@ -459,13 +459,13 @@ machines:
       returned: always
       sample: ["define machine web1", "start web1"]
     pending:
-      description: What the machine gets at its next boot only.
+      description: What the machine gets only when it is powered off and on. A reboot in the guest is not enough.
       type: list
       elements: str
       returned: always
       sample: ["memory"]
     restart_required:
-      description: Whether something waits for the next boot.
+      description: Whether something waits for the machine to be powered off and on.
       type: bool
       returned: always
       sample: false

@@ -51,7 +51,7 @@ options:
   progress_file:
     description:
       - Where to write lines about the progress, in a file that is made and removed again.
-      - The play's output has them without it.
+      - The play's output has them without it, where Ansible's connection is V(ssh) or V(local).
     type: path
 seealso:
   - module: brine.virt.virt_init
