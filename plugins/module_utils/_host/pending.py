@@ -15,6 +15,8 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 # libvirt writes what it makes of these modes into the living machine's XML.
 _EXPANDED_MODES = ("host-model", "host-passthrough", "maximum")
 _EXPANDED_KEYS = ("mode", "model", "vendor", "check", "match", "features", "fallback", "migratable")
+# These say how a model is compared with the host's CPU, and the living machine's XML says how it came out.
+_CHECKED_KEYS = ("check", "fallback")
 # Where libvirt or the guest fills in values while the machine runs (ports, paths, vCPUs given back), only these count.
 _STEADY_KEYS = {"vcpus": ("maximum",), "graphics": ("type",), "video": ("model",), "serials": (), "consoles": ()}
 
@@ -37,8 +39,9 @@ def pending_of(live: etree._Element, defined: etree._Element) -> list[str]:
 
 def visible(line: Line, value: t.Any) -> t.Any:
     """The part of a line's value that the XML of a running machine shows as it is defined."""
-    if line.key == "cpu" and value.get("mode", "host-model") in _EXPANDED_MODES:
-        return {key: item for key, item in value.items() if key not in _EXPANDED_KEYS}
+    if line.key == "cpu":
+        expanded = value.get("mode", "host-model") in _EXPANDED_MODES
+        return {key: item for key, item in value.items() if key not in (_EXPANDED_KEYS if expanded else _CHECKED_KEYS)}
     if line.key == "memory":
         # The balloon is on its way, and may have to stop half-way.
         return {key: item for key, item in value.items() if key != "current"}
