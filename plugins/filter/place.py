@@ -105,9 +105,24 @@ options:
       place: it is placed as any other
     default: refuse
   where:
-    description: The name of the list of wishes, as the user knows it, for error messages.
+    description:
+      - The name of the list of wishes, as the user knows it, for error messages.
+      - Empty for a single wish that is in no list.
     type: str
     default: virt_vms
+  homes:
+    description:
+      - By the name of each machine, the hypervisor that it lived on when the inventory was made.
+      - It counts where that hypervisor did not answer, and the wish names none.
+    type: dict
+  errors:
+    description:
+      - What becomes of mistakes in what the user wrote, and of machines that cannot be placed.
+    type: str
+    choices:
+      raise: the filter fails, with a line for each
+      return: they are given back in C(errors), and nothing else is. For a task that shows them.
+    default: raise
 seealso:
   - module: brine.virt.virt_host_info
   - module: brine.virt.virt_init
@@ -172,6 +187,14 @@ _value:
       sample:
         hv1: [debian]
         hv2: []
+    places_by_host:
+      description:
+        - For every hypervisor that answered, what messages call the wishes for it, to be used for
+          O(brine.virt.virt_init#module:places).
+      type: dict
+      sample:
+        hv1: ["virt_vms[0]"]
+        hv2: []
     silent:
       description: The hypervisors that did not answer, and why.
       type: dict
@@ -179,18 +202,23 @@ _value:
     refused_machines:
       description:
         - The machines that have no place because a hypervisor did not answer, by C(name) and C(why).
-        - The wish names that hypervisor, or they may live on it, see O(unseen).
+        - The wish names that hypervisor, or they live on it (O(homes)), and then it stands in C(hypervisor).
+        - Or they may live on it, see O(unseen), and then that is null.
       type: list
       elements: dict
+      sample: []
+    errors:
+      description: With O(errors=return), the mistakes, a sentence each. When there is one, this is the only key.
+      type: list
+      elements: str
       sample: []
 """
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
+from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import places_of, read_good_machines
+from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
 
@@ -211,9 +239,12 @@ def place_filter(
     settings: t.Any = None,
     memory_ratio: t.Any = 1.0,
     anti_affinity: str = "require",
+    homes: t.Any = None,
+    errors: str = "raise",
 ) -> dict[str, t.Any]:
     """The decisions for a list of wishes; see RETURN."""
-    try:
+
+    def work() -> dict[str, t.Any]:
         terms = Terms(
             policy=policy,
             memory_reserve_mib=read_number(int, memory_reserve_mib, "memory_reserve_mib"),
@@ -223,12 +254,32 @@ def place_filter(
             anti_affinity=anti_affinity,
             image_pool=image_pool,
         )
-        machines = read_machines(
-            wishes, disk_profiles=disk_profiles, nic_profiles=nic_profiles, seed_defaults=seed_defaults, where=where
+        mistakes = Mistakes()
+        machines = read_good_machines(
+            wishes,
+            mistakes,
+            disk_profiles=disk_profiles,
+            nic_profiles=nic_profiles,
+            seed_defaults=seed_defaults,
+            where=where,
         )
-        return place(machines, wishes, hosts, images=images, settings=settings, terms=terms, where=where)
-    except VirtError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
+        places = places_of(len(wishes), where)
+        # Those that are right are placed all the same, so that what hinders them is said in the same run.
+        with mistakes.noted():
+            placed = place(
+                list(machines.values()),
+                [wishes[index] for index in machines],
+                hosts,
+                images=images,
+                settings=settings,
+                terms=terms,
+                places=[places[index] for index in machines],
+                homes=homes,
+            )
+        mistakes.conclude()
+        return placed
+
+    return answer(work, errors)
 
 
 class FilterModule:

@@ -9,6 +9,9 @@ input it stands, and what would be right.
 
 from __future__ import annotations
 
+import contextlib
+import typing as t
+
 
 class VirtError(Exception):
     """Something the user has to know.
@@ -50,3 +53,33 @@ class UnreachableError(VirtError):
 
 class HostError(VirtError):
     """The hypervisor refused or failed while acting."""
+
+
+def in_one(errors: t.Sequence[VirtError]) -> VirtError:
+    """Several errors as one with a line for each; a single one as it is. Of their class when they share it."""
+    if len(errors) == 1:
+        return errors[0]
+    classes = {type(error) for error in errors}
+    one_class = classes.pop() if len(classes) == 1 else VirtError
+    return one_class("\n".join(str(error) for error in errors))
+
+
+class Mistakes:
+    """Errors that are collected, each once, so that the user meets all of them in one run."""
+
+    def __init__(self) -> None:
+        self.found: list[VirtError] = []
+
+    @contextlib.contextmanager
+    def noted(self) -> t.Iterator[None]:
+        """Inside the block, an error of ours is kept and ends the block; everything else passes."""
+        try:
+            yield
+        except VirtError as exc:
+            if str(exc) not in map(str, self.found):
+                self.found.append(exc)
+
+    def conclude(self) -> None:
+        """Raise what was found, as one error."""
+        if self.found:
+            raise in_one(self.found)

@@ -254,6 +254,12 @@ options:
       - O(seed) beside O(machines) has the defaults for the seed of each machine.
     type: list
     elements: dict
+  places:
+    description:
+      - What messages call the items of O(machines), one name for each, where they come from another list of the user's.
+      - Without it they are called C(machines[0]) and so on.
+    type: list
+    elements: str
   concurrency:
     description: How many of O(machines) are built at the same time.
     type: int
@@ -507,6 +513,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "anti_affinity": {"type": "list", "elements": "str"},
     "variables": {"type": "dict"},
     "machines": {"type": "list", "elements": "dict"},
+    "places": {"type": "list", "elements": "str"},
     "concurrency": {"type": "int", "default": 8},
     "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
@@ -517,6 +524,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 # These serve a list of machines as well; all others are a single machine's own.
 SHARED_OPTIONS = (
     "machines",
+    "places",
     "concurrency",
     "images",
     "image_pool",
@@ -535,7 +543,9 @@ def read_wishes(params: dict[str, t.Any]) -> list[Machine]:
     profiles = {"disk_profiles": params["disk_profiles"], "nic_profiles": params["nic_profiles"]}
     if params["machines"] is not None:
         defaults = {"method": "none"} if params["seed"] is False else params["seed"]
-        return read_machines(params["machines"], seed_defaults=defaults, where="machines", **profiles)
+        return read_machines(
+            params["machines"], seed_defaults=defaults, where="machines", places=params["places"], **profiles
+        )
     wish = {key: params[key] for key in ARGUMENTS if params[key] is not None and key not in SHARED_OPTIONS}
     return [read_machine({**wish, "seed": params["seed"]}, **profiles)]
 
@@ -562,7 +572,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             check_mode=module.check_mode,
             default_cpu=default_cpu,
         )
-        plans = make_plans(machines, hypervisor, where)
+        plans = make_plans(machines, hypervisor, where, params["places"])
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:
             module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")
         outcomes = look_ahead(plans) if module.check_mode else carry_out(plans, concurrency=params["concurrency"])
@@ -600,6 +610,7 @@ def main() -> None:
     module = make_module(
         ARGUMENTS,
         required_one_of=[("name", "machines")],
+        required_by={"places": "machines"},
         mutually_exclusive=[("machines", option) for option in SINGLE_OPTIONS],
         secrets_in=secrets_in,
     )

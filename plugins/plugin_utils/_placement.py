@@ -12,9 +12,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError, in_one
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, places_of
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_choice import choose, notes_on
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_hosts import read_hosts
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_need import Need, images_of, need_of_wish
@@ -31,13 +31,16 @@ def place(
     settings: Mapping[str, t.Any] | None = None,
     terms: Terms | None = None,
     where: str = "machines",
+    places: Sequence[str] | None = None,
+    homes: Mapping[str, str] | None = None,
 ) -> dict[str, t.Any]:
     """The hypervisor of each machine, in plain data.
 
     machines: the wishes as read, wishes: the same as the user wrote them; hosts: facts by hypervisor, or the sentence
     that says why one did not answer; images: the user's images by name; settings: the hypervisors' inventory
-    variables. The result has ``assignments``, ``by_host``, ``images_by_host``, ``silent`` and ``refused_machines``; the
-    filter's documentation describes them.
+    variables; where, places: what messages call the machines, see places_of; homes: where machines lived when the
+    inventory was made. The result has ``assignments``, ``by_host``, ``places_by_host``, ``images_by_host``, ``silent``
+    and ``refused_machines``; the filter's documentation describes them.
 
     Raises InputError or ConflictError, for all machines at once, when any of them cannot be placed; only those that
     may live on, or were asked for on, a hypervisor which did not answer are given back as refused instead.
@@ -46,55 +49,66 @@ def place(
     known_images = _known_images(images)
     rooms, silent = read_hosts(hosts, settings, terms)
     needs = [need_of_wish(machine, terms.image_pool) for machine in machines]
-    places = [f"{where}[{index}] ({machine.name})" for index, machine in enumerate(machines)]
+    inputs = places_of(len(machines), where, places)
+    titles = [
+        f"{inputs[index]} ({machine.name})" if inputs[index] else machine.name for index, machine in enumerate(machines)
+    ]
     problems: dict[int, VirtError] = {}
-    refused: dict[int, str] = {}
+    refused: dict[int, tuple[str | None, str]] = {}
     chosen: dict[int, dict[str, t.Any]] = {}
     homeless: list[int] = []
 
     for index, machine in enumerate(machines):
-        homes = [host for host, room in rooms.items() if machine.name in room.machines]
-        refusal = None if homes else _unseen(machine, silent, terms)
+        living_on = [host for host, room in rooms.items() if machine.name in room.machines]
+        refusal = None if living_on else _unseen(machine, silent, terms, (homes or {}).get(machine.name))
         try:
-            _check_home(machine, homes, hosts, places[index])
+            _check_home(machine, living_on, hosts, titles[index])
             if refusal is None:
-                _check_images(machine, known_images, rooms, places[index])
+                _check_images(machine, known_images, rooms, titles[index])
         except VirtError as exc:
             problems[index] = exc
             continue
         if refusal is not None:
             refused[index] = refusal
-        elif homes:
-            rooms[homes[0]].take(needs[index])
-            others = {host: f"it lives on {homes[0]}" for host in rooms if host != homes[0]}
-            why = "; ".join(["it lives there", *_misfits(needs[index], rooms[homes[0]])])
-            chosen[index] = _assignment(machine, homes[0], why, others, silent, existing=True)
+        elif living_on:
+            home = living_on[0]
+            rooms[home].take(needs[index])
+            others = {host: f"it lives on {home}" for host in rooms if host != home}
+            why = "; ".join(["it lives there", *_misfits(needs[index], rooms[home])])
+            chosen[index] = _assignment(machine, home, why, others, silent, existing=True)
         else:
             homeless.append(index)
 
     # Sorting keeps the user's order among equals.
     for index in sorted(homeless, key=lambda number: machines[number].hypervisor is None):
         try:
-            chosen[index] = _pick(machines[index], needs[index], rooms, silent, known_images, terms, places[index])
+            chosen[index] = _pick(machines[index], needs[index], rooms, silent, known_images, terms, titles[index])
         except VirtError as exc:
             problems[index] = exc
         else:
             rooms[chosen[index]["hypervisor"]].take(needs[index])
 
-    _raise_all(problems)
+    if problems:
+        raise in_one([problems[index] for index in sorted(problems)])
     by_host: dict[str, list[t.Any]] = {host: [] for host in rooms}
+    places_by_host: dict[str, list[str]] = {host: [] for host in rooms}
     images_by_host: dict[str, list[str]] = {host: [] for host in rooms}
     for index in sorted(chosen):
         host = chosen[index]["hypervisor"]
         by_host[host].append(wishes[index])
+        places_by_host[host].append(inputs[index])
         wanted = images_by_host[host]
         wanted += [image for image in images_of(machines[index]) if image in known_images and image not in wanted]
     return {
         "assignments": [chosen[index] for index in sorted(chosen)],
         "by_host": by_host,
+        "places_by_host": places_by_host,
         "images_by_host": images_by_host,
         "silent": silent,
-        "refused_machines": [{"name": machines[index].name, "why": refused[index]} for index in sorted(refused)],
+        "refused_machines": [
+            {"name": machines[index].name, "hypervisor": refused[index][0], "why": refused[index][1]}
+            for index in sorted(refused)
+        ],
     }
 
 
@@ -165,18 +179,30 @@ def _check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.An
         )
 
 
-def _unseen(machine: Machine, silent: Mapping[str, str], terms: Terms) -> str | None:
-    """Why a machine that lives on no hypervisor which answered is not to be made now, or None."""
+def _unseen(
+    machine: Machine, silent: Mapping[str, str], terms: Terms, home: str | None
+) -> tuple[str | None, str] | None:
+    """Why a machine that lives on no hypervisor which answered is not to be made now, or None.
+
+    home: the hypervisor that it lived on when the inventory was made. With the reason comes the hypervisor that it
+    belongs to, where that is known.
+    """
     if machine.hypervisor is not None and machine.hypervisor in silent:
-        return f"it is to be on {machine.hypervisor}, which did not answer: {silent[machine.hypervisor]}"
+        return machine.hypervisor, f"it is to be on {machine.hypervisor}, which {_silence(machine.hypervisor, silent)}"
+    if home in silent and machine.hypervisor is None and terms.unseen != "place":
+        return home, f"it lives on {home}, as the inventory says, which {_silence(str(home), silent)}"
     if not silent or machine.hypervisor is not None or terms.unseen == "place":
         return None
     reasons = "; ".join(f"{host}: {why}" for host, why in silent.items())
-    return (
+    return None, (
         f"it may live on a hypervisor that did not answer ({reasons}), and made on another one it would exist twice, "
         "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with "
         "virt_unseen: place"
     )
+
+
+def _silence(host: str, silent: Mapping[str, str]) -> str:
+    return f"did not answer: {silent[host]}"
 
 
 def _assignment(
@@ -209,10 +235,3 @@ def _fits_nowhere(
     reasons = {**refused, **{host: f"did not answer: {why}" for host, why in silent.items()}}
     listed = "; ".join(f"{host}: {reasons[host]}" for host in sorted(reasons))
     return ConflictError(f"fits no hypervisor: {listed}", where=where, hint=hint)
-
-
-def _raise_all(problems: Mapping[int, VirtError]) -> None:
-    if len(problems) == 1:
-        raise next(iter(problems.values()))
-    if problems:
-        raise ConflictError("\n".join(str(problems[index]) for index in sorted(problems)))

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.fragment import check_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
@@ -91,32 +91,73 @@ def read_machines(
     nic_profiles: t.Any = None,
     seed_defaults: Mapping[str, t.Any] | None = None,
     where: str = "machines",
+    places: t.Sequence[str] | None = None,
 ) -> list[Machine]:
     """A list of wishes as the user wrote them, checked and with their profiles resolved.
 
-    where is the list's own name in the user's input (``virt_vms``). Raises InputError at the first thing that is wrong.
+    where, places: as in places_of. Raises InputError for all items that are wrong, with a line for each mistake.
+    """
+    mistakes = Mistakes()
+    machines = read_good_machines(
+        wishes,
+        mistakes,
+        disk_profiles=disk_profiles,
+        nic_profiles=nic_profiles,
+        seed_defaults=seed_defaults,
+        where=where,
+        places=places,
+    )
+    mistakes.conclude()
+    return list(machines.values())
+
+
+def read_good_machines(
+    wishes: t.Any,
+    mistakes: Mistakes,
+    *,
+    disk_profiles: t.Any = None,
+    nic_profiles: t.Any = None,
+    seed_defaults: Mapping[str, t.Any] | None = None,
+    where: str = "machines",
+    places: t.Sequence[str] | None = None,
+) -> dict[int, Machine]:
+    """As read_machines, but what is wrong goes to mistakes: the other machines by their index in the list.
+
+    Raises InputError for what is no list.
     """
     if not isinstance(wishes, (list, tuple)):
-        raise InputError(f"{wishes!r} is not a list of machines", where=where)
-    machines = [
-        read_machine(
-            wish,
-            disk_profiles=disk_profiles,
-            nic_profiles=nic_profiles,
-            seed_defaults=seed_defaults,
-            where=f"{where}[{index}]",
-        )
-        for index, wish in enumerate(wishes)
-    ]
-    first: dict[str, int] = {}
-    for index, machine in enumerate(machines):
-        if machine.name in first:
-            raise InputError(
-                f"the name {machine.name!r} is taken by {where}[{first[machine.name]}] already",
-                where=f"{where}[{index}].name",
+        raise InputError(f"{wishes!r} is not a list of machines", where=where or None)
+    machines: dict[int, Machine] = {}
+    first: dict[str, str] = {}
+    for index, place in enumerate(places_of(len(wishes), where, places)):
+        with mistakes.noted():
+            machine = read_machine(
+                wishes[index],
+                disk_profiles=disk_profiles,
+                nic_profiles=nic_profiles,
+                seed_defaults=seed_defaults,
+                where=place,
             )
-        first[machine.name] = index
+            if machine.name in first:
+                raise InputError(
+                    f"the name {machine.name!r} is taken by {first[machine.name]} already", where=f"{place}.name"
+                )
+            first[machine.name] = place
+            machines[index] = machine
     return machines
+
+
+def places_of(count: int, where: str, places: t.Sequence[str] | None = None) -> list[str]:
+    """What messages call the items of a list.
+
+    where: the list's own name in the user's input (``virt_vms``), empty for one machine that is in no list. places: the
+    names of the items themselves, where these are of another list. Raises InputError when there are more or fewer.
+    """
+    if places is None:
+        return [f"{where}[{index}]" for index in range(count)] if where or count != 1 else [""]
+    if len(places) != count:
+        raise InputError(f"there are {len(places)} for {count} machines", where="places", hint="Give one for each")
+    return list(places)
 
 
 def read_machine(
@@ -170,9 +211,13 @@ def read_machine(
 def _read_disks(devices: list[tuple[dict[str, t.Any], str]], image: str | None, clone: str | None) -> tuple[Disk, ...]:
     """The disks; the machine's own image is for the first one that is a disk at all."""
     first = next((device["name"] for device, _place in devices if device.get("device", "disk") == "disk"), None)
-    return tuple(
-        read_disk(device, place, image if device["name"] == first else None, clone) for device, place in devices
-    )
+    disks = []
+    mistakes = Mistakes()
+    for device, place in devices:
+        with mistakes.noted():
+            disks.append(read_disk(device, place, image if device["name"] == first else None, clone))
+    mistakes.conclude()
+    return tuple(disks)
 
 
 def _take_cpu_mode(hardware: Values, mode: str | None, where: str) -> None:
