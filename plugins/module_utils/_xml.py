@@ -27,10 +27,11 @@ MAX_XML_BYTES = 32 * 1024 * 1024
 def parse_xml(text: str | bytes, *, keep_comments: bool = True) -> etree._Element:
     """The root element of a document. No entity is resolved, and no file, network or DTD is looked at.
 
-    Raises etree.XMLSyntaxError for what is not well-formed, has a document type, or is larger than MAX_XML_BYTES.
+    Raises etree.XMLSyntaxError for what is not well-formed, ValueError for what has a document type or is larger than
+    MAX_XML_BYTES.
     """
     if len(text) > MAX_XML_BYTES:
-        raise etree.XMLSyntaxError(f"a document of {len(text)} bytes is too large", None, 0, 0)
+        raise ValueError(f"an XML document of {len(text)} bytes is too large")
     parser = etree.XMLParser(
         resolve_entities=False,
         no_network=True,
@@ -41,6 +42,6 @@ def parse_xml(text: str | bytes, *, keep_comments: bool = True) -> etree._Elemen
         remove_comments=not keep_comments,
     )
     root = etree.fromstring(text, parser)
-    if root.getroottree().docinfo.doctype:
-        raise etree.XMLSyntaxError("a document type is not accepted", None, 0, 0)
+    if root.getroottree().docinfo.internalDTD is not None:
+        raise ValueError("an XML document with a document type is not accepted")
     return root

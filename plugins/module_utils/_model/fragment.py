@@ -41,6 +41,8 @@ def _parse(text: str, where: str | None = None) -> list[etree._Element]:
         root = parse_xml(wrapped, keep_comments=False)
     except etree.XMLSyntaxError as exc:
         raise InputError(f"it is not well-formed XML: {exc.msg}", where=where) from exc
+    except ValueError as exc:
+        raise InputError(str(exc), where=where) from exc
     children = [child for child in root if isinstance(child.tag, str)]
     if not children:
         raise InputError("it has no element in it", where=where, hint="Give elements as they stand below <domain>")

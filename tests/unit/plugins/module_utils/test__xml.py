@@ -29,13 +29,13 @@ def test_a_document_type_is_refused(doctype: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("<!ENTITY e 'secret'>", encoding="utf-8")
     text = doctype.format(path=secret) + "<domain><title>&e;</title></domain>"
-    with pytest.raises(etree.XMLSyntaxError):
+    with pytest.raises((ValueError, etree.XMLSyntaxError)):
         parse_xml(text)
 
 
 def test_a_document_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_xml, "MAX_XML_BYTES", 100)
-    with pytest.raises(etree.XMLSyntaxError, match="too large"):
+    with pytest.raises(ValueError, match="too large"):
         parse_xml(f"<domain>{' ' * 100}</domain>")
     assert parse_xml("<domain/>").tag == "domain"
 
