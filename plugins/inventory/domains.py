@@ -197,7 +197,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             try:
                 update_known_hosts(known_hosts, answers, drop_gone=fresh)
             except OSError as exc:
-                self.display.warning(f"The machines' host keys cannot be written to {known_hosts}: {exc.strerror}")
+                self.display.warning(
+                    f"The machines' host keys cannot be written to {known_hosts}: {exc.strerror or exc}"
+                )
         self.populate(answers, known_hosts)
 
     # options

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _PIPE_READ_BYTES = 256 * 1024
+# For a process that was killed to be gone.
+_END_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -39,31 +41,42 @@ def run_program(
     command: Sequence[str],
     *,
     data: bytes = b"",
-    timeout_seconds: float | None = None,
+    timeout_seconds: float,
     environment: Mapping[str, str] | None = None,
 ) -> Answer:
     """Run a program to its end, in plain English. data: its standard input; environment: variables beside ours.
 
-    Raises FileNotFoundError when it is not there, TimeoutError when it was ended because it took too long.
+    Raises FileNotFoundError when it is not there, TimeoutError when it was ended because it took too long. One that
+    cannot even be ended, because it waits for a dead disk, is left behind.
     """
     # ansible-test wants AnsibleModule.run_command instead. That has no time limit, and a qemu-img that hangs on a dead
     # NFS server would hang the task for ever; and the rooms that call this know no module, nor do their tests.
-    with subprocess.Popen(  # pylint: disable=ansible-bad-function
+    process = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "LC_ALL": "C", **(environment or {})},
-    ) as process:
-        try:
-            output, errors = process.communicate(data, timeout=timeout_seconds)
-        except subprocess.TimeoutExpired as exc:
-            process.kill()
-            raise TimeoutError(f"{command[0]} did not end within {timeout_seconds} s") from exc
-        except BaseException:
-            process.kill()
-            raise
+    )
+    try:
+        output, errors = process.communicate(data, timeout=timeout_seconds)
+    except subprocess.TimeoutExpired as exc:
+        _end(process)
+        raise TimeoutError(f"{command[0]} did not end within {timeout_seconds:g} s") from exc
+    except BaseException:
+        _end(process)
+        raise
     return Answer(process.returncode, output, errors)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
 
 
 def pipe_through(command: Sequence[str], chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -88,8 +88,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.baseline import f
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.guest_cpu import read_guest_cpu
 
-TIMEOUT_SECONDS = 60.0
-
 
 def main() -> t.NoReturn:
     """Answer with the common CPU."""
@@ -98,7 +96,7 @@ def main() -> t.NoReturn:
     def work() -> dict[str, t.Any]:
         cpus = {str(host): read_guest_cpu(cpu, f"cpus.{host}") for host, cpu in module.params["cpus"].items()}
         # libvirt refuses this on a read-only connection.
-        with open_connection(module.params["uri"], timeout_seconds=TIMEOUT_SECONDS) as conn:
+        with open_connection(module.params["uri"]) as conn:
             found = find_baseline(conn, cpus)
         return {
             "changed": False,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 import os
 import secrets
 import tempfile
@@ -21,11 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._file_lock import LockTimeout, locked_file
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, serialization, x509
 
 # A host's clock may be behind the controller's.
 CLOCK_SKEW = datetime.timedelta(hours=1)
+
+
+# A task signs in a moment, for fifty hosts in a few seconds.
+_LOCK_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -241,8 +245,15 @@ def write(path: Path, content: bytes, mode: int) -> None:
 def locked(place: Path) -> t.Iterator[None]:
     """Keep the tasks of other hosts, and other runs, from the folder meanwhile. It is made when it is missing."""
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(os.open(place / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "w", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locked_file(str(place / ".lock"), _LOCK_SECONDS))
+        except LockTimeout as exc:
+            raise VirtError(
+                f"another run has been at work in {place} for more than {_LOCK_SECONDS:g} s",
+                where="authority",
+                hint=f"Wait for it to end; fuser {place / '.lock'} names its process",
+            ) from exc
         yield
 
 

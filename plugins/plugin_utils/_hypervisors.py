@@ -178,7 +178,8 @@ def ask_hypervisors(
 def _ask(uri: str, hypervisor: Hypervisor, timeout_seconds: float) -> list[dict[str, t.Any]]:
     started = time.monotonic()
     try:
-        with open_connection(uri) as conn:
+        # The caller has a limit for the whole answer, and the controller forks: it is to have no thread of libvirt's.
+        with open_connection(uri, timeout_seconds=timeout_seconds, keepalive=False) as conn:
             left = timeout_seconds - (time.monotonic() - started)
             return observe_machines(conn, addresses=True, timeout_seconds=max(0.1, left) * _MACHINES_SHARE)
     except VirtError as exc:

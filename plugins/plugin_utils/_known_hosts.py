@@ -11,7 +11,6 @@ Format: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import ipaddress
 import os
 import re
@@ -19,9 +18,12 @@ import tempfile
 import typing as t
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.brine.virt.plugins.module_utils._file_lock import locked_file
 from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import host_key_alias
 
 _MARK = "brine.virt:"
+# Whoever holds the lock writes one small file.
+_LOCK_SECONDS = 20.0
 _OWN_LINE = re.compile(rf"virt-(?P<uuid>[0-9a-f-]{{36}})[, ].* {re.escape(_MARK)}(?P<hypervisor>\S+)")
 # Whatever stands in a hypervisor's metadata, only plain names and keys may reach a file that ssh trusts.
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -79,13 +81,14 @@ def update_known_hosts(path: str, answers: Sequence[Mapping[str, t.Any]], *, dro
     """Bring the file up to date; returns whether it changed.
 
     Made with its directory (0700) when missing and there is something to write; written whole and put in place at
-    once, under a lock, so that inventories that run at the same time do not lose each other's lines. Raises OSError.
+    once, under a lock, so that inventories that run at the same time do not lose each other's lines. Raises OSError
+    (LockTimeout when another one holds the lock for too long).
     """
     if not os.path.exists(path) and not merge_lines([], answers, drop_gone=drop_gone):
         return False
     directory = os.path.dirname(path)
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    with _locked(f"{path}.lock"):
+    with locked_file(f"{path}.lock", _LOCK_SECONDS):
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 old = file.read().splitlines()
@@ -96,13 +99,6 @@ def update_known_hosts(path: str, answers: Sequence[Mapping[str, t.Any]], *, dro
             return False
         _write(path, "".join(f"{line}\n" for line in new))
     return True
-
-
-@contextlib.contextmanager
-def _locked(path: str) -> t.Iterator[None]:
-    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _write(path: str, text: str) -> None:

@@ -17,7 +17,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ..scenario.cloud import Cloud, Failure, must
+from ..scenario.cloud import FLEET, Cloud, Failure, must
 from . import moves
 from .table import table
 
@@ -44,6 +44,7 @@ class Benchmark:
         self._cloud.install()
         say("one bare host (the lab)")
         self._cloud.lab_well("up", "--hosts", "1")
+        self._cloud.use(FLEET[:1])
         say("the host becomes a hypervisor")
         self._cloud.play_well("hypervisors", "--limit", HOST, live=False)
         say("the image and virt-install are brought there")

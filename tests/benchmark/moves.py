@@ -51,6 +51,7 @@ class Moves:
         cloud = self._cloud
         cloud.install()
         cloud.lab_well("up")
+        cloud.use()
         cloud.play_well("hypervisors", live=False)
         wish = json.dumps({"name": "debian", "src": cloud.images["debian"]})
         answer = cloud.ansible(",".join(HOSTS), "brine.virt.virt_image", wish)

@@ -37,6 +37,7 @@ HOMES = {"libvirt": LIBVIRT_HOME, "libvirt_qemu": LIBVIRT_HOME, "libvirtmod": LI
 FLOORS = {
     "_commands": 1,
     "_errors": 1,
+    "_file_lock": 1,
     "_guard": 2,
     "_xml": 1,
     "_model": 2,

@@ -14,6 +14,9 @@ from pathlib import Path
 
 # A command that takes longer than this hangs.
 COMMAND_SECONDS = 1500
+# The hosts of most scenarios. Ansible logs in to the second one as a user with sudo.
+FLEET: tuple[str, ...] = ("hv1", "hv2")
+SUDO_HOST = "hv2"
 
 
 class Failure(Exception):
@@ -48,15 +51,38 @@ class Answer:
 
 
 class Cloud:
-    """The lab of this checkout, and the collection installed from its tarball."""
+    """The lab of this checkout, and the collection installed from its tarball.
 
-    hosts = ("hv1", "hv2")
+    hosts: those that the inventory has now. The lab may have more, of another scenario.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.build = root / ".build"
-        self.inventory = self.build / "lab" / "inventory"
         self.bin = self.build / "venv-demo" / "bin"
+        self.inventory = self.build / "scenario-inventory"
+        self.lab_inventory = self.build / "lab" / "inventory"
+        self.hosts: tuple[str, ...] = FLEET
+        self.installed = False
+
+    def use(self, hosts: tuple[str, ...] = FLEET) -> None:
+        """From now on the inventory has these hosts of the lab and no others."""
+        self.hosts = hosts
+        text = (self.lab_inventory / "hosts.yml").read_text(encoding="utf-8")
+        for block in re.findall(r"^    hv\d+:\n(?:      .*\n)+", text, re.MULTILINE):
+            if block.strip().partition(":")[0] not in hosts:
+                text = text.replace(block, "")
+        self.inventory.mkdir(parents=True, exist_ok=True)
+        (self.inventory / "hosts.yml").write_text(text, encoding="utf-8")
+        live = (self.lab_inventory / "cloud.virt.yml").read_text(encoding="utf-8")
+        (self.inventory / "cloud.virt.yml").write_text(live, encoding="utf-8")
+
+    def lab_hosts(self) -> tuple[str, ...]:
+        """All hosts of the lab; none when it is down."""
+        path = self.lab_inventory / "hosts.yml"
+        if not path.exists():
+            return ()
+        return tuple(re.findall(r"^    (hv\d+):$", path.read_text(encoding="utf-8"), re.MULTILINE))
 
     @functools.cached_property
     def environment(self) -> dict[str, str]:
@@ -96,6 +122,7 @@ class Cloud:
         ):
             answer = self.run(*command)
             must(answer.status == 0, answer.text)
+        self.installed = True
 
     def sources(self, live: bool = True) -> list[str]:
         """The inventory options: the hosts, and with ``live`` the machines as well."""
@@ -115,6 +142,8 @@ class Cloud:
     def ansible(self, pattern: str, module: str, arguments: str = "", *words: str) -> Answer:
         """One module on some hosts, over the live inventory."""
         command = [str(self.bin / "ansible"), *self.sources(), pattern, "-m", module, *words]
+        if pattern in ("hypervisors", *self.lab_hosts()):
+            command.append("--become")
         return self.run(*command, *(["-a", arguments] if arguments else []))
 
     def listed(self) -> dict[str, t.Any]:

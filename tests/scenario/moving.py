@@ -21,15 +21,9 @@ _SECONDS_UNTIL_IT_FLOWS = 60
 _SECONDS_UNTIL_ALL_IS_TAKEN_BACK = 120
 
 
-def all_hosts(cloud: Cloud) -> list[str]:
-    """The hosts that the lab has now; a story may have added one."""
-    text = (cloud.inventory / "hosts.yml").read_text(encoding="utf-8")
-    return re.findall(r"^    (hv\d+):$", text, re.MULTILINE)
-
-
 def home(cloud: Cloud, name: str) -> str:
     """The only hypervisor that knows a machine, running or not."""
-    homes = [host for host in all_hosts(cloud) if name in cloud.on(host, "virsh list --all --name").split()]
+    homes = [host for host in cloud.hosts if name in cloud.on(host, "virsh list --all --name").split()]
     must(len(homes) == 1, f"{name} is defined on {homes}")
     return homes[0]
 
@@ -108,7 +102,7 @@ def life(cloud: Cloud, name: str) -> Life:
 
 def forget(cloud: Cloud, name: str) -> None:
     """Take a story's own machine away, wherever it is and whatever is left of it."""
-    for host in all_hosts(cloud):
+    for host in cloud.hosts:
         cloud.on(
             host,
             f"virsh destroy {name}; virsh undefine {name}; rm -f /var/lib/libvirt/images/{name}-*;"
@@ -145,7 +139,14 @@ class Move:
         self.source = source
         self.name = name
         words = json.dumps({"name": name, **options})
-        command = [str(cloud.bin / "ansible"), *cloud.sources(live=False), source, "-m", "brine.virt.virt_migrate"]
+        command = [
+            str(cloud.bin / "ansible"),
+            *cloud.sources(live=False),
+            source,
+            "-m",
+            "brine.virt.virt_migrate",
+            "--become",
+        ]
         self._process = subprocess.Popen(
             [*command, "-a", words],
             cwd=cloud.root,

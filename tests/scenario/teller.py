@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tells the stories one after the other and counts what they prove."""
+"""Tells the stories one after the other and counts what they prove.
+
+A story is a module with `tell(teller, cloud)`. It says what it begins with in NEEDS (names of `needs.NEEDS`), and gets
+it whatever was told before it. What it leaves behind, `tidy` takes away. So each can be told alone, in any order, and
+a failed one keeps no other from being told.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,11 @@ import traceback
 import typing as t
 from pathlib import Path
 
+from . import needs
 from .cloud import Cloud, Failure
+from .tidy import tidy
 
-# In this order: each begins where the one before it ended.
+# In an order in which little has to be made twice.
 STORIES = (
     "hypervisors",
     "provisioning",
@@ -23,6 +30,7 @@ STORIES = (
     "refusals",
     "killing",
     "silence",
+    "stuck",
     "movement",
     "evacuating",
     "ending",
@@ -40,6 +48,7 @@ FULL_STORIES = (
     "seeding",
     "killing",
     "silence",
+    "stuck",
     "movement",
     "mishaps",
     "journeys",
@@ -75,6 +84,28 @@ class Teller:
             self.passed += 1
             print(f"   ok: {title} ({time.monotonic() - began:.1f} s)", flush=True)
 
+    def tell(self, name: str, cloud: Cloud) -> None:
+        """One story, with what it needs before it and nothing left of it behind it."""
+        print(f"-- {name}", flush=True)
+        story = importlib.import_module(f"tests.scenario.stories.{name}")
+        wanted: tuple[str, ...] = story.NEEDS
+        try:
+            tidy(cloud, needs.kept_for(wanted))
+            for need in wanted:
+                needs.provide(cloud, need)
+        except Exception as exc:
+            self.failed.append(f"{name}: what it needs is not there")
+            words = str(exc) if isinstance(exc, Failure) else traceback.format_exc()
+            print(f"   FAILED: {name} cannot begin\n{words}", flush=True)
+            return
+        try:
+            story.tell(self, cloud)
+        except StoryEnds as exc:
+            print(f"-- {name} ends here, without: {exc}", flush=True)
+        except Exception:
+            self.failed.append(f"{name} broke off")
+            print(f"   FAILED: {name} broke off\n{traceback.format_exc()}", flush=True)
+
 
 class StoryEnds(Exception):
     """A vital step failed."""
@@ -90,10 +121,9 @@ def main(arguments: list[str]) -> int:
     cloud = Cloud(Path(__file__).resolve().parents[2])
     try:
         for name in names:
-            print(f"-- {name}", flush=True)
-            importlib.import_module(f"tests.scenario.stories.{name}").tell(teller, cloud)
-    except StoryEnds as exc:
-        print(f"-- the scenario ends here, without: {exc}", flush=True)
+            began = time.monotonic()
+            teller.tell(name, cloud)
+            print(f"-- {name}: {time.monotonic() - began:.0f} s", flush=True)
     except KeyboardInterrupt:
         teller.failed.append("interrupted")
     counts = {"passed": teller.passed, "failed": len(teller.failed), "skipped": teller.skipped}

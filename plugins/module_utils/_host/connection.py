@@ -32,6 +32,8 @@ except ImportError:
     LIBVIRT_IMPORT_ERROR = traceback.format_exc()
 
 DEFAULT_URI = "qemu:///system"
+# For opening a connection. A daemon that socket activation has to start first takes a few seconds.
+OPEN_SECONDS = 15.0
 # A peer that has not answered this often, at this interval, is taken for gone.
 _KEEPALIVE_SECONDS, _KEEPALIVE_COUNT = 5, 4
 LIBVIRT_PACKAGES = "package python3-libvirt on Debian, Ubuntu, Fedora and RHEL, python3-libvirt-python on SUSE"
@@ -159,40 +161,33 @@ def require_libvirt() -> None:
 
 @contextlib.contextmanager
 def open_connection(
-    uri: str, *, read_only: bool = False, timeout_seconds: float | None = None
+    uri: str, *, read_only: bool = False, timeout_seconds: float = OPEN_SECONDS, keepalive: bool = True
 ) -> t.Iterator[VirConnect]:
     """An open libvirt connection (virConnect) for the block, closed after it.
 
     read_only: a read-only connection is refused everything that changes something, and guest agent calls.
     timeout_seconds: limit for opening alone. libvirt has none of its own, so the opening goes on in a daemon thread
     that nobody waits for, and closes what it may still get.
+    keepalive: later calls fail within half a minute when the daemon is frozen or out of reach; without it a call waits
+    for ever, or as long as TCP does, a quarter of an hour. It takes a thread for the rest of the process.
     Raises UnreachableError when libvirt does not answer, UnsupportedError when Python lacks libvirt.
     """
     require_libvirt()
     opener = libvirt.openReadOnly if read_only else libvirt.open
     with errors_as_ours(f"cannot connect to {uri}"):
-        connection = opener(uri) if timeout_seconds is None else _open_in_time(opener, uri, timeout_seconds)
+        if keepalive:
+            _run_events()
+        connection = _open_in_time(opener, uri, timeout_seconds)
     try:
+        if keepalive:
+            # A driver that has no daemon (test:///) says that it has no such thing, and has no need of it.
+            with contextlib.suppress(libvirt.libvirtError):
+                connection.setKeepAlive(_KEEPALIVE_SECONDS, _KEEPALIVE_COUNT)
         yield connection
     finally:
         # A connection that broke meanwhile cannot be closed properly, and the block has its own error to tell.
         with contextlib.suppress(libvirt.libvirtError):
             connection.close()
-
-
-@contextlib.contextmanager
-def open_peer(uri: str, *, timeout_seconds: float) -> t.Iterator[VirConnect]:
-    """An open connection to another hypervisor, which may go silent at any time: calls then fail within half a minute.
-
-    Without this they would wait as long as TCP does, a quarter of an hour. For opening it the limit is timeout_seconds.
-    """
-    require_libvirt()
-    _run_events()
-    with open_connection(uri, timeout_seconds=timeout_seconds) as connection:
-        # A transport that has no such thing says so, and has no need of it.
-        with contextlib.suppress(libvirt.libvirtError):
-            connection.setKeepAlive(_KEEPALIVE_SECONDS, _KEEPALIVE_COUNT)
-        yield connection
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._file_lock import LockTimeout, lock_descriptor
 from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import (
     Content,
     Tell,
@@ -42,7 +43,6 @@ _RESERVE_BYTES = 1024**3
 _RESERVE_PART = 50
 # How much may be written between two looks at the room.
 _LOOK_BYTES = 16 * 1024 * 1024
-_LOCK_POLL_SECONDS = 0.5
 _INSPECTION_SECONDS = 120
 # ioctl_ficlone(2): share all blocks of one file with another.
 _FICLONE = 0x40049409
@@ -66,7 +66,12 @@ class Deadline:
     @property
     def passed(self) -> bool:
         """Whether the time is up."""
-        return time.monotonic() >= self._end
+        return self.left <= 0
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left, or zero."""
+        return max(0.0, self._end - time.monotonic())
 
 
 @contextlib.contextmanager
@@ -233,16 +238,12 @@ def locked_directory(path: str, deadline: Deadline) -> t.Iterator[None]:
 
 
 def _lock(lock_fd: int, path: str, deadline: Deadline) -> None:
-    while True:
-        try:
-            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if deadline.passed:
-                raise HostError(
-                    f"another run works on the images in {path}, and did not finish within {deadline.seconds:g} s"
-                ) from None
-            time.sleep(_LOCK_POLL_SECONDS)
+    try:
+        lock_descriptor(lock_fd, deadline.left)
+    except LockTimeout as exc:
+        raise HostError(
+            f"another run works on the images in {path}, and did not finish within {deadline.seconds:g} s"
+        ) from exc
 
 
 def clear_parts(path: str) -> list[str]:

@@ -6,40 +6,56 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
+import stat
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._file_lock import LockTimeout, locked_file
 
-LOCK_DIR = "/run/lock"
+# Root's alone. In a directory where everybody may make files, anybody could hold a lock for ever.
+_SYSTEM_DIR = "/run/brine-virt"
+
+
+def _default_dir() -> str:
+    """Of root's runs one directory; a user without root, who manages machines of a session, has one of their own."""
+    if os.geteuid() == 0:
+        return _SYSTEM_DIR
+    return os.path.join(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}", "brine-virt")
+
+
+LOCK_DIR = _default_dir()
 
 
 @contextlib.contextmanager
 def hypervisor_lock(purpose: str, *, patience_seconds: float, lock_dir: str = LOCK_DIR) -> t.Iterator[None]:
     """Hold the lock of this purpose for the block; the kernel lets go of it when the process dies, however it dies.
 
-    Raises ConflictError when another run holds it for longer than patience_seconds.
+    Raises ConflictError when another run holds it for longer than patience_seconds, HostError when the directory of
+    the locks cannot be used, or belongs to somebody else.
     """
-    path = os.path.join(lock_dir, f"brine-virt-{purpose}.lock")
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as exc:
-        raise HostError(f"cannot open the lock {path}: {exc.strerror}", hint="Run as root (become: true)") from exc
-    try:
-        deadline = time.monotonic() + patience_seconds
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise ConflictError(
-                        f"another run has been at work on this hypervisor for more than {patience_seconds:g} s",
-                        hint=f"Wait for it to end; fuser {path} names its process",
-                    ) from None
-                time.sleep(0.1)
+    path = os.path.join(lock_dir, f"{purpose}.lock")
+    with contextlib.ExitStack() as held:
+        try:
+            _own_directory(lock_dir)
+            held.enter_context(locked_file(path, patience_seconds))
+        except LockTimeout as exc:
+            raise ConflictError(
+                f"another run has been at work on this hypervisor for more than {patience_seconds:g} s",
+                hint=f"Wait for it to end; fuser {path} names its process",
+            ) from exc
+        except OSError as exc:
+            raise HostError(f"cannot open the lock {path}: {exc.strerror}", hint="Run as root (become: true)") from exc
         yield
-    finally:
-        os.close(handle)
+
+
+def _own_directory(path: str) -> None:
+    """A directory that nobody else can write to, made where it is missing. Raises OSError, HostError."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise HostError(
+            f"{path}, the directory of the locks, can be written to by others",
+            hint=f"Look who made it, and remove it: rm -r {path}",
+        )

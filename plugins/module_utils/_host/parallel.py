@@ -30,6 +30,14 @@ class Outcome(t.Generic[Value]):
     error: VirtError | None = None
 
 
+def run_in_time(work: t.Callable[[], Value], timeout_seconds: float) -> Value:
+    """What ``work()`` returns. Raises UnreachableError when that takes longer, and leaves its thread behind."""
+    (outcome,) = map_in_threads(lambda _nothing: work(), [None], threads=1, timeout_seconds=timeout_seconds)
+    if outcome.error is not None:
+        raise outcome.error
+    return t.cast("Value", outcome.value)
+
+
 def map_in_threads(
     work: t.Callable[[Item], Value],
     items: Sequence[Item],

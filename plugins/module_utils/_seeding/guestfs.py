@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import
 
 # Several times what it takes with emulation on a slow host, its very first run included, which builds the appliance.
 TIMEOUT_SECONDS = 900
+_INFO_SECONDS = 30
 # What guestfish says around what is wrong: where in its input that was, and how to look for more.
 _ADVICE = re.compile(r"\*stdin\*:\d+: |libguestfs: error: (sh: )?| To see full error messages.*")
 # What guestfish says of a disk that is not what it is for, and what that means.
@@ -81,7 +82,10 @@ def failure(path: str, image_format: str, complaint: str) -> UnsupportedError | 
     if "guestfs_launch failed" in complaint:
         # guestfish has a page of advice for this and no reason; QEMU's own tool has the reason if it is the disk.
         what = f"libguestfs could not start its appliance with the disk {path}"
-        disk = run_program(["qemu-img", "info", "-f", image_format, path])
+        try:
+            disk = run_program(["qemu-img", "info", "-f", image_format, path], timeout_seconds=_INFO_SECONDS)
+        except TimeoutError as exc:
+            return HostError(f"{what}: {exc}")
         if disk.status != 0:
             return HostError(f"{what}: {disk.complaint}")
         return HostError(what, hint="libguestfs-test-tool, run on the hypervisor, says more")

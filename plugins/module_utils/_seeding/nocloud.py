@@ -31,6 +31,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import
 )
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import KINDS, HostKey
 
+# For some kilobytes in memory.
+_BUILD_SECONDS = 60
 CLOUD_CONFIG = "#cloud-config\n"
 # The label by which cloud-init finds the disk.
 VOLUME_LABEL = "cidata"
@@ -300,12 +302,14 @@ def seed_image(documents: Mapping[str, str]) -> bytes:
             tar.addfile(member, io.BytesIO(content))
     command = ["bsdtar", "-cf", "-", "--format=iso9660", f"--options=iso9660:volume-id={VOLUME_LABEL}", "@-"]
     try:
-        answer = run_program(command, data=archive.getvalue())
+        answer = run_program(command, data=archive.getvalue(), timeout_seconds=_BUILD_SECONDS)
     except FileNotFoundError as exc:
         raise UnsupportedError(
             "the hypervisor has no bsdtar to build the seed with",
             hint="Install its package (libarchive-tools on Debian and Ubuntu, bsdtar elsewhere)",
         ) from exc
+    except TimeoutError as exc:
+        raise HostError(f"the seed could not be built: {exc}") from exc
     if answer.status != 0:
         raise HostError(f"bsdtar could not build the seed: {answer.complaint}")
     return answer.output.ljust(-(-len(answer.output) // SIZE_STEP) * SIZE_STEP, b"\0")

@@ -59,6 +59,10 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
             there = plan.hosts.setdefault(host, release or golden.RELEASES[0])
             if release not in (None, there):
                 raise LabError(f"{host} is a {there} host; run `tests/lab/lab down` first for {release}.")
+            if host in words.sudo and host not in plan.sudo:
+                if (lab.trees / host).exists():
+                    raise LabError(f"{host} is there, for root; run `tests/lab/lab down` first for a user with sudo.")
+                plan.sudo.append(host)
         state.save(lab, plan)
         with ThreadPoolExecutor(2) as pool:
             trees = [pool.submit(golden.tree, lab, release) for release in sorted(set(plan.hosts.values()))]
@@ -203,6 +207,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="R[,R...]",
         help=f"the hosts' Debian releases, of {' and '.join(golden.RELEASES)}, one each from hv1 on; the last one is"
         f" for the rest too (default: {golden.RELEASES[0]} for new hosts)",
+    )
+    sub.add_argument(
+        "--sudo",
+        type=lambda text: text.split(","),
+        default=[],
+        metavar="HOST[,HOST...]",
+        help=f"hosts that Ansible logs in to as the user {state.SUDO_USER}, who has sudo, and not as root",
     )
     sub.add_argument("--images", action="store_true", help="build the guest images too, beside the hosts' tree")
     command("down", down, "remove everything that up made, but not the cache")

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 import time
@@ -15,7 +16,7 @@ from brine_lab import cgroups, golden, package_cache, processes, ssh, trees
 from brine_lab.commands import run, start, tail
 from brine_lab.lab import Lab
 from brine_lab.say import LabError, alive, say
-from brine_lab.state import DOMAIN, State, write
+from brine_lab.state import DOMAIN, SUDO_USER, State, write
 
 READY_SECONDS = 90
 
@@ -102,9 +103,19 @@ def _configure(lab: Lab, state: State, host: str, tree: Path) -> None:
         f'// The lab\'s cache: each package is downloaded once for all hosts.\nAcquire::http::Proxy "http://{state.gateway}:{package_cache.PORT}";\n'
         'Acquire::https::Proxy "DIRECT";\n',
     )
-    ssh_dir = tree / "root/.ssh"
-    ssh_dir.mkdir(mode=0o700, exist_ok=True)
-    write(ssh_dir / "authorized_keys", ssh.key(lab).with_suffix(".pub").read_text(), 0o600)
+    homes = [tree / "root"]
+    if host in state.sudo:
+        # The lab's own commands still come as root.
+        run(["chroot", str(tree), "useradd", "--create-home", "--shell=/bin/bash", SUDO_USER], mark=lab.mark("build"))
+        write(tree / f"etc/sudoers.d/{SUDO_USER}", f"{SUDO_USER} ALL=(ALL:ALL) NOPASSWD: ALL\n", 0o440)
+        homes.append(tree / "home" / SUDO_USER)
+    for home in homes:
+        ssh_dir = home / ".ssh"
+        ssh_dir.mkdir(mode=0o700, exist_ok=True)
+        write(ssh_dir / "authorized_keys", ssh.key(lab).with_suffix(".pub").read_text(), 0o600)
+        owner = home.stat()
+        for path in (ssh_dir, ssh_dir / "authorized_keys"):
+            os.chown(path, owner.st_uid, owner.st_gid)
     run(["ssh-keygen", "-q", "-A", "-f", str(tree)], mark=lab.mark("build"))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from brine_lab import ssh
 from brine_lab.lab import Lab
-from brine_lab.state import State, write
+from brine_lab.state import SUDO_USER, State, write
 
 HEAD = "# Written by tests/lab/lab; goes with `tests/lab/lab down`.\n---\n"
 
@@ -29,6 +29,8 @@ def write_files(lab: Lab, state: State) -> None:
     )
     for host in state.hosts:
         hosts += f"    {host}:\n      ansible_host: {state.address(host)}\n"
+        if host in state.sudo:
+            hosts += f"      ansible_user: {SUDO_USER}\n"
     hosts += (
         "  vars:\n"
         "    ansible_user: root\n"

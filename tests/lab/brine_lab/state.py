@@ -16,16 +16,19 @@ FIRST_HOST = 11
 LAST_HOST = 30
 FIRST_LEASE = 100
 LAST_LEASE = 250
+SUDO_USER = "ops"
 DOMAIN = "virt.internal"  # .internal is reserved for private use by ICANN
 
 
 @dataclass(frozen=True)
 class State:
-    """`hosts` maps a host's name to the Debian release it was unpacked from."""
+    """`hosts` maps a host's name to the Debian release it was unpacked from; `sudo`: those that Ansible reaches as a
+    user with sudo and not as root."""
 
     subnet: str
     mtu: int
     hosts: dict[str, str] = field(default_factory=dict)
+    sudo: list[str] = field(default_factory=list)
 
     @property
     def network(self) -> ipaddress.IPv4Network:

@@ -11,10 +11,11 @@ import shlex
 import typing as t
 
 from ..cloud import Cloud, must
+from ..needs import TINY
 from ..teller import Teller
-from .machines import TINY
 from .provisioning import validate_all
 
+NEEDS = ("hypervisors", "tiny")
 OFF: dict[str, t.Any] = {**TINY, "start": False}
 HOST = "hv1"
 LOG = "/var/log/libvirt/qemu"

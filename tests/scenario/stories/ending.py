@@ -9,6 +9,8 @@ import re
 from ..cloud import Cloud, must
 from ..teller import Teller
 
+NEEDS = ()
+
 
 def tell(teller: Teller, cloud: Cloud) -> None:
     if os.environ.get("KEEP_LAB") == "1":

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A hypervisor is emptied, all but a machine that can be nowhere else.
-
-It takes away the machines of the stories before it, and so comes after them all.
-"""
+"""A hypervisor is emptied, all but a machine that can be nowhere else."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ import typing as t
 from ..cloud import Answer, Cloud, must
 from ..teller import Teller
 
+NEEDS = ("hypervisors", "alone", "tiny")
 WISH: dict[str, t.Any] = {
     "vcpus": 1,
     "memory": 128,
@@ -28,9 +26,11 @@ MOVABLE = ["fleet1", "fleet2", "fleet3", "fleet5"]
 
 
 def tell(teller: Teller, cloud: Cloud) -> None:
-    teller.step("five machines on hv1, one of them on a bridge that hv2 has not", lambda: _five(cloud), vital=True)
+    teller.step(
+        "five machines on hv1, one of them on a bridge that hv2 has not", lambda: five_machines(cloud), vital=True
+    )
     teller.step("evacuate, check mode: says who goes where, and changes nothing", lambda: _evacuate_ahead(cloud))
-    teller.step("evacuate: four have moved, the fifth is named", lambda: _evacuate(cloud), vital=True)
+    teller.step("evacuate: four have moved, the fifth is named", lambda: empty_hv1(cloud), vital=True)
     teller.step("evacuate again: nothing to change", lambda: _evacuate_again(cloud))
 
 
@@ -48,13 +48,8 @@ def provision(cloud: Cloud, *machines: dict[str, t.Any], words: t.Sequence[str] 
     return cloud.play("provision", "-e", json.dumps(variables), *words, live=False)
 
 
-def _five(cloud: Cloud) -> None:
-    for host in cloud.hosts:
-        cloud.on(
-            host,
-            "for m in $(virsh list --all --name); do virsh destroy $m; virsh undefine $m --nvram --snapshots-metadata"
-            f" --managed-save --remove-all-storage || exit 1; done 2>/dev/null; rm -f {MARK}",
-        )
+def five_machines(cloud: Cloud) -> None:
+    """fleet1 to fleet5 on hv1."""
     cloud.on("hv1", f"ip link show {BRIDGE} >/dev/null 2>&1 || ip link add {BRIDGE} up type bridge")
     answer = provision(
         cloud,
@@ -84,7 +79,8 @@ def _must_plan(answer: Answer) -> None:
     must(answer.status != 0 and "fleet4 stays where it is" in answer.one_line, answer.text)
 
 
-def _evacuate(cloud: Cloud) -> None:
+def empty_hv1(cloud: Cloud) -> None:
+    """Only fleet4 is left on it, and it is in maintenance."""
     answer = cloud.play("evacuate", "-e", "from=hv1", "-e", "reason=fan", live=False)
     _must_plan(answer)
     must(names(cloud, "hv1") == ["fleet4"], f"on hv1: {names(cloud, 'hv1')}")

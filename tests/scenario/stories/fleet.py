@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A hypervisor in maintenance, groups, labels, a balance and a common CPU.
-
-It begins where the story of evacuating ends: hv1 is in maintenance and has fleet4, all others are on hv2.
-"""
+"""A hypervisor in maintenance, groups, labels, a balance and a common CPU."""
 
 from __future__ import annotations
 
@@ -12,10 +9,13 @@ import typing as t
 
 from ..cloud import Answer, Cloud, must
 from ..teller import Teller
-from .evacuating import BRIDGE, names, provision
+from .evacuating import BRIDGE, empty_hv1, five_machines, names, provision
+
+NEEDS = ("hypervisors", "alone", "tiny")
 
 
 def tell(teller: Teller, cloud: Cloud) -> None:
+    teller.step("hv1 is in maintenance and has fleet4, four others are on hv2", lambda: _begin(cloud), vital=True)
     teller.step("a hypervisor that does not answer is named, and the others go on", lambda: _silent(cloud))
     teller.step("in maintenance it gets no new machine, by choice or by name", lambda: _refused(cloud))
     teller.step("the maintenance outlives a restart of libvirt, and ends once", lambda: _end(cloud))
@@ -24,6 +24,11 @@ def tell(teller: Teller, cloud: Cloud) -> None:
     teller.step("balance: check mode, run, and nothing is left to do", lambda: _balance(cloud))
     teller.step("a machine with the common CPU of all moves while it runs", lambda: _baseline(cloud))
     teller.step("two CPUs have a common one, and two makers have none", lambda: _two_cpus(cloud))
+
+
+def _begin(cloud: Cloud) -> None:
+    five_machines(cloud)
+    empty_hv1(cloud)
 
 
 def _silent(cloud: Cloud) -> None:

@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 from ..cloud import Cloud, must
+from ..needs import start_lab
 from ..teller import Teller
+
+NEEDS = ()
 
 
 def tell(teller: Teller, cloud: Cloud) -> None:
+    if cloud.lab_hosts():
+        teller.step("the lab goes, for hosts that are bare", lambda: cloud.lab_well("down"), vital=True)
     teller.step("the collection is built and installed from its tarball", cloud.install, vital=True)
-    teller.step("the lab comes up", lambda: cloud.lab_well("up"), vital=True)
+    teller.step("the lab comes up", lambda: start_lab(cloud), vital=True)
     teller.step("the guest images are there", lambda: cloud.images, vital=True)
     teller.step("hypervisors, check mode on bare hosts: ends well, changes nothing", lambda: _check_bare(cloud))
     teller.step("hypervisors: ends well", lambda: cloud.play_well("hypervisors", live=False), vital=True)

@@ -16,6 +16,7 @@ from ..cloud import Answer, Cloud, must
 from ..teller import Teller
 from ..trouble import slow
 
+NEEDS = ("hypervisors",)
 HOST, WEB_HOST = "hv1", "hv2"
 WEB_PORT = 18718
 SIZE_MIB = 24

@@ -14,6 +14,7 @@ import subprocess
 from ..cloud import Answer, Cloud, must
 from ..teller import Teller
 
+NEEDS = ("hypervisors", "tiny")
 HOST = "hv2"
 PLACE = "/var/tmp/brine-killing"
 # How many steps each wish of the driver has; see _must_fail.

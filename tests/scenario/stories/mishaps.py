@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A machine is on its way to another hypervisor, and something goes wrong: it runs on where it was.
-
-Begins where the story ``movement`` ends: the machine ``mover`` runs on the first host.
-"""
+"""A machine is on its way to another hypervisor, and something goes wrong: it runs on where it was."""
 
 from __future__ import annotations
 
@@ -12,11 +9,12 @@ import typing as t
 
 from ..cloud import Cloud, must
 from ..moving import Life, forget, has_moved, home, life, migrate, on_its_way, result_of, taken_back, volumes
+from ..needs import TINY
 from ..papers_expired import expired
 from ..teller import Teller
 from ..trouble import cut, daemon_stopped, filled, small_pool
-from .machines import TINY
 
+NEEDS = ("hypervisors", "tiny", "mover")
 NAME = "mover"
 GIVE_UP_SECONDS = 300
 # The module's own process, not the one that works on when this one is killed.

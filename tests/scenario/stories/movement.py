@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import re
-import typing as t
 
 from ..cloud import Cloud, must
 from ..moving import Counting, forget, has_moved, home, inside, life, migrate, refused, volumes
+from ..needs import MOVER, TINY, WEB
 from ..teller import Teller
 from ..trouble import small_pool
-from .machines import TINY
 
-WEB = "web1"
-# A machine that is up in seconds, with a disk that has something in it.
-MOVER: dict[str, t.Any] = {**TINY, "name": "mover", "disks": [*TINY["disks"], {"name": "data", "size": 64}]}
+NEEDS = ("hypervisors", "tiny", "web1")
 BLOB = "/var/tmp/blob"
 
 

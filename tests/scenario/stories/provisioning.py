@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from ..cloud import Cloud, must
+from ..needs import WEB, web_file
 from ..teller import Teller
 
-NAME = "web1"
+# web1 is what it makes, so it begins without.
+NEEDS = ("hypervisors", "alone")
+NAME = WEB
 # The layout that the seed documents of the project show.
 QUERY = re.compile(
     r"^web1\n"
@@ -33,7 +37,9 @@ QUERY = re.compile(
 
 
 def tell(teller: Teller, cloud: Cloud) -> None:
-    vms = _vms_file(cloud)
+    vms = web_file(cloud)
+    # It is to come with the machine.
+    cloud.ansible("hypervisors", "brine.virt.virt_image", json.dumps({"name": "debian", "state": "absent"}))
     teller.step("provision, check mode first: says what it would do, does nothing", lambda: _check_first(cloud, vms))
     teller.step(
         "provision: the machine answers a ping", lambda: cloud.play_well("provision", "-e", f"@{vms}"), vital=True
@@ -49,22 +55,6 @@ def tell(teller: Teller, cloud: Cloud) -> None:
     teller.step("virt-xml-validate accepts every machine", lambda: validate_all(cloud))
     teller.step("query prints the seed's layout", lambda: _query(cloud))
     teller.step("list and host_info end well", lambda: _overview(cloud))
-
-
-def _vms_file(cloud: Cloud) -> str:
-    path = cloud.build / "scenario-vms.yml"
-    path.write_text(
-        "virt_images:\n"
-        f"  debian: {{src: {cloud.images['debian']}}}\n"
-        "virt_disk_profiles:\n"
-        "  database: [{system: {size: 3072}}, {data: {size: 512}}]\n"
-        "virt_vms:\n"
-        f"  - {{name: {NAME}, vcpus: 1, memory: 512, image: debian, disk_profile: database,\n"
-        "     disks: [{name: data, size: 1GiB}], graphics: vnc, autostart: true, tags: [web], title: First machine,\n"
-        "     variables: {role: front}}\n",
-        encoding="utf-8",
-    )
-    return str(path)
 
 
 def _check_first(cloud: Cloud, vms: str) -> None:

@@ -10,6 +10,7 @@ import typing as t
 from ..cloud import Cloud, must
 from ..teller import Teller
 
+NEEDS = ("hypervisors", "tiny", "web1")
 GOOD: dict[str, t.Any] = {"name": "bad1", "vcpus": 1, "memory": 128, "image": "tiny"}
 
 # What is wrong, the wish, and words that the sentence has to have.

@@ -9,6 +9,7 @@ import typing as t
 from ..cloud import Cloud, must
 from ..teller import Teller
 
+NEEDS = ("hypervisors", "tiny")
 CLOUD, PLAIN = "seeded1", "plain1"
 # `openssl passwd -6` of a word that nobody knows any more.
 HASH = "$6$abcdefgh$yVfUwsw5T.JApa8POvClA1pQ5peiq97DUNSZYCsKY0WZF6NmiBqqM8sYbMFNM0ZhPfIOJUJlwJ4G0d0WVBQ3Q/"

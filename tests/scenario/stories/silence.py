@@ -8,9 +8,10 @@ import time
 import typing as t
 
 from ..cloud import Cloud, must
+from ..needs import TINY, web_file
 from ..teller import Teller
-from .machines import TINY
 
+NEEDS = ("hypervisors", "tiny", "web1")
 SECONDS_TO_FALL_SILENT = 60
 
 
@@ -26,9 +27,7 @@ def tell(teller: Teller, cloud: Cloud) -> None:
 
 
 def _power_off(cloud: Cloud, host: str) -> None:
-    # As the stories before this one have left it: only the autostart is new.
-    wish = {**TINY, "name": "tiny3"} if host == "hv2" else {**TINY, "name": "tiny1", "memory": 160}
-    answer, _result = cloud.init(host, **{**wish, "autostart": True})
+    answer, _result = cloud.init(host, **TINY, name="riser", autostart=True)
     must(answer.status == 0, answer.text)
     cloud.lab("ssh", host, "systemctl poweroff --force --force")
     end = time.monotonic() + SECONDS_TO_FALL_SILENT
@@ -50,7 +49,7 @@ def _query(cloud: Cloud, silent: str) -> None:
 
 
 def _goes_on(cloud: Cloud, silent: str) -> None:
-    answer = cloud.play("provision", "-e", f"@{cloud.build}/scenario-vms.yml")
+    answer = cloud.play("provision", "-e", f"@{web_file(cloud)}")
     must(answer.status == 0, answer.text)
     must(f"{silent} is left out" in answer.text, answer.text)
     must(answer.recap("changed") == 0, answer.text)
@@ -69,10 +68,10 @@ def _not_twice(cloud: Cloud, silent: str, home: str) -> None:
 
 
 def _comes_back(cloud: Cloud, host: str) -> None:
-    cloud.lab_well("up")
+    cloud.lab_well("up", "--hosts", str(len(cloud.lab_hosts())))
     cloud.on(host, "ip -4 -brief address show dev br0 | grep -q /24")
     running = cloud.on(host, "virsh list --name").split()
-    must(("tiny3" if host == "hv2" else "tiny1") in running, f"running are {running}")
+    must("riser" in running, f"running are {running}")
     must({"default", "images"} <= set(cloud.on(host, "virsh pool-list --name").split()), "pools are not active")
     answer = cloud.run(str(cloud.bin / "ansible-inventory"), *cloud.sources(), "--graph")
     must("WARNING" not in answer.text and f"virt_on_{host}" in answer.text, answer.text)

@@ -9,6 +9,7 @@ import typing as t
 from ..cloud import Cloud, must
 from ..teller import Teller
 
+NEEDS = ("hypervisors", "tiny")
 HOST = "hv1"
 POOL = "shared"
 PLACE = "/var/lib/brine-shared"

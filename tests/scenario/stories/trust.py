@@ -12,6 +12,7 @@ from ..cloud import Answer, Cloud, must
 from ..papers import lay_out
 from ..teller import Teller
 
+NEEDS = ("hypervisors", "tiny", "tiny1")
 FOLDER = "/root/trust"
 HV1 = "qemu+tls://hv1/system"
 KEYS = "/etc/pki/libvirt/private/*.pem /etc/pki/qemu/*-key.pem"

@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import InputErr
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
-    open_peer,
+    open_connection,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
@@ -143,7 +143,7 @@ class Removal:
             raise self._errors[uri]
         if uri not in self._targets:
             try:
-                conn = stack.enter_context(open_peer(uri, timeout_seconds=OPEN_SECONDS))
+                conn = stack.enter_context(open_connection(uri, timeout_seconds=OPEN_SECONDS))
                 self._targets[uri] = Target(uri, conn)
             except VirtError as exc:
                 self._errors[uri] = type(exc)(

@@ -16,7 +16,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     errors_as_ours,
     libvirt,
     open_connection,
-    open_peer,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import affect
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import (
@@ -54,7 +53,7 @@ class Ends:
 
     def open_target(self) -> t.ContextManager[VirConnect]:
         """A connection to the target. A new one is tried for a while."""
-        return _patiently(self.target_conn, lambda: open_peer(self.target, timeout_seconds=OPEN_SECONDS))
+        return _patiently(self.target_conn, lambda: open_connection(self.target, timeout_seconds=OPEN_SECONDS))
 
 
 @dataclass(frozen=True)

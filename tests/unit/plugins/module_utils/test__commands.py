@@ -14,11 +14,13 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._commands import Answer, pipe_through, run_program
 
+# More than any of these takes.
+SECONDS = 60
 EVERYTHING = b"\x00\xff" * 200_000
 
 
 def test_bytes_go_in_and_come_out_unchanged() -> None:
-    assert run_program(["cat"], data=EVERYTHING) == Answer(0, EVERYTHING, b"")
+    assert run_program(["cat"], data=EVERYTHING, timeout_seconds=SECONDS) == Answer(0, EVERYTHING, b"")
 
 
 def test_without_data_nothing_can_be_read_of_what_we_are_given_ourselves() -> None:
@@ -26,30 +28,31 @@ def test_without_data_nothing_can_be_read_of_what_we_are_given_ourselves() -> No
 
 
 def test_a_program_that_does_not_read_is_no_error() -> None:
-    assert run_program(["true"], data=EVERYTHING).status == 0
+    assert run_program(["true"], data=EVERYTHING, timeout_seconds=SECONDS).status == 0
 
 
 def test_no_shell_reads_the_words() -> None:
-    assert run_program(["echo", "$(id)", "*;"]).text == "$(id) *;\n"
+    assert run_program(["echo", "$(id)", "*;"], timeout_seconds=SECONDS).text == "$(id) *;\n"
 
 
 @pytest.mark.parametrize(("streams", "complaint"), [("12", "on 2"), ("1", "on 1"), ("", "")])
 def test_a_failure_is_told_by_status_and_complaint(streams: str, complaint: str) -> None:
     program = "; ".join([*(f"echo 'on\n{stream}' >&{stream}" for stream in streams), "exit 3"])
-    answer = run_program(["sh", "-c", program])
+    answer = run_program(["sh", "-c", program], timeout_seconds=SECONDS)
     assert (answer.status, answer.complaint) == (3, complaint)
 
 
 def test_programs_speak_plain_english_and_get_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     monkeypatch.setenv("OURS", "kept")
-    shown = run_program(["sh", "-c", 'echo "$LC_ALL $OURS $MORE"'], environment={"MORE": "given"})
+    command = ["sh", "-c", 'echo "$LC_ALL $OURS $MORE"']
+    shown = run_program(command, environment={"MORE": "given"}, timeout_seconds=SECONDS)
     assert shown.text == "C kept given\n"
 
 
 def test_a_program_that_is_not_there() -> None:
     with pytest.raises(FileNotFoundError):
-        run_program(["brine-virt-no-such-program"])
+        run_program(["brine-virt-no-such-program"], timeout_seconds=SECONDS)
 
 
 def test_a_program_that_takes_too_long_is_ended() -> None:
@@ -58,6 +61,13 @@ def test_a_program_that_takes_too_long_is_ended() -> None:
     with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s"):
         run_program([sys.executable, "-c", program], timeout_seconds=0.2)
     assert time.monotonic() - began < 20
+
+
+def test_a_child_that_keeps_the_output_open_is_not_waited_for() -> None:
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        run_program(["sh", "-c", "sleep 30 & sleep 30"], timeout_seconds=0.2)
+    assert time.monotonic() - began < 15
 
 
 def test_chunks_go_through_a_program_as_they_come() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import socket
 import time
 
@@ -42,10 +43,9 @@ def test_a_read_only_connection_is_refused_changes() -> None:
             domain.destroy()
 
 
-@pytest.mark.parametrize("timeout_seconds", [None, 5])
-def test_a_libvirt_that_is_not_there_is_unreachable(timeout_seconds: float | None) -> None:
+def test_a_libvirt_that_is_not_there_is_unreachable() -> None:
     uri = "qemu+unix:///system?socket=/nonexistent/libvirt-sock"
-    with pytest.raises(UnreachableError) as caught, open_connection(uri, timeout_seconds=timeout_seconds):
+    with pytest.raises(UnreachableError) as caught, open_connection(uri):
         pass
     assert str(caught.value).startswith(f"cannot connect to {uri}: ")
     assert "/nonexistent/libvirt-sock" in str(caught.value)
@@ -62,6 +62,11 @@ def test_a_libvirt_that_never_answers_costs_its_time_limit_and_no_more() -> None
         ):
             pass
         assert time.monotonic() - started < 3
+
+
+def test_nobody_opens_a_connection_without_a_limit() -> None:
+    limit = inspect.signature(open_connection).parameters["timeout_seconds"].default
+    assert 0 < limit <= 15
 
 
 def test_libvirt_prints_nothing_itself(capfd: pytest.CaptureFixture[str]) -> None:

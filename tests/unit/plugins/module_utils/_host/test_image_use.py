@@ -299,7 +299,7 @@ def test_pruning_waits_for_machines_that_are_being_made_and_images_that_come(hos
     assert host.volumes() == ALL
     # And neither can begin while it is at work.
     with image_prune._alone(Pools(host.conn).get("images"), Deadline(1), check_mode=False):
-        for path in (host.directory / "lock" / "brine-virt-init.lock", host.store):
+        for path in (host.directory / "lock" / "init.lock", host.store):
             fd = os.open(path, os.O_RDONLY)
             with pytest.raises(BlockingIOError):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stories begin with. Each need makes what is missing and leaves alone what is there."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from .cloud import FLEET, SUDO_HOST, Cloud, Failure, must
+
+# On the image that boots in seconds.
+TINY: dict[str, t.Any] = {"vcpus": 1, "memory": 128, "image": "tiny", "disks": [{"name": "system", "size": 256}]}
+# A machine that is up in seconds, with a disk that has something in it.
+MOVER: dict[str, t.Any] = {**TINY, "name": "mover", "disks": [*TINY["disks"], {"name": "data", "size": 64}]}
+# A real Debian, which answers a ping and SSH.
+WEB = "web1"
+# What takes minutes to make is kept between stories that need it.
+KEPT = {"web1": WEB}
+TRIES = 2
+
+_failed: dict[str, int] = {}
+
+
+def kept_for(wanted: t.Collection[str]) -> frozenset[str]:
+    """The machines that may stay when a story with these needs begins; "alone" keeps none."""
+    return frozenset() if "alone" in wanted else frozenset(KEPT.values())
+
+
+def provide(cloud: Cloud, need: str) -> None:
+    """Make it be there. One that failed twice is not tried again: it would cost every story its minutes."""
+    if _failed.get(need, 0) >= TRIES:
+        raise Failure(f"{need} failed before")
+    try:
+        NEEDS[need](cloud)
+    except Exception:
+        _failed[need] = _failed.get(need, 0) + 1
+        raise
+
+
+def start_lab(cloud: Cloud) -> None:
+    """Two hosts of one release, one for root and one for a user with sudo."""
+    cloud.lab_well("up", *(["--sudo", SUDO_HOST] if SUDO_HOST not in cloud.lab_hosts() else []))
+    cloud.use()
+
+
+def hypervisors(cloud: Cloud) -> None:
+    """The collection as it is now, and the lab's first hosts as hypervisors."""
+    if not cloud.installed:
+        cloud.install()
+    start_lab(cloud)
+    must(bool(cloud.images), "there are no guest images")
+    ready = "virsh pool-info default && virsh pool-info images && test -e /etc/pki/qemu/server-cert.pem"
+    if not all(cloud.lab("ssh", host, ready).status == 0 for host in FLEET):
+        cloud.play_well("hypervisors", live=False)
+
+
+def tiny(cloud: Cloud) -> None:
+    """The small image, in the store of both."""
+    answer = cloud.ansible(
+        "hypervisors", "brine.virt.virt_image", json.dumps({"name": "tiny", "src": cloud.images["tiny"]})
+    )
+    must(answer.status == 0, answer.text)
+
+
+def tiny1(cloud: Cloud) -> None:
+    """A small machine that runs on the first host."""
+    answer, _result = cloud.init(FLEET[0], **TINY, name="tiny1")
+    must(answer.status == 0, answer.text)
+
+
+def mover(cloud: Cloud) -> None:
+    """A small machine with two disks that runs on the first host."""
+    answer, _result = cloud.init(FLEET[0], **MOVER)
+    must(answer.status == 0, answer.text)
+
+
+def web_file(cloud: Cloud) -> str:
+    """The variables that describe web1, in a file."""
+    path = cloud.build / "scenario-vms.yml"
+    path.write_text(
+        "virt_images:\n"
+        f"  debian: {{src: {cloud.images['debian']}}}\n"
+        "virt_disk_profiles:\n"
+        "  database: [{system: {size: 3072}}, {data: {size: 512}}]\n"
+        "virt_vms:\n"
+        f"  - {{name: {WEB}, vcpus: 1, memory: 512, image: debian, disk_profile: database,\n"
+        "     disks: [{name: data, size: 1GiB}], graphics: vnc, autostart: true, tags: [web], title: First machine,\n"
+        "     variables: {role: front}}\n",
+        encoding="utf-8",
+    )
+    return str(path)
+
+
+def web1(cloud: Cloud) -> None:
+    """A Debian that runs and answers."""
+    if not any(WEB in cloud.on(host, "virsh list --name").split() for host in FLEET):
+        cloud.play_well("provision", "-e", f"@{web_file(cloud)}")
+    web_file(cloud)
+
+
+def alone(cloud: Cloud) -> None:
+    """No machine at all: `kept_for` has seen to it."""
+
+
+# Each after those that it needs itself.
+NEEDS: dict[str, t.Callable[[Cloud], None]] = {
+    "hypervisors": hypervisors,
+    "alone": alone,
+    "tiny": tiny,
+    "tiny1": tiny1,
+    "mover": mover,
+    "web1": web1,
+}
