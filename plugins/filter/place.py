@@ -222,6 +222,9 @@ from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import a
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
 
+# The names that the role virt_provision has for the list.
+_ROLE_LISTS = ("virt_vms", "")
+
 
 def place_filter(
     wishes: t.Any,
@@ -262,6 +265,8 @@ def place_filter(
             nic_profiles=nic_profiles,
             seed_defaults=seed_defaults,
             where=where,
+            # The variables of the role, whose names these are.
+            prefix="virt_" if where in _ROLE_LISTS else "",
         )
         places = places_of(len(wishes), where)
         # Those that are right are placed all the same, so that what hinders them is said in the same run.

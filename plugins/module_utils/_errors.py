@@ -59,7 +59,8 @@ def in_one(errors: t.Sequence[VirtError]) -> VirtError:
     """Several errors as one with a line for each; a single one as it is. Of their class when they share it."""
     if len(errors) == 1:
         return errors[0]
-    classes = {type(error) for error in errors}
+    # A class from elsewhere may want more than a text.
+    classes = {next(kind for kind in type(error).__mro__ if kind.__module__ == __name__) for error in errors}
     one_class = classes.pop() if len(classes) == 1 else VirtError
     return one_class("\n".join(str(error) for error in errors))
 

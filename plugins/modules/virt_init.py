@@ -54,70 +54,82 @@ options:
     description:
       - Image for the first disk, as M(brine.virt.virt_image) stored it. Its name is enough where the store holds one
         version of it; the name of its volume names one version.
+      - It takes the place of the image that this disk has from a profile. A machine without a disk, or whose first disk
+        has another origin (C(source), C(backing), or an image of its own in O(disks)), is refused.
     type: str
   clone:
     description:
       - How disks with an image come from it, unless they say it themselves. V(overlay) keeps only the difference to
         the
         image, V(copy) is a copy of all of it, which shares its blocks with the image where the file system can.
-      - The default is V(overlay) in pools of files, V(copy) in others, which have no overlays.
+      - The default is V(overlay) in pools of files, V(copy) in others, which have no overlays, and for disks with
+        C(format=raw).
     type: str
     choices: [overlay, copy]
   disk_profile:
     description:
-      - Name of the disk profile. V(none) is no profile at all.
+      - Name of the disk profile. Null, or the word V(none) in any case, is no profile at all. The word is refused where
+        O(disk_profiles) has a profile of that name; null always means no profile.
       - The profile V(default) is one disk C(system) of 8192 MiB, unless O(disk_profiles) has another one of that
         name.
-    type: str
+    type: raw
     default: default
     aliases: [disk]
   disk_profiles:
     description:
-      - Disk profiles by name. Each is a list of disks, in the shapes that O(disks) takes.
-      - The data may be what a Salt configuration has under C(virt.disk) or C(virt) C(disk).
+      - Disk profiles by name. Each is a list of disks, in the shapes that O(disks) takes. All of them are checked, also
+        those that no machine has.
+      - The data may be what a Salt configuration has under C(virt.disk) or C(virt) C(disk), or that configuration as a
+        whole. One without profiles of this kind is refused, and so is a profile beside these keys.
     type: dict
     default: {}
   disks:
     description:
       - Disks of this machine alone, laid over the profile's by name. A disk names only the keys that it changes; one
         with a new name is added, also to a machine that is there already, and while it runs.
-      - Either a list of mappings with C(name), or a list of one-key mappings, or a mapping, from the name to the
-        keys.
+      - A key that is null is unset, so that it is as if the profile did not name it.
+      - Either a list of mappings with C(name), or a list of mappings from the name to the keys, or one such mapping.
       - C(size), as O(memory); no less than the image's. Without it a disk is as large as its image. A disk that is
         there grows, also while the machine runs, and never shrinks.
-      - C(pool), the storage pool, by default V(default). It has to exist.
+      - C(pool), the name of the storage pool, by default V(default). It has to exist.
       - C(format), V(qcow2) or V(raw). The default is V(qcow2) in pools of files, V(raw) in others.
-      - C(image), the disk's own image. Only the first disk gets the machine's O(image).
+      - C(image), the disk's own image. Only the first disk gets the machine's O(image). A disk that is V(absent) does
+        not count.
       - C(clone), as O(clone); C(overlay), V(true) for V(clone=overlay).
-      - C(backing), an existing volume that the disk is an overlay on; its name, or a mapping with C(volume) and
-        C(pool).
+      - C(backing), an existing volume that the disk is an overlay on; its name, or a mapping with C(volume), C(pool)
+        and C(format), which is refused if the volume has another one.
       - C(source), an existing volume of C(pool) that is used as it is, by its name or its path; for a C(cdrom) also a
         URL. Its format is seen by inspection. V(none) empties a drive.
       - C(device), V(disk) (default), V(cdrom), V(floppy) or V(lun).
       - C(model), the bus, V(virtio) (default), V(scsi), V(sata) (default for a C(cdrom)), V(usb) or V(fdc).
       - C(io), C(cache), C(discard), C(detect_zeroes), C(iothread), C(serial), C(boot_order), C(readonly) and
         C(shareable), as libvirt has them.
+      - Salt's words C(overlay_image), C(source_file), C(backing_store_path), C(backing_store_format) and C(iothread_id)
+        are known as well.
       - C(state), V(absent) takes a disk out of the machine. Its volume stays where it is, and is no longer the
         machine's.
     type: raw
   nic_profile:
     description:
-      - Name of the nic profile. V(none) is no profile at all.
+      - Name of the nic profile. Null, or the word V(none) in any case, is no profile at all. The word is refused where
+        O(nic_profiles) has a profile of that name; null always means no profile.
       - The profile V(default) is one nic C(eth0) on bridge C(br0), unless O(nic_profiles) has another one of that
         name.
-    type: str
+    type: raw
     default: default
     aliases: [nic]
   nic_profiles:
     description:
-      - Nic profiles by name. Each is a list or a mapping of nics, in the shapes that O(nics) takes.
-      - The data may be what a Salt configuration has under C(virt.nic) or C(virt) C(nic).
+      - Nic profiles by name. Each is a list or a mapping of nics, in the shapes that O(nics) takes. All of them are
+        checked, also those that no machine has.
+      - The data may be what a Salt configuration has under C(virt.nic) or C(virt) C(nic), or that configuration as a
+        whole. One without profiles of this kind is refused, and so is a profile beside these keys.
     type: dict
     default: {}
   nics:
     description:
-      - Nics of this machine alone, laid over the profile's by name, as O(disks) are. In the machine they have these
-        names.
+      - Nics of this machine alone, laid over the profile's by name, as O(disks) are, in the same shapes. In the machine
+        they have these names.
       - C(bridge), C(network) or C(direct), the bridge of the hypervisor, the libvirt network, or the device of the
         hypervisor (by macvtap) that the nic is plugged into; also as C(type) and C(source). It has to exist.
       - C(mode) for V(direct), V(bridge) (default), V(vepa), V(private) or V(passthrough); C(portgroup) for
@@ -251,7 +263,9 @@ options:
         O(disk_profiles) and O(nic_profiles), which stand beside O(machines) for all of them. The key C(hypervisor),
         which
         P(brine.virt.place#filter) reads, is accepted and has no meaning here.
-      - O(seed) beside O(machines) has the defaults for the seed of each machine.
+      - Every option of a single machine but O(name) can stand beside O(machines), and is the default for each of them.
+        What a machine says itself takes its place, the whole option at once; a null in a machine unsets it. Only
+        O(seed) is laid over its default key by key.
     type: list
     elements: dict
   places:
@@ -454,12 +468,18 @@ from ansible_collections.brine.virt.plugins.module_utils._arguments import finis
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU
+from ansible_collections.brine.virt.plugins.module_utils._model.pool_name import (
+    DirectoryAsPoolError,
+    with_pool_named,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
     Machine,
     read_machine,
     read_machines,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.task_options import named_options
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import secrets_of
@@ -492,10 +512,10 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "xml": {"type": "str"},
     "image": {"type": "str"},
     "clone": {"type": "str", "choices": ["overlay", "copy"]},
-    "disk_profile": {"type": "str", "default": "default", "aliases": ["disk"]},
+    "disk_profile": {"type": "raw", "default": "default", "aliases": ["disk"]},
     "disk_profiles": {"type": "dict", "default": {}},
     "disks": {"type": "raw"},
-    "nic_profile": {"type": "str", "default": "default", "aliases": ["nic"]},
+    "nic_profile": {"type": "raw", "default": "default", "aliases": ["nic"]},
     "nic_profiles": {"type": "dict", "default": {}},
     "nics": {"type": "raw", "aliases": ["interfaces"]},
     "seed": {"type": "raw", "default": {}},
@@ -521,8 +541,8 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "lock_timeout": {"type": "int", "default": 300},
 }
 
-# These serve a list of machines as well; all others are a single machine's own.
-SHARED_OPTIONS = (
+# Of the task. All others are options of a machine, and beside a list of machines the defaults for it.
+TASK_OPTIONS = (
     "machines",
     "places",
     "concurrency",
@@ -532,22 +552,35 @@ SHARED_OPTIONS = (
     "lock_timeout",
     "disk_profiles",
     "nic_profiles",
-    "seed",
 )
-# Options with a default are there in every task, so that nobody can tell whether they were named.
-SINGLE_OPTIONS = tuple(name for name, spec in ARGUMENTS.items() if name not in SHARED_OPTIONS and "default" not in spec)
+MACHINE_OPTIONS = tuple(name for name in ARGUMENTS if name not in TASK_OPTIONS)
 
 
 def read_wishes(params: dict[str, t.Any]) -> list[Machine]:
-    """The machines that the task asks for: one by the module's own options, or the list."""
+    """The machines that the task asks for: one by the module's own options, or the list with these as its defaults."""
     profiles = {"disk_profiles": params["disk_profiles"], "nic_profiles": params["nic_profiles"]}
-    if params["machines"] is not None:
-        defaults = {"method": "none"} if params["seed"] is False else params["seed"]
-        return read_machines(
-            params["machines"], seed_defaults=defaults, where="machines", places=params["places"], **profiles
-        )
-    wish = {key: params[key] for key in ARGUMENTS if params[key] is not None and key not in SHARED_OPTIONS}
-    return [read_machine({**wish, "seed": params["seed"]}, **profiles)]
+    named = named_options(ARGUMENTS, params, MACHINE_OPTIONS)
+    if params["machines"] is None:
+        return [read_machine(named, **profiles)]
+    seed = named.pop("seed", None)
+    return read_machines(
+        params["machines"],
+        seed_defaults=seed,
+        defaults=named,
+        where="machines",
+        places=params["places"],
+        **profiles,
+    )
+
+
+def _read_wishes_here(params: dict[str, t.Any]) -> list[Machine]:
+    """The same, with the name of the pool where the task has its directory."""
+    try:
+        return read_wishes(params)
+    except DirectoryAsPoolError as exc:
+        with open_connection(params["uri"]) as conn:
+            names = {pool.path: pool.name for pool in Pools(conn).all()}
+        raise with_pool_named(exc, names) from exc
 
 
 def secrets_in(params: dict[str, t.Any]) -> set[str]:
@@ -561,7 +594,7 @@ def secrets_in(params: dict[str, t.Any]) -> set[str]:
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what is true afterwards."""
     params = module.params
-    machines = read_wishes(params)
+    machines = _read_wishes_here(params)
     where = "" if params["machines"] is None else "machines"
     default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
     with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
@@ -611,7 +644,7 @@ def main() -> None:
         ARGUMENTS,
         required_one_of=[("name", "machines")],
         required_by={"places": "machines"},
-        mutually_exclusive=[("machines", option) for option in SINGLE_OPTIONS],
+        mutually_exclusive=[("machines", "name")],
         secrets_in=secrets_in,
     )
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:

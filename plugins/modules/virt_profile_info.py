@@ -12,7 +12,8 @@ short_description: Show what disk and nic profiles expand to
 version_added: "0.1.0"
 description:
   - Shows the disks and nics that a machine would get from its profiles and its own overrides, in the words of
-    M(brine.virt.virt_init), with every default in it that does not depend on the hypervisor.
+    M(brine.virt.virt_init), with every default in it that does not depend on the hypervisor. With O(disk_profile=none)
+    and O(nic_profile=none) they make the same machine.
   - Asks no hypervisor and changes nothing, so that it can run anywhere, also on the controller.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -30,9 +31,16 @@ options:
   image:
     description: Image for the first disk.
     type: str
-  disk_profile:
-    description: Name of the disk profile, as in M(brine.virt.virt_init).
+  clone:
+    description: How disks with an image come from it, as in M(brine.virt.virt_init).
     type: str
+    choices: [overlay, copy]
+  enable_qcow:
+    description: Salt's word for O(clone), V(true) for V(clone=overlay) and V(false) for V(clone=copy).
+    type: bool
+  disk_profile:
+    description: Name of the disk profile, as in M(brine.virt.virt_init). Null, or V(none), is no profile at all.
+    type: raw
     default: default
     aliases: [disk]
   disk_profiles:
@@ -43,8 +51,8 @@ options:
     description: Disks laid over the profile's, as in M(brine.virt.virt_init).
     type: raw
   nic_profile:
-    description: Name of the nic profile, as in M(brine.virt.virt_init).
-    type: str
+    description: Name of the nic profile, as in M(brine.virt.virt_init). Null, or V(none), is no profile at all.
+    type: raw
     default: default
     aliases: [nic]
   nic_profiles:
@@ -78,66 +86,64 @@ EXAMPLES = r"""
 
 RETURN = r"""
 disks:
-  description: The disks, in their order. What is null is decided by the hypervisor's storage pool.
+  description:
+    - The disks, in their order, as O(brine.virt.virt_init#module:disks) takes them. What is not there is decided by the
+      hypervisor's storage pool.
   returned: always
   type: list
   elements: dict
-  sample: [{"name": "system", "size_mib": 8192, "pool": "default", "model": "virtio", "device": "disk"}]
+  sample: [{"name": "system", "size": 8192, "pool": "default", "model": "virtio"}]
 nics:
-  description: The nics, in their order.
+  description: The nics, in their order, as O(brine.virt.virt_init#module:nics) takes them.
   returned: always
   type: list
   elements: dict
-  sample: [{"name": "eth0", "type": "bridge", "source": "br0", "model": "virtio", "mac": "52:54:00:0a:1b:2c"}]
+  sample: [{"name": "eth0", "bridge": "br0", "model": "virtio", "mac": "52:54:00:0a:1b:2c"}]
 """
 
-import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish
-from ansible_collections.brine.virt.plugins.module_utils._model.as_text import plain
+from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, declared_nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.task_options import named_options
+
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "str", "default": "machine"},
+    "image": {"type": "str"},
+    "clone": {"type": "str", "choices": ["overlay", "copy"]},
+    "enable_qcow": {"type": "bool"},
+    "disk_profile": {"type": "raw", "default": "default", "aliases": ["disk"]},
+    "disk_profiles": {"type": "dict", "default": {}},
+    "disks": {"type": "raw"},
+    "nic_profile": {"type": "raw", "default": "default", "aliases": ["nic"]},
+    "nic_profiles": {"type": "dict", "default": {}},
+    "nics": {"type": "raw", "aliases": ["interfaces"]},
+}
+_PROFILES = ("disk_profiles", "nic_profiles")
 
 
 def expand(params: dict[str, t.Any]) -> dict[str, t.Any]:
     """The devices of a machine that has these profiles and overrides."""
-    keys = ("name", "image", "disk_profile", "disks", "nic_profile", "nics")
-    wish = {key: params[key] for key in keys if params[key] is not None}
+    named = named_options(ARGUMENTS, params, [name for name in ARGUMENTS if name not in _PROFILES])
     machine = read_machine(
         # What every machine needs, and what has nothing to do with its devices.
-        {**wish, "vcpus": 1, "memory": 1},
+        {**named, "vcpus": 1, "memory": 1},
         disk_profiles=params["disk_profiles"],
         nic_profiles=params["nic_profiles"],
     )
     return {
         "changed": False,
-        "disks": [_shown(disk) for disk in machine.disks if disk.present],
-        "nics": [_shown(nic) for nic in machine.nics if nic.present],
+        "disks": [{"name": disk.name, **declared_disk(disk)} for disk in machine.disks if disk.present],
+        "nics": [{"name": nic.name, **declared_nic(nic)} for nic in machine.nics if nic.present],
     }
-
-
-def _shown(device: t.Any) -> dict[str, t.Any]:
-    """A device with its options among its own words."""
-    values = dataclasses.asdict(device)
-    options = values.pop("options")
-    del values["present"]
-    return dict(plain({**values, **options}))
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "default": "machine"},
-            "image": {"type": "str"},
-            "disk_profile": {"type": "str", "default": "default", "aliases": ["disk"]},
-            "disk_profiles": {"type": "dict", "default": {}},
-            "disks": {"type": "raw"},
-            "nic_profile": {"type": "str", "default": "default", "aliases": ["nic"]},
-            "nic_profiles": {"type": "dict", "default": {}},
-            "nics": {"type": "raw", "aliases": ["interfaces"]},
-        },
+        argument_spec=ARGUMENTS,
         supports_check_mode=True,
     )
     finish(module, lambda: expand(module.params))

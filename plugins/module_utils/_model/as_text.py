@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import NETWORK_RULES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic
 
 _SECRETS = ("password",)
@@ -25,7 +27,8 @@ def plain(value: t.Any) -> t.Any:
 
 
 def _named(values: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return {key: plain(value) for key, value in values.items() if value not in (None, (), {}, [])}
+    """What was named; something empty was named too, it says that there is to be nothing."""
+    return {key: plain(value) for key, value in values.items() if value is not None}
 
 
 def declared(machine: Machine) -> dict[str, t.Any]:
@@ -52,7 +55,7 @@ def declared(machine: Machine) -> dict[str, t.Any]:
                 "xml": machine.xml,
             }
         ),
-        "running": machine.start,
+        "start": machine.start,
     }
 
 
@@ -64,17 +67,16 @@ def short_count(value: t.Any, maximum: int) -> t.Any:
 
 
 def declared_disk(disk: Disk) -> dict[str, t.Any]:
-    """A disk in the words of its option."""
-    backing = {"volume": disk.backing.volume, "pool": disk.backing.pool} if disk.backing else None
+    """A disk in the words of its option, all but its name: what this gives can stand in ``disks``."""
     return _named(
         {
-            "size_mib": disk.size_mib,
+            "size": disk.size_mib,
             "format": disk.format,
-            "pool": disk.pool if disk.made else None,
+            "pool": disk.pool if disk.pools else None,
             "image": disk.image,
             "clone": disk.clone,
             "source": disk.source,
-            "backing": backing,
+            "backing": _named(asdict(disk.backing)) if disk.backing else None,
             "device": disk.device if disk.device != "disk" else None,
             "model": disk.model,
             **disk.options,
@@ -83,5 +85,6 @@ def declared_disk(disk: Disk) -> dict[str, t.Any]:
 
 
 def declared_nic(nic: Nic) -> dict[str, t.Any]:
-    """A nic in the words of its option."""
-    return _named({nic.type: nic.source, "mac": nic.mac, "model": nic.model, **nic.options})
+    """A nic in the words of its option, all but its name: what this gives can stand in ``nics``."""
+    network = {key: getattr(nic, key) for key in NETWORK_RULES if getattr(nic, key) != ()}
+    return _named({nic.type: nic.source, "mac": nic.mac, "model": nic.model, **network, **nic.options})

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.given import Given
 
 # Another name for the same thing.
 SALT_WORDS = {
@@ -23,48 +24,59 @@ SALT_WORDS = {
 _VCPU_KEYS = ("current", "maximum", "cpuset", "placement")
 
 
-def translate_salt_words(wish: t.Any, where: str) -> t.Any:
-    """The wish in the words of this collection. Raises InputError where both words are there.
+def translate_salt_words(wish: Mapping[t.Any, t.Any], where: str) -> Given:
+    """The options of a machine in the words of this collection. Raises InputError where both words are there.
 
     ``cpu`` as a number is the number of vCPUs, and as a mapping may have those keys of ``vcpus`` that Salt had in it.
     ``enable_vnc`` is graphics; ``enable_qcow`` says whether disks are overlays on their images or full copies;
     ``boot_dev`` and ``stop_on_reboot`` are parts of boot and events; ``seed: false`` is no seed.
     """
-    if not isinstance(wish, Mapping):
-        return wish
-    clean = {key: value for key, value in wish.items() if value is not None}
+    given = Given.of(wish, where)
     for salt, ours in SALT_WORDS.items():
-        _move(clean, salt, ours, where, lambda value, _place: value)
-    _take_cpu(clean, where)
-    _move(clean, "enable_vnc", "graphics", where, _vnc)
-    _move(clean, "enable_qcow", "clone", where, lambda value, at: "overlay" if rules.yes_or_no(value, at) else "copy")
-    _move(clean, "boot_dev", "boot", where, lambda value, at: {"devices": rules.text(value, at).split()})
-    _move(clean, "stop_on_reboot", "events", where, _stop_on_reboot)
-    if isinstance(clean.get("seed"), bool):
-        clean["seed"] = {} if clean["seed"] else {"method": "none"}
-    return clean
+        given = _move(given, salt, ours, lambda value, _place: value)
+    given = _take_cpu(given)
+    given = _move(given, "enable_vnc", "graphics", _vnc)
+    given = _move(given, "enable_qcow", "clone", lambda v, at: "overlay" if rules.yes_or_no(v, at) else "copy")
+    given = _move(given, "boot_dev", "boot", lambda value, at: {"devices": rules.text(value, at).split()})
+    given = _move(given, "stop_on_reboot", "events", _stop_on_reboot)
+    if isinstance(given.values.get("seed"), bool):
+        given = given.with_value("seed", {} if given.values["seed"] else {"method": "none"})
+    return given
 
 
-def _move(wish: dict[str, t.Any], salt: str, ours: str, where: str, translate: t.Callable[[t.Any, str], t.Any]) -> None:
-    if salt not in wish:
-        return
-    if ours in wish:
-        raise InputError(f"{salt} and {ours} are there at once", where=where or None, hint="Name one of the two")
-    value = translate(wish.pop(salt), rules.inside(where, salt))
-    if value is not None:
-        wish[ours] = value
+def _move(given: Given, salt: str, ours: str, translate: t.Callable[[t.Any, str], t.Any]) -> Given:
+    """Salt's word as ours; translate: the value, which may come to nothing."""
+    if salt not in given.values:
+        return given
+    value = given.values[salt]
+    if value is None:
+        return given.renamed(salt, ours, None)
+    if given.values.get(ours) is not None:
+        raise InputError(
+            f"{salt} and {given.word(ours)} are there at once",
+            where=given.place or None,
+            hint="Name one of the two",
+        )
+    return given.renamed(salt, ours, translate(value, given.at(salt)))
 
 
-def _take_cpu(wish: dict[str, t.Any], where: str) -> None:
-    cpu = wish.get("cpu")
+def _take_cpu(given: Given) -> Given:
+    cpu = given.values.get("cpu")
     if isinstance(cpu, Mapping):
         vcpus = {key: cpu[key] for key in _VCPU_KEYS if cpu.get(key) is not None}
-        wish["cpu"] = {key: value for key, value in cpu.items() if key not in _VCPU_KEYS}
-        if vcpus:
-            _move({**wish, "cpu's number of vCPUs": 0}, "cpu's number of vCPUs", "vcpus", where, lambda v, _at: v)
-            wish["vcpus"] = vcpus
-    elif isinstance(cpu, int) or (isinstance(cpu, str) and cpu.strip().isdecimal()):
-        _move(wish, "cpu", "vcpus", where, lambda value, _at: value)
+        if not vcpus:
+            return given
+        if given.values.get("vcpus") is not None:
+            raise InputError(
+                "cpu's number of vCPUs and vcpus are there at once",
+                where=given.place or None,
+                hint="Name one of the two",
+            )
+        rest = {key: value for key, value in cpu.items() if key not in _VCPU_KEYS}
+        return given.with_value("cpu", rest).with_value("vcpus", vcpus, given.places["cpu"])
+    if isinstance(cpu, int) or (isinstance(cpu, str) and cpu.strip().isdecimal()):
+        return _move(given, "cpu", "vcpus", lambda value, _at: value)
+    return given
 
 
 def _vnc(value: t.Any, where: str) -> str | None:

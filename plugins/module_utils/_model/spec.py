@@ -12,15 +12,23 @@ from dataclasses import dataclass, field
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.fragment import check_fragment
+from ansible_collections.brine.virt.plugins.module_utils._model.given import Given
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU_MODES
 from ansible_collections.brine.virt.plugins.module_utils._model.labels import read_wanted_labels
-from ansible_collections.brine.virt.plugins.module_utils._model.profiles import resolve_devices
+from ansible_collections.brine.virt.plugins.module_utils._model.machine_image import place_image
+from ansible_collections.brine.virt.plugins.module_utils._model.profiles import (
+    Profiles,
+    read_profiles,
+    resolve_devices,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.salt_words import translate_salt_words
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk, read_disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic, read_nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import Seed, make_seed, read_seed
 from ansible_collections.brine.virt.plugins.module_utils._model.table import Values
+
+_Device = t.TypeVar("_Device", Disk, Nic)
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,7 @@ class Machine:
     vcpus and memory_mib: the most that it can have, which is what placement counts. hardware: the rest of the
     description by the lines of HARDWARE, only what was named. labels: what its hypervisor must have; anti_affinity: the
     groups of which no two machines are to be on one hypervisor. xml: a fragment of domain XML to be merged in.
+    given: where all this comes from.
     """
 
     name: str
@@ -54,6 +63,7 @@ class Machine:
     secure_boot: bool | None = None
     xml: str | None = None
     seed_policy: str = "keep"
+    given: Given = field(default=Given({}), compare=False, repr=False)
 
 
 MACHINE_RULES: dict[str, rules.Rule] = {
@@ -89,13 +99,17 @@ def read_machines(
     *,
     disk_profiles: t.Any = None,
     nic_profiles: t.Any = None,
-    seed_defaults: Mapping[str, t.Any] | None = None,
+    seed_defaults: t.Any = None,
+    defaults: Mapping[str, t.Any] | None = None,
     where: str = "machines",
     places: t.Sequence[str] | None = None,
+    prefix: str = "",
 ) -> list[Machine]:
     """A list of wishes as the user wrote them, checked and with their profiles resolved.
 
-    where, places: as in places_of. Raises InputError for all items that are wrong, with a line for each mistake.
+    defaults: options of a machine for all of the list, which give way to a machine's own; seed_defaults: the same for
+    the options of the seed. where, places: as in places_of; prefix: what the names of the profiles begin with in the
+    user's input. Raises InputError for all items that are wrong, with a line for each mistake.
     """
     mistakes = Mistakes()
     machines = read_good_machines(
@@ -104,8 +118,10 @@ def read_machines(
         disk_profiles=disk_profiles,
         nic_profiles=nic_profiles,
         seed_defaults=seed_defaults,
+        defaults=defaults,
         where=where,
         places=places,
+        prefix=prefix,
     )
     mistakes.conclude()
     return list(machines.values())
@@ -117,27 +133,24 @@ def read_good_machines(
     *,
     disk_profiles: t.Any = None,
     nic_profiles: t.Any = None,
-    seed_defaults: Mapping[str, t.Any] | None = None,
+    seed_defaults: t.Any = None,
+    defaults: Mapping[str, t.Any] | None = None,
     where: str = "machines",
     places: t.Sequence[str] | None = None,
+    prefix: str = "",
 ) -> dict[int, Machine]:
     """As read_machines, but what is wrong goes to mistakes: the other machines by their index in the list.
 
-    Raises InputError for what is no list.
+    Raises InputError for what is no list, and for profiles or defaults that are wrong.
     """
     if not isinstance(wishes, (list, tuple)):
         raise InputError(f"{wishes!r} is not a list of machines", where=where or None)
+    common = _Common.read(disk_profiles, nic_profiles, seed_defaults, defaults, prefix)
     machines: dict[int, Machine] = {}
     first: dict[str, str] = {}
     for index, place in enumerate(places_of(len(wishes), where, places)):
         with mistakes.noted():
-            machine = read_machine(
-                wishes[index],
-                disk_profiles=disk_profiles,
-                nic_profiles=nic_profiles,
-                seed_defaults=seed_defaults,
-                where=place,
-            )
+            machine = _read(wishes[index], common, place)
             if machine.name in first:
                 raise InputError(
                     f"the name {machine.name!r} is taken by {first[machine.name]} already", where=f"{place}.name"
@@ -165,88 +178,129 @@ def read_machine(
     *,
     disk_profiles: t.Any = None,
     nic_profiles: t.Any = None,
-    seed_defaults: Mapping[str, t.Any] | None = None,
+    seed_defaults: t.Any = None,
     where: str = "",
 ) -> Machine:
     """One wish, checked and with its profiles resolved; where is empty for a module's own options."""
-    given = rules.read_mapping(translate_salt_words(wish, where), where, MACHINE_RULES)
+    return _read(wish, _Common.read(disk_profiles, nic_profiles, seed_defaults), where)
+
+
+@dataclass(frozen=True)
+class _Common:
+    """What all machines of a task have in common."""
+
+    disk_profiles: Profiles
+    nic_profiles: Profiles
+    seed: Values
+    defaults: Given
+
+    @classmethod
+    def read(
+        cls, disk_profiles: t.Any, nic_profiles: t.Any, seed: t.Any, defaults: t.Any = None, prefix: str = ""
+    ) -> _Common:
+        clean = translate_salt_words({"seed": seed}, "").values["seed"]
+        return cls(
+            read_profiles("disk", disk_profiles, f"{prefix}disk_profiles"),
+            read_profiles("nic", nic_profiles, f"{prefix}nic_profiles"),
+            {} if clean is None else read_seed(clean, "seed"),
+            _translate(defaults or {}, ""),
+        )
+
+
+def _translate(wish: t.Any, where: str) -> Given:
+    if not isinstance(wish, Mapping):
+        raise InputError(
+            f"{wish!r} is not a mapping of options",
+            where=where or None,
+            hint=f"Known are: {', '.join(MACHINE_RULES)}",
+        )
+    return translate_salt_words(wish, where)
+
+
+def _read(wish: t.Any, common: _Common, where: str) -> Machine:
+    own = _translate(wish, where)
+    options = own.over(_yielding(common.defaults, own))
+    given = options.read(MACHINE_RULES)
     for key in ("name", "vcpus", "memory"):
         if key not in given:
             raise InputError(f"{key} is missing", where=where or None, hint="A machine needs name, vcpus and memory")
-    disks = resolve_devices(
-        "disk",
-        disk_profiles,
-        given.pop("disk_profile", None),
-        given.pop("disks", None),
-        where=where,
-        profiles_where="disk_profiles",
-    )
-    nics = resolve_devices(
-        "nic",
-        nic_profiles,
-        given.pop("nic_profile", None),
-        given.pop("nics", None),
-        where=where,
-        profiles_where="nic_profiles",
-    )
-    seed_place, seed_base = rules.inside(where, "seed"), read_seed(seed_defaults or {}, "seed")
-    name, image, clone = given["name"], given.pop("image", None), given.pop("clone", None)
+    disks = place_image(resolve_devices("disk", common.disk_profiles, options), options)
+    nics = resolve_devices("nic", common.nic_profiles, options)
+    for key in ("disk_profile", "disks", "nic_profile", "nics", "clone"):
+        given.pop(key, None)
+    seed_base = dict(common.seed)
+    if isinstance(wish.get("seed"), bool) and wish["seed"] and seed_base.get("method") == "none":
+        del seed_base["method"]
+    image = given.pop("image", None)
+    if not any(disk.values.get("image") == options.values.get("image") for disk in disks):
+        # A default for all machines that gave way to this one's own disks.
+        image = None
     hardware = {line.key: given.pop(line.key) for line in HARDWARE if line.key in given}
-    _take_cpu_mode(hardware, given.pop("cpu_mode", None), where)
-    _take_firmware(given, where)
+    _take_cpu_mode(hardware, given.pop("cpu_mode", None), options)
+    _take_firmware(given, options)
     machine = Machine(
         vcpus=hardware["vcpus"]["maximum"],
         memory_mib=hardware["memory"]["maximum"],
         image=image,
-        disks=_read_disks(disks, image, clone),
-        nics=tuple(read_nic(device, place, name) for device, place in nics),
-        seed=make_seed(name, given.pop("seed", {}), seed_place, defaults=seed_base),
+        disks=_each(read_disk, disks),
+        nics=_each(lambda device: read_nic(device, given["name"]), nics),
+        seed=make_seed(given["name"], given.pop("seed", {}), options.at("seed"), defaults=seed_base),
         hardware=hardware,
+        given=options,
         **given,
     )
-    _check_whole(machine, where)
+    _check_whole(machine)
     return machine
 
 
-def _read_disks(devices: list[tuple[dict[str, t.Any], str]], image: str | None, clone: str | None) -> tuple[Disk, ...]:
-    """The disks; the machine's own image is for the first one that is a disk at all."""
-    first = next((device["name"] for device, _place in devices if device.get("device", "disk") == "disk"), None)
-    disks = []
+def _each(read: t.Callable[[Given], _Device], devices: t.Iterable[Given]) -> tuple[_Device, ...]:
+    """All devices as read; of those that are wrong, all mistakes at once."""
+    found = []
     mistakes = Mistakes()
-    for device, place in devices:
+    for device in devices:
         with mistakes.noted():
-            disks.append(read_disk(device, place, image if device["name"] == first else None, clone))
+            found.append(read(device))
     mistakes.conclude()
-    return tuple(disks)
+    return tuple(found)
 
 
-def _take_cpu_mode(hardware: Values, mode: str | None, where: str) -> None:
+def _yielding(defaults: Given, own: Given) -> Given:
+    """The defaults without what a machine says in another way: the mode of its CPU has two options."""
+    cpu, mode = own.values.get("cpu"), own.values.get("cpu_mode")
+    if isinstance(cpu, Mapping) and {"mode", "model"} & set(cpu):
+        return defaults.without(["cpu_mode"])
+    common_cpu = defaults.values.get("cpu")
+    if mode is not None and isinstance(common_cpu, Mapping):
+        rest = {key: value for key, value in common_cpu.items() if key not in ("mode", "model")}
+        return defaults.with_value("cpu", rest)
+    return defaults
+
+
+def _take_cpu_mode(hardware: Values, mode: str | None, options: Given) -> None:
     """The option cpu_mode is short for the mode of cpu."""
     if mode is None:
         return
     cpu = dict(hardware.get("cpu", {}))
     if cpu.setdefault("mode", mode) != mode:
-        raise InputError(
-            f"cpu has the mode {cpu['mode']}", where=rules.inside(where, "cpu_mode"), hint="Name one of the two"
-        )
+        raise InputError(f"cpu has the mode {cpu['mode']}", where=options.at("cpu_mode"), hint="Name one of the two")
     hardware["cpu"] = cpu
 
 
-def _take_firmware(given: dict[str, t.Any], where: str) -> None:
+def _take_firmware(given: dict[str, t.Any], options: Given) -> None:
     """Secure boot is a thing of UEFI."""
     if given.get("secure_boot"):
         if given.get("firmware") == "bios":
             raise InputError(
                 "there is no secure boot with firmware bios",
-                where=rules.inside(where, "secure_boot"),
+                where=options.at("secure_boot"),
                 hint="Say firmware: efi",
             )
         given["firmware"] = "efi"
 
 
-def _check_whole(machine: Machine, where: str) -> None:
+def _check_whole(machine: Machine) -> None:
     """What no single option can see."""
-    hardware = machine.hardware
+    hardware, at = machine.hardware, machine.given.at
     topology = hardware.get("cpu", {}).get("topology")
     if topology:
         count = 1
@@ -255,33 +309,31 @@ def _check_whole(machine: Machine, where: str) -> None:
         if count != machine.vcpus:
             raise InputError(
                 f"the topology makes {count} vCPUs, the machine has up to {machine.vcpus}",
-                where=rules.inside(where, "cpu.topology"),
+                where=f"{at('cpu')}.topology",
                 hint="The product of sockets, dies, cores and threads is the maximum of vcpus",
             )
     boot = hardware.get("boot", {})
     for key in ("initrd", "cmdline"):
         if key in boot and "kernel" not in boot:
-            raise InputError(f"{key} needs kernel", where=rules.inside(where, f"boot.{key}"))
+            raise InputError(f"{key} needs kernel", where=f"{at('boot')}.{key}")
     devices: list[Disk | Nic] = [*machine.disks, *machine.nics]
     ordered = next((device.name for device in devices if "boot_order" in device.options), None)
     if "devices" in boot and ordered:
         raise InputError(
             f"device {ordered!r} has a boot_order as well",
-            where=rules.inside(where, "boot.devices"),
+            where=f"{at('boot')}.devices" if at("boot").endswith("boot") else at("boot"),
             hint="Order kinds of devices or single devices, not both",
         )
     if hardware.get("shared_folders"):
         memory = hardware["memory"]
         memory.setdefault("source", "memfd")
         if memory.setdefault("access", "shared") != "shared":
-            raise InputError(
-                "shared folders need shared memory", where=rules.inside(where, "memory.access"), hint="Say shared"
-            )
+            raise InputError("shared folders need shared memory", where=f"{at('memory')}.access", hint="Say shared")
     macs: dict[str, str] = {}
     for nic in machine.nics:
         if nic.mac in macs:
             raise InputError(
                 f"nics {macs[nic.mac]!r} and {nic.name!r} have the same MAC address {nic.mac}",
-                where=rules.inside(where, f"nics[{nic.name}].mac"),
+                where=nic.given.at("mac"),
             )
         macs[nic.mac] = nic.name

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.pool_name import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import DEFAULT_POOL
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Attribute,
@@ -32,10 +34,11 @@ SERIAL_LENGTH = 20
 
 @dataclass(frozen=True)
 class Backing:
-    """A volume that an overlay is laid on; the pool is the disk's own where none is named."""
+    """A volume that an overlay is laid on. pool: the disk's own unless named; format None: nobody said."""
 
     volume: str
     pool: str
+    format: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Disk:
 
     size_mib None: as large as its image. format and clone None: what the pool does best. source: an existing volume of
     the pool, a path or an address, which is used as it is. present False: it is to be taken out of the machine.
-    options: what stands in the XML as it was written, by the lines of DISK_OPTIONS.
+    options: what stands in the XML as it was written, by the lines of DISK_OPTIONS. given: where all this comes from.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Disk:
     backing: Backing | None = None
     present: bool = True
     options: dict[str, t.Any] = field(default_factory=dict)
+    given: Given = field(default=Given({}), compare=False, repr=False)
 
     @property
     def made(self) -> bool:
@@ -92,107 +96,111 @@ DISK_OPTIONS: tuple[Line, ...] = (
 )
 
 
+_FORMAT = rules.choice("qcow2", "raw")
+
+
+def _model(value: t.Any, where: str) -> str:
+    if value == "ide":
+        raise InputError(
+            "machines of type q35 have no IDE bus",
+            where=where,
+            hint="Write sata for a cdrom, or leave model out; for a disk virtio is best",
+        )
+    return rules.choice(*TARGET_PREFIXES)(value, where)
+
+
 def _backing(value: t.Any, where: str) -> dict[str, t.Any]:
     if not isinstance(value, Mapping):
         return {"volume": rules.text(value, where)}
-    clean = rules.read_mapping(value, where, {"volume": rules.text, "pool": rules.name})
+    clean = rules.read_mapping(value, where, {"volume": rules.text, "pool": pool_name, "format": _FORMAT})
     if "volume" not in clean:
         raise InputError("the backing volume has no name", where=where, hint="Say volume: NAME")
     return clean
 
 
-_RULES: dict[str, rules.Rule] = {
-    "name": rules.name,
+DISK_RULES: dict[str, rules.Rule] = {
     "size": rules.size,
-    "format": rules.choice("qcow2", "raw"),
-    "model": rules.choice(*TARGET_PREFIXES),
-    "pool": rules.name,
+    "format": _FORMAT,
+    "model": _model,
+    "pool": pool_name,
     "image": rules.text,
     "clone": rules.choice("overlay", "copy"),
-    "overlay": rules.yes_or_no,
     "backing": _backing,
     "source": rules.text,
     "device": rules.choice(*DEFAULT_MODELS),
     "state": rules.choice("present", "absent"),
     **{line.key: line.check for line in DISK_OPTIONS},
 }
-# Words of Salt Virt for the same things.
-_SALT_WORDS = {"overlay_image": "overlay", "source_file": "source", "backing_store_path": "backing"}
-_ORIGINS = ("image", "source", "backing")
+ORIGINS = ("image", "source", "backing")
 
 
-def read_disk(device: Mapping[str, t.Any], where: str, machine_image: str | None, clone: str | None = None) -> Disk:
-    """A disk out of its profile and overrides.
-
-    machine_image: the machine's own image, for the disk that it is meant for, unless that names another origin; clone:
-    how disks of this machine come from their images when they do not say it themselves.
-    """
-    words = {_SALT_WORDS.get(key, key): value for key, value in device.items() if key != "backing_store_format"}
-    given = rules.read_mapping(words, where, _RULES)
+def read_disk(device: Given) -> Disk:
+    """A disk out of its profile and overrides, the machine's own image and way of cloning among them."""
+    given = device.read(DISK_RULES)
     kind = given.setdefault("device", "disk")
     given.setdefault("model", DEFAULT_MODELS[kind])
     given["size_mib"] = given.pop("size", None)
     given["present"] = given.pop("state", "present") == "present"
     given["options"] = {line.key: given.pop(line.key) for line in DISK_OPTIONS if line.key in given}
-    if "overlay" in given:
-        overlay = "overlay" if given.pop("overlay") else "copy"
-        if given.setdefault("clone", overlay) != overlay:
-            raise InputError("overlay and clone contradict each other", where=where, hint="Name one of the two")
-    _take_origin(given, where, machine_image)
-    if given.get("image") is not None and clone is not None:
-        given.setdefault("clone", clone)
-    if given.get("clone", "overlay") == "overlay" and given.get("format") == "raw" and given.get("image"):
-        raise InputError(
-            "a raw disk cannot be an overlay on an image",
-            where=rules.inside(where, "format"),
-            hint="Say clone: copy, or format: qcow2",
-        )
-    _check_kind(given, where)
-    return Disk(**given)
+    _check_origin(given, device)
+    _check_kind(given, device)
+    return Disk(name=device.name, given=device, **given)
 
 
-def _take_origin(given: dict[str, t.Any], where: str, machine_image: str | None) -> None:
+def _check_origin(given: dict[str, t.Any], device: Given) -> None:
     """Where the disk's content comes from: one of image, source and backing, or nowhere for an empty disk."""
-    named = [word for word in _ORIGINS if given.get(word) is not None]
+    named = [device.word(word) for word in ORIGINS if word in given]
     if len(named) > 1:
         raise InputError(
-            f"the disk has {' and '.join(named)} at once", where=where, hint="Its content comes from one place"
+            f"the disk has {' and '.join(named)} at once",
+            where=device.place,
+            hint="Its content comes from one place",
         )
-    if not named and given["device"] == "disk" and given["present"]:
-        given["image"] = machine_image
+    if "image" in given and given.get("format") == "raw" and given.setdefault("clone", "copy") == "overlay":
+        raise InputError(
+            f"a raw disk cannot be an overlay on an image, as {device.at('clone')} says",
+            where=device.at("format"),
+            hint="Say clone: copy, or format: qcow2",
+        )
     if "backing" in given:
         given["backing"] = Backing(**{"pool": given.get("pool", DEFAULT_POOL), **given["backing"]})
         for key, wrong in (("format", "raw"), ("clone", "copy")):
             if given.get(key) == wrong:
-                raise InputError("a disk with a backing volume is a qcow2 overlay", where=rules.inside(where, key))
+                raise InputError("a disk with a backing volume is a qcow2 overlay", where=device.at(key))
 
 
-def _check_kind(given: Mapping[str, t.Any], where: str) -> None:
+def _check_kind(given: Mapping[str, t.Any], device: Given) -> None:
     """What is no disk of its own has no size and no image; a disk has one of them."""
     if not given["present"]:
         return
-    if (given["device"] == "floppy") != (given["model"] == "fdc"):
-        raise InputError(f"a {given['device']} cannot be on {given['model']}", where=rules.inside(where, "model"))
-    origin = next((word for word in _ORIGINS if given.get(word) is not None), None)
-    if given["device"] in REMOVABLE or given["device"] == "lun":
-        for key in ("size_mib", "image", "backing", "clone"):
-            if given.get(key) is not None:
-                word = "size" if key == "size_mib" else key
+    kind, origin = given["device"], next((word for word in ORIGINS if word in given), None)
+    if (kind == "floppy") != (given["model"] == "fdc"):
+        raise InputError(
+            f"a {kind} cannot be on {given['model']}",
+            where=device.at("model" if "model" in device.values else "device"),
+        )
+    if kind in REMOVABLE or kind == "lun":
+        for key in ("size", "image", "backing", "clone"):
+            if given.get("size_mib" if key == "size" else key) is not None:
                 raise InputError(
-                    f"a {given['device']} has no {word}", where=rules.inside(where, word), hint="Name a source"
+                    f"a {kind} has no {device.word(key)}",
+                    where=device.at(key),
+                    hint="Leave it out" if "source" in given else "Name a source",
                 )
-        if given["device"] == "lun" and origin is None:
-            raise InputError("a lun needs a source", where=where)
+        if kind == "lun" and origin is None:
+            raise InputError("a lun needs a source", where=device.place)
         return
     if given.get("source") == NO_MEDIUM:
-        raise InputError("only a cdrom or floppy can be empty", where=rules.inside(where, "source"))
+        raise InputError("only a cdrom or floppy can be empty", where=device.at("source"))
     if origin == "source" and given["size_mib"] is not None:
         raise InputError(
-            "a disk with a source is as large as that is",
-            where=rules.inside(where, "size"),
+            f"a disk with a {device.word('source')} is as large as that is",
+            where=device.at("size"),
             hint="Leave size out; this collection does not change volumes that it did not make",
         )
     if origin is None and given["size_mib"] is None:
         raise InputError(
-            f"disk {given['name']!r} has neither a size nor an image", where=where, hint="Say size: 8GiB, for example"
+            f"disk {device.name!r} has neither a size nor an image",
+            where=device.place,
+            hint="Say size: 8GiB, for example",
         )

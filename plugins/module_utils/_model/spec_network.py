@@ -98,12 +98,12 @@ NETWORK_RULES: dict[str, rules.Rule] = {
 
 
 def check_network(nic: Mapping[str, t.Any], where: str) -> None:
-    """Refuse what makes no sense together, of a nic that was read by NETWORK_RULES. Raises InputError."""
+    """Refuse a gateway out of reach, of a nic that was read by NETWORK_RULES. where: the place of the gateway."""
     families = {family(address) for address in nic.get("addresses", ())}
     for gateway in nic.get("gateway", ()):
         if family(gateway) not in families:
             raise InputError(
                 f"the nic has a gateway {gateway} and no address that could reach it",
-                where=rules.inside(where, "gateway"),
+                where=where,
                 hint="Give it one in addresses, or leave the gateway to DHCP",
             )

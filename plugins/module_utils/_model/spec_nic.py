@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.given import Given
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import NETWORK_RULES, check_network
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Attribute,
@@ -35,7 +36,7 @@ class Nic:
 
     type and source: what it is plugged into. gateway: at most one of each family. dhcp4 None: the guest asks DHCP
     exactly when it has no addresses. present False: it is to be taken out of the machine. options: what stands in the
-    XML as it was written, by the lines of NIC_OPTIONS.
+    XML as it was written, by the lines of NIC_OPTIONS. given: where all this comes from.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Nic:
     mtu: int | None = None
     present: bool = True
     options: dict[str, t.Any] = field(default_factory=dict)
+    given: Given = field(default=Given({}), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -133,8 +135,7 @@ NIC_OPTIONS: tuple[Line, ...] = (
 # What libvirt changes in a living machine (qemuDomainChangeNet in its src/qemu/qemu_hotplug.c); source as well.
 LIVE_OPTIONS = ("link", "filter", "bandwidth")
 
-_RULES: dict[str, rules.Rule] = {
-    "name": rules.name,
+NIC_RULES: dict[str, rules.Rule] = {
     "bridge": rules.name,
     "network": rules.name,
     "direct": rules.name,
@@ -148,36 +149,26 @@ _RULES: dict[str, rules.Rule] = {
 }
 
 
-def read_nic(device: Mapping[str, t.Any], where: str, machine_name: str) -> Nic:
-    """A nic out of its profile and overrides; ``bridge``, ``network`` and ``direct`` are short for type and source."""
-    given = rules.read_mapping(device, where, _RULES)
-    check_network(given, where)
-    short = [word for word in SOURCE_ATTRIBUTES if word in given]
-    if len(short) > 1 or (short and given.get("type", short[0]) != short[0]):
-        raise InputError(
-            f"it is on a {' and on a '.join(dict.fromkeys([*short, given.get('type', short[0])]))} at once",
-            where=where,
-            hint="Name one of them",
-        )
-    if short:
-        given["type"], given["source"] = short[0], given.pop(short[0])
-    elif given.get("type", "bridge") != "bridge" and "source" not in given:
-        raise InputError(f"the {given['type']} has no name", where=where, hint=f"Say {given['type']}: NAME")
-    for word, kind in (("mode", "direct"), ("portgroup", "network")):
-        if word in given and given.get("type", "bridge") != kind:
+def read_nic(device: Given, machine_name: str) -> Nic:
+    """A nic out of its profile and overrides, what it is plugged into as type and source."""
+    given = device.read(NIC_RULES)
+    check_network(given, device.at("gateway"))
+    kind = given.get("type", "bridge")
+    if kind != "bridge" and "source" not in given:
+        raise InputError(f"the {kind} has no name", where=device.place, hint=f"Say {kind}: NAME")
+    for word, needed in (("mode", "direct"), ("portgroup", "network")):
+        if word in given and kind != needed:
             raise InputError(
-                f"{word} is for nics of type {kind}",
-                where=rules.inside(where, word),
-                hint=f"This one is of type {given.get('type', 'bridge')}",
+                f"{word} is for nics of type {needed}", where=device.at(word), hint=f"This one is of type {kind}"
             )
     if "queues" in given and given.get("model", "virtio") != "virtio":
-        raise InputError("only a virtio nic has queues", where=rules.inside(where, "queues"))
+        raise InputError("only a virtio nic has queues", where=device.at("queues"))
     given["present"] = given.pop("state", "present") == "present"
     mtu = given.get("mtu")
     given["options"] = {line.key: given.pop(line.key) for line in NIC_OPTIONS if line.key in given}
-    given.setdefault("mac", stable_mac(machine_name, given["name"]))
+    given.setdefault("mac", stable_mac(machine_name, device.name))
     # Both ends of the wire have it: the hypervisor's by the XML, the guest's by its seed.
-    return Nic(mtu=mtu, **given)
+    return Nic(name=device.name, given=device, mtu=mtu, **given)
 
 
 def stable_mac(machine_name: str, nic_name: str) -> str:

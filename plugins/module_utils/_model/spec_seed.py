@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.pool_name import pool_name
 
 DEFAULT_POOL = "default"
 DEFAULT_USER = "ansible"
@@ -303,7 +304,7 @@ _SEED_RULES: dict[str, rules.Rule] = {
     "user_data": _user_data,
     "timezone": _matching(_TIMEZONE, "a time zone", "Write it like Europe/Vienna"),
     "locale": _matching(_LOCALE, "a locale", "Write it like C.UTF-8"),
-    "pool": rules.name,
+    "pool": pool_name,
 }
 
 

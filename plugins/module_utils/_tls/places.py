@@ -106,7 +106,7 @@ def find_places(
             slots.append(Slot("client", "client", f"{place}/clientcert.pem", f"{place}/clientkey.pem", account))
             if account.uid == 0 and not folder:
                 note = (
-                    f"This host is a hypervisor, and root's virsh uses the hypervisor's own certificate in {pki}/libvirt. "
+                    f"This host is a hypervisor, and root's virsh uses its own certificate in {pki}/libvirt. "
                     f"The client certificate is in {place}; to use it add ?pkipath={place} to the connection's URI"
                 )
     return Places(tuple(slots), tuple(trusts), note)

@@ -60,9 +60,9 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
         nics=tuple(nic for nic in machine.nics if nic.present),
     )
     own_volumes = unfinished.notes.volumes if unfinished and unfinished.notes else ()
-    check_hypervisor(machine, hypervisor, where)
+    check_hypervisor(machine, hypervisor)
     choices = hypervisor.guests.choices(machine, where)
-    disks = [plan_disk(disk, machine, hypervisor, where, own_volumes) for disk in machine.disks]
+    disks = [plan_disk(disk, machine, hypervisor, own_volumes) for disk in machine.disks]
     check_room(disks, hypervisor, where)
     seed = plan_seed(machine, disks, hypervisor, where, own_volumes)
     keys = make_host_keys() if seed else ()
@@ -125,20 +125,21 @@ def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
     return [Step(f"clear what an interrupted run left of {unfinished.name}", clear)]
 
 
-def check_hypervisor(machine: Machine, hypervisor: Hypervisor, where: str) -> None:
+def check_hypervisor(machine: Machine, hypervisor: Hypervisor) -> None:
     """Memory, and what the nics are plugged into; for a machine that is to be, and for one that is there."""
     if machine.memory_mib > hypervisor.memory_mib:
         raise ConflictError(
             f"{machine.name} wants {machine.memory_mib} MiB of memory, this hypervisor has {hypervisor.memory_mib} MiB",
-            where=inside(where, "memory"),
+            where=machine.given.at("memory"),
         )
     for nic in machine.nics:
-        place = inside(where, f"nics[{nic.name}]")
-        hypervisor.check_nic(nic, place)
+        hypervisor.check_nic(nic)
         owner = hypervisor.macs.get(nic.mac)
         if owner and owner != machine.name:
             raise ConflictError(
-                f"the MAC address {nic.mac} belongs to machine {owner}", where=place, hint="Name another one with mac"
+                f"the MAC address {nic.mac} belongs to machine {owner}",
+                where=nic.given.at("mac"),
+                hint="Name another one with mac",
             )
 
 

@@ -25,7 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.device_xml impor
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.room import require_room
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import NO_MEDIUM, REMOVABLE, Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
@@ -64,21 +64,19 @@ class PlannedDisk:
         return Placed(self.disk, target, self.source, self.format)
 
 
-def plan_disk(
-    disk: Disk, machine: Machine, hypervisor: Hypervisor, where: str, own: Sequence[VolumeNote] = ()
-) -> PlannedDisk:
+def plan_disk(disk: Disk, machine: Machine, hypervisor: Hypervisor, own: Sequence[VolumeNote] = ()) -> PlannedDisk:
     """Decide what the wish left open, and check all of it. own: volumes that an unfinished run of ours left.
 
     Raises an error of ours, with the place, when the hypervisor cannot have this disk.
     """
-    place = inside(where, f"disks[{disk.name}]")
     if not disk.made:
-        return _existing(disk, machine, hypervisor, place)
-    pool = hypervisor.pools.get(disk.pool, f"{place}.pool")
-    pool.require_new_volumes(f"{place}.pool")
-    image = _image(disk, machine, hypervisor, where, place)
-    base = _base(disk, hypervisor, place)
-    disk = _decide(disk, pool, image, base, place)
+        return _existing(disk, machine, hypervisor)
+    at, place = disk.given.at, disk.given.place
+    pool = hypervisor.pools.get(disk.pool, at("pool"))
+    pool.require_new_volumes(at("pool"))
+    image = _image(disk, hypervisor)
+    base = _base(disk, hypervisor)
+    disk = _decide(disk, pool, image, base)
     image_format = str(disk.format)
     volume = free_name(_volume_name(machine, disk, pool), pool, hypervisor, place, own)
     least = image.virtual_size_bytes if image else base.capacity_bytes if base else 0
@@ -87,7 +85,7 @@ def plan_disk(
         what = f"image {image.name}" if image else f"its backing volume {base.name if base else ''}"
         raise InputError(
             f"{disk.size_mib} MiB is less than the {-(-least // MIB)} MiB of {what}",
-            where=f"{place}.size",
+            where=at("size"),
             hint="A disk cannot be smaller than its image",
         )
     return PlannedDisk(disk, image_format, pool.source_of(volume), pool, volume, wanted or least, image, base)
@@ -111,47 +109,52 @@ def free_name(volume: str, pool: Pool, hypervisor: Hypervisor, where: str, own: 
     return volume
 
 
-def _decide(disk: Disk, pool: Pool, image: StoredImage | None, base: Volume | None, place: str) -> Disk:
+def _decide(disk: Disk, pool: Pool, image: StoredImage | None, base: Volume | None) -> Disk:
     """Format and way of cloning, where the wish leaves them to the pool."""
+    at = disk.given.at
     if disk.format is not None:
-        pool.require_format(disk.format, f"{place}.format")
+        pool.require_format(disk.format, at("format"))
     if base is not None:
-        pool.require_overlay(f"{place}.backing")
+        pool.require_overlay(at("backing"))
     clone = disk.clone
     if image is not None:
         clone = clone or ("overlay" if pool.can_overlay else "copy")
         if clone == "overlay":
-            pool.require_overlay(f"{place}.clone")
+            pool.require_overlay(at("clone"))
     overlaid = base is not None or (image is not None and clone == "overlay")
     return replace(disk, clone=clone, format=disk.format or ("qcow2" if overlaid else pool.default_format))
 
 
-def _image(disk: Disk, machine: Machine, hypervisor: Hypervisor, where: str, place: str) -> StoredImage | None:
+def _image(disk: Disk, hypervisor: Hypervisor) -> StoredImage | None:
     if disk.image is None:
         return None
     try:
         return hypervisor.image(disk.image)
     except VirtError as exc:
-        named = inside(where, "image") if disk.image == machine.image else f"{place}.image"
-        raise type(exc)(exc.what, where=exc.where or named, hint=exc.hint) from exc
+        raise type(exc)(exc.what, where=exc.where or disk.given.at("image"), hint=exc.hint) from exc
 
 
-def _base(disk: Disk, hypervisor: Hypervisor, place: str) -> Volume | None:
+def _base(disk: Disk, hypervisor: Hypervisor) -> Volume | None:
     """The volume that an overlay is to be laid on. Nobody may write to it any more, so no machine may have it."""
     if disk.backing is None:
         return None
-    base = _find(disk.backing.pool, disk.backing.volume, hypervisor, f"{place}.backing")
+    place = disk.given.at("backing")
+    base = _find(disk.backing.pool, disk.backing.volume, hypervisor, place, place)
+    if disk.backing.format not in (None, base.format):
+        raise ConflictError(
+            f"volume {base.name} is of format {base.format}, the task says {disk.backing.format}", where=place
+        )
     user = hypervisor.written_paths.get(base.source.place)
     if user:
         raise ConflictError(
             f"machine {user} writes to volume {base.name}, which would break every overlay on it",
-            where=f"{place}.backing",
+            where=place,
         )
     return base
 
 
-def _find(pool_name: str, volume: str, hypervisor: Hypervisor, where: str) -> Volume:
-    pool = hypervisor.pools.get(pool_name, where)
+def _find(pool_name: str, volume: str, hypervisor: Hypervisor, where: str, pool_where: str) -> Volume:
+    pool = hypervisor.pools.get(pool_name, pool_where)
     found = find_volume(pool, volume, where)
     if found is None:
         raise NotFoundError(
@@ -162,9 +165,9 @@ def _find(pool_name: str, volume: str, hypervisor: Hypervisor, where: str) -> Vo
     return found
 
 
-def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor, place: str) -> PlannedDisk:
+def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor) -> PlannedDisk:
     """A disk that is there already, or a drive without a medium."""
-    place = f"{place}.source"
+    place = disk.given.at("source")
     if disk.source in (None, NO_MEDIUM):
         return PlannedDisk(disk, "raw", None)
     source = str(disk.source)
@@ -183,7 +186,7 @@ def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor, place: str) 
             )
         found = at_path[1]
     else:
-        found = _find(disk.pool, source, hypervisor, place)
+        found = _find(disk.pool, source, hypervisor, place, disk.given.at("pool"))
     image_format = found.format
     if disk.format not in (None, image_format):
         raise ConflictError(

@@ -79,8 +79,9 @@ class Hypervisor(Side):
                 raise
             return _to_be_stored(name, offer, pool)
 
-    def check_nic(self, nic: Nic, where: str) -> None:
+    def check_nic(self, nic: Nic) -> None:
         """Raise NotFoundError or ConflictError when what the nic is to be plugged into is not there or not up."""
+        where = nic.given.at("source")
         if nic.type == "bridge":
             if self._bridges is not None and nic.source not in self._bridges:
                 raise NotFoundError(

@@ -45,7 +45,7 @@ def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: 
     draft = Draft(domain, domain.notes, hypervisor)
     compare_hardware(machine, draft, where)
     compare_disks(machine, draft, where)
-    compare_nics(machine, draft, where)
+    compare_nics(machine, draft)
     _settle_boot_order(machine, draft)
     if needs_schema(machine) and draft.record_xml:
         check_schema(draft.record_xml, inside(where, "xml") if machine.xml else where)
@@ -125,7 +125,7 @@ def _compare_power(machine: Machine, draft: Draft) -> None:
             draft.other_steps.append(autostart_step(machine.name, machine.autostart, hypervisor))
     if machine.start and not domain.active:
         # What was to wait for the next boot is in place when this very run boots the machine.
-        draft.differ(("running",), False, True)
+        draft.differ(("start",), False, True)
         draft.other_steps.append(start_step(machine.name, hypervisor))
 
 

@@ -18,7 +18,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.device_xml impor
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import BLOCK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import DiskNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS, REMOVABLE, Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
@@ -52,10 +51,10 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
         if element is not None and not disk.present:
             _take_out(disk, element, draft)
         elif element is not None:
-            _compare(disk, machine, element, draft, where)
+            _compare(disk, machine, element, draft)
         elif disk.present:
             left = _left_over(disk, machine, draft)
-            new.append(plan_disk(left or disk, machine, draft.hypervisor, where, _half_made(draft)))
+            new.append(plan_disk(left or disk, machine, draft.hypervisor, _half_made(draft)))
     check_room(new, draft.hypervisor, where)
     taken = {target.get("dev", "") for target in draft.domain.xml.iterfind("devices/disk/target")}
     targets = disk_targets([planned.disk for planned in new], taken)
@@ -83,6 +82,7 @@ def _left_over(disk: Disk, machine: Machine, draft: Draft) -> Disk | None:
                 device=disk.device,
                 source=volume.name,
                 options=disk.options,
+                given=disk.given,
             )
     return None
 
@@ -199,22 +199,21 @@ def _is_volume(volume: VolumeNote, source: DiskSource, draft: Draft) -> bool:
     return pool.source_of(volume.name) == source
 
 
-def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft, where: str) -> None:
-    place = inside(where, f"disks[{disk.name}]")
+def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft) -> None:
     target = need(element, "target")
     have = {"device": element.get("device", "disk"), "model": target.get("bus")}
     for word, is_now in have.items():
         if getattr(disk, word) != is_now:
             raise UnsupportedError(
                 f"the disk's {word} is {is_now}, the wish says {getattr(disk, word)}",
-                where=f"{place}.{word}",
+                where=disk.given.at(word),
                 hint="The guest would find it under another name; take the disk out and add it anew",
             )
     source = DiskSource.read(element)
     if disk.source is not None:
-        _compare_source(disk, machine, element, source, draft, where)
+        _compare_source(disk, machine, element, source, draft)
     elif source is not None and disk.made:
-        _compare_size(disk, source, target.get("dev", ""), draft, place)
+        _compare_size(disk, source, target.get("dev", ""), draft)
     _compare_options(disk, element, target.get("dev", ""), draft)
     _look_at_home(disk, element, source, draft)
     if draft.live is not None and _find(draft.live, target.get("dev")) is None:
@@ -224,16 +223,16 @@ def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft
 
 
 def _compare_source(
-    disk: Disk, machine: Machine, element: etree._Element, have: DiskSource | None, draft: Draft, where: str
+    disk: Disk, machine: Machine, element: etree._Element, have: DiskSource | None, draft: Draft
 ) -> None:
     """A medium changes, also in the living machine; a disk does not turn into another one."""
-    planned = plan_disk(disk, machine, draft.hypervisor, where)
+    planned = plan_disk(disk, machine, draft.hypervisor)
     if planned.source == have:
         return
     if disk.device not in REMOVABLE:
         raise UnsupportedError(
             f"the disk lies in {have.place if have else 'nothing'}, the wish names another source",
-            where=inside(where, f"disks[{disk.name}].source"),
+            where=disk.given.at("source"),
             hint="Take the disk out (state: absent) and add the other one under a name of its own",
         )
     draft.differ(
@@ -270,12 +269,12 @@ def _set_medium(element: etree._Element | None, planned: PlannedDisk) -> None:
         planned.source.write(element)
 
 
-def _compare_size(disk: Disk, source: DiskSource, target: str, draft: Draft, place: str) -> None:
+def _compare_size(disk: Disk, source: DiskSource, target: str, draft: Draft) -> None:
     found = _volume_of(source, draft) if disk.size_mib is not None else None
     if disk.size_mib is None or found is None:
         return
     pool, name = found
-    with errors_as_ours(f"cannot look at disk {disk.name}", place):
+    with errors_as_ours(f"cannot look at disk {disk.name}", disk.given.place):
         have = pool.handle.storageVolLookupByName(name).info()[1]
     wanted = disk.size_mib * MIB
     if pool.same_size(wanted, have):
@@ -283,10 +282,10 @@ def _compare_size(disk: Disk, source: DiskSource, target: str, draft: Draft, pla
     if wanted < have:
         raise InputError(
             f"the disk has {-(-have // MIB)} MiB, the wish says {disk.size_mib} MiB",
-            where=f"{place}.size",
+            where=disk.given.at("size"),
             hint="A disk never shrinks",
         )
-    draft.differ(("disks", disk.name, "size_mib"), -(-have // MIB), disk.size_mib)
+    draft.differ(("disks", disk.name, "size"), -(-have // MIB), disk.size_mib)
     # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.
     draft.live_steps.append(
         Step(

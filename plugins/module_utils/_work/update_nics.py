@@ -16,7 +16,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.as_text import d
 from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_nic, attachable
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import NicNote
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import (
     LIVE_OPTIONS,
@@ -34,11 +33,10 @@ from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draf
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 
-def compare_nics(machine: Machine, draft: Draft, where: str) -> None:
+def compare_nics(machine: Machine, draft: Draft) -> None:
     """All nics of the wish; others of the machine stay as they are. Raises what cannot be done."""
     macs = {note.name: note.mac for note in draft.notes.nics}
     for nic in machine.nics:
-        place = inside(where, f"nics[{nic.name}]")
         mac = macs.get(nic.name)
         element = _find(draft.domain.xml, mac)
         if element is None and _find(draft.domain.xml, nic.mac) is not None and nic.present:
@@ -48,21 +46,23 @@ def compare_nics(machine: Machine, draft: Draft, where: str) -> None:
         if element is not None and not nic.present:
             _take_out(nic, element, draft)
         elif element is not None:
-            _compare(nic, element, str(mac), draft, place)
+            _compare(nic, element, str(mac), draft)
         elif nic.present:
-            _add(nic, draft, place)
+            _add(nic, draft)
 
 
 def _find(xml: t.Any, mac: str | None) -> etree._Element | None:
     return None if xml is None or mac is None else xml.find(f"devices/interface/mac[@address='{mac}']/..")
 
 
-def _add(nic: Nic, draft: Draft, place: str) -> None:
-    draft.hypervisor.check_nic(nic, place)
+def _add(nic: Nic, draft: Draft) -> None:
+    draft.hypervisor.check_nic(nic)
     owner = draft.hypervisor.macs.get(nic.mac)
     if owner:
         raise ConflictError(
-            f"the MAC address {nic.mac} belongs to machine {owner}", where=place, hint="Name another one with mac"
+            f"the MAC address {nic.mac} belongs to machine {owner}",
+            where=nic.given.at("mac"),
+            hint="Name another one with mac",
         )
     draft.differ(("nics", nic.name), None, declared_nic(nic))
     devices = need(draft.record(f"nic {nic.name}"), "devices")
@@ -144,11 +144,11 @@ def _write(element: etree._Element, nic: Nic, keys: t.Iterable[str]) -> None:
     write_table(element, NIC_OPTIONS, {key: nic.options[key] for key in keys if key in nic.options})
 
 
-def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft, place: str) -> None:
+def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft) -> None:
     if nic.mac != mac:
         raise UnsupportedError(
             f"the nic has the MAC address {mac}, the wish says {nic.mac}",
-            where=f"{place}.mac",
+            where=nic.given.at("mac"),
             hint="The guest knows it by that address; take the nic out (state: absent) and add it anew",
         )
     want, have = _wish_of(nic), _state_of(element)
@@ -157,7 +157,7 @@ def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft, place: s
         draft.differ(("nics", nic.name, key), plain(have.get(key)), plain(want[key]))
     if changed:
         if {"type", "source"} & set(changed):
-            draft.hypervisor.check_nic(nic, place)
+            draft.hypervisor.check_nic(nic)
         found = _find(draft.record(f"{', '.join(changed)} of nic {nic.name}"), mac)
         if found is not None:
             _write(found, nic, changed)

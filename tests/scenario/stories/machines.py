@@ -104,7 +104,7 @@ def _refused(cloud: Cloud) -> None:
     for change, words in (
         ({"disks": [{"name": "system", "size": 128}]}, "never shrinks"),
         ({"disks": [{"name": "system", "size": 256}, {"name": "more", "size": 1, "pool": "fast"}]}, "'fast'"),
-        ({"disks": [{"name": "system", "size": 256, "model": "sata"}]}, "disks[system].model"),
+        ({"disks": [{"name": "system", "size": 256, "model": "sata"}]}, "disks[0].model"),
         ({"nics": [{"name": "eth0", "mac": "52:54:00:00:00:01"}]}, "52:54:00:00:00:01"),
         ({"nics": [{"name": "eth0", "bridge": "br7"}]}, "br7"),
         ({"firmware": "efi"}, "has firmware bios"),

@@ -94,6 +94,15 @@ def test_terms_may_be_texts_as_extra_variables_are() -> None:
     assert place_filter(VMS, {"hv1": HOST}, nic_profiles=PROFILES, vcpu_ratio="0.25", memory_reserve_mib="3072")
 
 
+def test_a_profile_is_named_by_the_variable_that_the_role_takes_it_from() -> None:
+    profiles = {"p": {"eth0": {"model": "pcnet"}}}
+    wish = {"name": "a", "vcpus": 1, "memory": 1, "nic_profile": "p"}
+    with pytest.raises(AnsibleFilterError, match=r"^virt_nic_profiles\.p\.eth0\.model: 'pcnet' is not a choice"):
+        place_filter([wish], {}, nic_profiles=profiles)
+    with pytest.raises(AnsibleFilterError, match=r"^nic_profiles\.p\.eth0\.model: "):
+        place_filter([wish], {}, nic_profiles=profiles, where="mine")
+
+
 def test_the_documentation_names_every_argument_with_its_default() -> None:
     options = yaml.safe_load(DOCUMENTATION)["options"]
     arguments = list(inspect.signature(FilterModule().filters()["place"]).parameters.values())[1:]

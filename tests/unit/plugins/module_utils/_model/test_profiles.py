@@ -12,11 +12,19 @@ import pytest
 import yaml
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.profiles import normalise, resolve_devices
+from ansible_collections.brine.virt.plugins.module_utils._model.device_shapes import read_devices
+from ansible_collections.brine.virt.plugins.module_utils._model.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.profiles import read_profiles, resolve_devices
 
 SYSTEM = [{"name": "system", "size": 8192}]
 DATABASE = [{"name": "system", "size": 8192}, {"name": "data", "size": 30720}]
-DUAL = [{"name": "eth0", "bridge": "service_br"}, {"name": "eth1", "bridge": "storage_br"}]
+
+
+def on_bridge(name: str, bridge: str) -> dict[str, t.Any]:
+    return {"name": name, "type": "bridge", "source": bridge}
+
+
+DUAL = [on_bridge("eth0", "service_br"), on_bridge("eth1", "storage_br")]
 
 # As Salt's documents print them, with every indentation that they were seen with.
 SALT: list[tuple[str, str, str, str, list[dict[str, t.Any]]]] = [
@@ -68,9 +76,17 @@ SALT: list[tuple[str, str, str, str, list[dict[str, t.Any]]]] = [
 ]
 
 
-def resolve(kind: str, profiles: t.Any, profile: str | None = None, overrides: t.Any = None) -> list[dict[str, t.Any]]:
-    found = resolve_devices(kind, profiles, profile, overrides, where="vms[0]", profiles_where=f"virt_{kind}_profiles")
-    return [device for device, _place in found]
+UNSAID: t.Any = object()
+
+
+def resolved(kind: str, profiles: t.Any, profile: t.Any = UNSAID, overrides: t.Any = None) -> list[Given]:
+    known = read_profiles(kind, profiles, f"virt_{kind}_profiles")
+    options = {f"{kind}s": overrides, **({} if profile is UNSAID else {f"{kind}_profile": profile})}
+    return resolve_devices(kind, known, Given.of(options, "vms[0]"))
+
+
+def resolve(kind: str, profiles: t.Any, profile: t.Any = UNSAID, overrides: t.Any = None) -> list[dict[str, t.Any]]:
+    return [{"name": device.name, **device.values} for device in resolved(kind, profiles, profile, overrides)]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +99,7 @@ def test_every_shape_is_the_same_profile(kind: str, profile: str, text: str, dev
 @pytest.mark.parametrize("profiles", [None, {}, {"other": []}])
 def test_without_a_profile_there_is_the_built_in_one(profiles: t.Any) -> None:
     assert resolve("disk", profiles) == SYSTEM
-    assert resolve("nic", profiles) == [{"name": "eth0", "bridge": "br0"}]
+    assert resolve("nic", profiles) == [on_bridge("eth0", "br0")]
 
 
 def test_a_default_of_ones_own_and_none_at_all() -> None:
@@ -102,44 +118,42 @@ def test_an_override_changes_what_it_names_and_keeps_the_rest() -> None:
     before = copy.deepcopy((profiles, overrides))
     assert resolve("nic", profiles, "dual", overrides) == [
         {"name": "eth0", "type": "bridge", "source": "service_br", "model": "e1000", "mac": "52:54:00:00:00:01"},
-        {"name": "eth1", "bridge": "storage_br"},
+        on_bridge("eth1", "storage_br"),
         {"name": "eth2", "type": "network", "source": "lan"},
     ]
     assert (profiles, overrides) == before
     assert resolve("nic", profiles, "dual") == [
-        {"name": "eth0", "bridge": "service_br", "model": "e1000"},
-        {"name": "eth1", "bridge": "storage_br"},
+        {**on_bridge("eth0", "service_br"), "model": "e1000"},
+        on_bridge("eth1", "storage_br"),
     ]
 
 
 def test_each_device_comes_with_the_place_to_name() -> None:
-    found = resolve_devices(
-        "disk", {"p": [{"a": {}}, {"name": "b"}]}, "p", {"b": {"size": 1}}, where="vms[0]", profiles_where="profiles"
-    )
-    assert [place for _device, place in found] == ["profiles.p[0].a", "vms[0].disks.b"]
+    found = resolved("disk", {"p": [{"a": {}}, {"name": "b"}]}, "p", {"b": {"size": 1}})
+    assert [device.place for device in found] == ["virt_disk_profiles.p[0].a", "vms[0].disks.b"]
 
 
 @pytest.mark.parametrize("empty", [None, [], {}])
 def test_no_devices(empty: t.Any) -> None:
-    assert normalise(empty, "x") == []
+    assert read_devices("disk", empty, "x") == []
 
 
 BAD: list[tuple[t.Any, t.Any, t.Any, str]] = [
     ({}, "databse", None, "vms[0].disk_profile: unknown disk profile 'databse'. Known are: default"),
     ({"database": []}, "databse", None, "vms[0].disk_profile: unknown disk profile 'databse'. Did you mean database?"),
-    ([], None, None, "virt_disk_profiles: [] is not a mapping of profiles"),
-    ({"virt.disk": []}, None, None, "virt_disk_profiles: [] is not a mapping of profiles"),
+    ([], "default", None, "virt_disk_profiles: [] is not a mapping of profiles"),
+    ({"virt.disk": []}, "default", None, "virt_disk_profiles.virt.disk: [] is not a mapping of profiles"),
     ({"p": "big"}, "p", None, "virt_disk_profiles.p: 'big' is no list of devices"),
     ({"p": [8192]}, "p", None, "virt_disk_profiles.p[0]: 8192 is no device"),
     ({"p": [{}]}, "p", None, "virt_disk_profiles.p[0]: {} is no device"),
     ({"p": [{"a": 8192}]}, "p", None, "virt_disk_profiles.p[0].a: 8192 is not a mapping of options"),
     ({"p": [{"size": 1, "pool": "x"}]}, "p", None, "virt_disk_profiles.p[0]: the device has no name"),
-    ({"p": [{"a": {}, "b": {}}]}, "p", None, "virt_disk_profiles.p[0]: the device has no name"),
+    ({"p": [{"a": {}, "size": 1}]}, "p", None, "virt_disk_profiles.p[0]: the device has no name"),
     ({"p": {"a": {"name": "b"}}}, "p", None, "virt_disk_profiles.p.a: the device is called 'a' and 'b'"),
     ({"p": [{"a": {}}, {"a": {}}]}, "p", None, "virt_disk_profiles.p[1].a: the name 'a' is there twice"),
     ({"p": {"a/b": {}}}, "p", None, "virt_disk_profiles.p.a/b: 'a/b' is not a name"),
-    ({}, None, [{"size": 1, "pool": "x"}], "vms[0].disks[0]: the device has no name"),
-    ({}, None, "none", "vms[0].disks: 'none' is no list of devices"),
+    ({}, "default", [{"size": 1, "pool": "x"}], "vms[0].disks[0]: the device has no name"),
+    ({}, "default", "none", "vms[0].disks: 'none' is no list of devices"),
 ]
 
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.profiles import resolve_devices
+from ansible_collections.brine.virt.plugins.module_utils._model.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.profiles import read_profiles, resolve_devices
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
 
 BASE: dict[str, t.Any] = {"name": "m", "vcpus": 1, "memory": 512}
@@ -41,10 +42,11 @@ WORDS: list[tuple[dict[str, t.Any], dict[str, t.Any]]] = [
         {"disks": [{"name": "x", "image": "i", "overlay_image": True}]},
         {"disks": [{"name": "x", "image": "i", "clone": "overlay"}]},
     ),
+    ({"disks": [{"name": "x", "size": 1, "iothread_id": 2}]}, {"disks": [{"name": "x", "size": 1, "iothread": 2}]}),
     ({"disks": [{"name": "x", "source_file": "v"}]}, {"disks": [{"name": "x", "source": "v"}]}),
     (
         {"disks": [{"name": "x", "backing_store_path": "b", "backing_store_format": "qcow2"}]},
-        {"disks": [{"name": "x", "backing": "b"}]},
+        {"disks": [{"name": "x", "backing": {"volume": "b", "format": "qcow2"}}]},
     ),
 ]
 
@@ -65,6 +67,12 @@ def test_two_words_for_one_thing_are_refused(both: dict[str, t.Any]) -> None:
         read_machine({**BASE, **both}, where="vms[1]")
 
 
+def resolve(profile: t.Any, overrides: t.Any) -> list[dict[str, t.Any]]:
+    options = Given.of({"disk_profile": "p", "disks": overrides}, "")
+    found = resolve_devices("disk", read_profiles("disk", {"p": profile}, "profiles"), options)
+    return [{"name": device.name, **device.values} for device in found]
+
+
 KEYS = st.sampled_from(["size", "format", "model", "pool", "io", "cache", "serial", "boot_order", "readonly"])
 VALUES = st.one_of(st.integers(1, 9), st.sampled_from(["a", "b"]))
 DEVICE = st.dictionaries(KEYS, VALUES, max_size=4)
@@ -75,15 +83,14 @@ PROFILE = st.dictionaries(st.sampled_from(["system", "data", "logs"]), DEVICE, m
 @settings(max_examples=100, deadline=None)
 def test_an_override_changes_the_keys_it_names_and_nothing_else(profile: t.Any, overrides: t.Any) -> None:
     before = copy.deepcopy((profile, overrides))
-    found = resolve_devices("disk", {"p": profile}, "p", overrides, where="", profiles_where="profiles")
+    found = resolve(profile, overrides)
     assert (profile, overrides) == before, "the user's data were changed"
-    devices = {device["name"]: device for device, _place in found}
+    devices = {device["name"]: device for device in found}
     assert list(devices) == [*profile, *(name for name in overrides if name not in profile)]
     for name, device in devices.items():
         assert device == {"name": name, **profile.get(name, {}), **overrides.get(name, {})}
     # Another machine of the same profile knows nothing of it.
-    again = resolve_devices("disk", {"p": profile}, "p", None, where="", profiles_where="profiles")
-    assert [device for device, _place in again] == [{"name": name, **keys} for name, keys in profile.items()]
+    assert resolve(profile, None) == [{"name": name, **keys} for name, keys in profile.items()]
 
 
 ORIGINS: list[tuple[dict[str, t.Any], dict[str, t.Any]]] = [
@@ -96,5 +103,4 @@ ORIGINS: list[tuple[dict[str, t.Any], dict[str, t.Any]]] = [
 @pytest.mark.parametrize(("override", "device"), ORIGINS)
 def test_another_origin_takes_the_place_of_the_first(override: dict[str, t.Any], device: dict[str, t.Any]) -> None:
     profile = {"x": {"image": "i", "clone": "copy", "size": 5, "model": "scsi"}}
-    found = resolve_devices("disk", {"p": profile}, "p", {"x": override}, where="", profiles_where="p")
-    assert [found_device for found_device, _place in found] == [device]
+    assert resolve(profile, {"x": override}) == [device]

@@ -93,14 +93,18 @@ def test_everything_that_can_be_said() -> None:
     ("disks", "images"),
     [
         ([{"name": "system"}, {"name": "data", "size": 1}], ["debian", None]),
-        ([{"name": "system", "image": "other"}], ["other"]),
+        ([{"name": "system", "image": "debian"}], ["debian"]),
+        (
+            [{"name": "old", "state": "absent"}, {"name": "cd", "device": "cdrom"}, {"name": "system"}],
+            [None, None, "debian"],
+        ),
         ([{"name": "system"}, {"name": "data", "image": "data-1"}], ["debian", "data-1"]),
     ],
 )
 def test_the_machines_image_is_for_its_first_disk(disks: t.Any, images: list[str | None]) -> None:
     machine = read_machine(wish(image="debian", disk_profile="none", disks=disks))
     assert [disk.image for disk in machine.disks] == images
-    assert machine.disks[0].size_mib is None
+    assert [disk.size_mib for disk in machine.disks if disk.image] == [None] * sum(map(bool, images))
 
 
 @pytest.mark.parametrize(
@@ -140,8 +144,8 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"disks": [{"name": "new"}]}, "vms[1].disks[0]: disk 'new' has neither a size nor an image"),
     ({"disks": [{"name": "system", "format": "vmdk"}]}, "vms[1].disks[0].format: 'vmdk' is not a choice"),
     (
-        {"image": "debian", "disks": [{"name": "system", "format": "raw"}]},
-        "vms[1].disks[0].format: a raw disk cannot be an overlay on an image. Say clone: copy",
+        {"image": "debian", "enable_qcow": True, "disks": [{"name": "system", "format": "raw"}]},
+        "vms[1].disks[0].format: a raw disk cannot be an overlay on an image, as vms[1].enable_qcow says",
     ),
     ({"nics": [{"name": "eth0", "model": "ne2k"}]}, "vms[1].nics[0].model: 'ne2k' is not a choice"),
     (
@@ -180,7 +184,8 @@ def test_all_mistakes_of_a_list_are_named_at_once_each_once() -> None:
         wish(name="c"),
         wish(name="d", disk_profile="big"),
         wish(name="c"),
-        wish(name="e", disks=[{"name": "one", "sise": 1}, {"name": "two", "size": "y"}]),
+        wish(name="e", disks=[{"name": "one", "sise": 1}]),
+        wish(name="f", disks=[{"name": "one", "size": "z"}, {"name": "two", "size": "y"}]),
     ]
     with pytest.raises(InputError) as caught:
         read_machines(wishes, disk_profiles=profiles, where="vms")
@@ -190,7 +195,8 @@ def test_all_mistakes_of_a_list_are_named_at_once_each_once() -> None:
         "disk_profiles.big.system.size: 'x' is not a size",
         "vms[4].name: the name 'c' is taken by vms[2] already",
         "vms[5].disks[0]: unknown option 'sise'",
-        "vms[5].disks[1].size: 'y' is not a size",
+        "vms[6].disks[0].size: 'z' is not a size",
+        "vms[6].disks[1].size: 'y' is not a size",
     ]
 
 

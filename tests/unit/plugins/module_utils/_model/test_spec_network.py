@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec_network imp
 
 def read(nic: dict[str, t.Any]) -> dict[str, t.Any]:
     given = rules.read_mapping(nic, "nics[0]", NETWORK_RULES)
-    check_network(given, "nics[0]")
+    check_network(given, "nics[0].gateway")
     return given
 
 
