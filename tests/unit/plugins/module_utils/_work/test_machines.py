@@ -180,10 +180,13 @@ def test_one_of_many_fails_and_the_others_are_kept(conn: t.Any) -> None:
 
 def test_the_mistakes_of_all_machines_are_named_at_once_and_nothing_is_made(conn: t.Any) -> None:
     before = volumes(conn)
-    wishes = read_machines([{**WISH, "name": "a1"}, {**WISH, "name": "a2", "memory": "9TiB"}, {**WISH, "name": "a3"}])
+    places = ["vms[0]", "vms[4]", "vms[5]"]
+    wishes = read_machines(
+        [{**WISH, "name": "a1"}, {**WISH, "name": "a2", "memory": "9TiB"}, {**WISH, "name": "a3"}], places=places
+    )
     wishes[2] = dataclasses.replace(wishes[2], machine_type="q36")
     with pytest.raises(VirtError) as caught:
-        make_plans(wishes, Hypervisor(conn, image_pool="images"), "machines", ["vms[0]", "vms[4]", "vms[5]"])
+        make_plans(wishes, Hypervisor(conn, image_pool="images"), "machines", places)
     first, second = str(caught.value).splitlines()
     assert first.startswith("vms[4].memory: a2 wants") and second.startswith("vms[5].machine_type: ")
     assert volumes(conn) == before
