@@ -281,6 +281,12 @@ options:
         O(seed) is laid over its default key by key.
     type: list
     elements: dict
+  places:
+    description:
+      - What messages call the items of O(machines), one name for each, where they come from another list of the user's.
+      - Without it they are called C(machines[0]) and so on.
+    type: list
+    elements: str
   concurrency:
     description: How many of O(machines) are built at the same time.
     type: int
@@ -568,6 +574,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "anti_affinity": {"type": "list", "elements": "str"},
     "variables": {"type": "dict"},
     "machines": {"type": "list", "elements": "dict"},
+    "places": {"type": "list", "elements": "str"},
     "concurrency": {"type": "int", "default": 8},
     "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
@@ -580,6 +587,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 # Of the task. All others are options of a machine, and beside a list of machines the defaults for it.
 TASK_OPTIONS = (
     "machines",
+    "places",
     "concurrency",
     "images",
     "image_pool",
@@ -600,7 +608,14 @@ def read_wishes(params: dict[str, t.Any]) -> list[Machine]:
     if params["machines"] is None:
         return [read_machine(named, **profiles)]
     seed = named.pop("seed", None)
-    return read_machines(params["machines"], seed_defaults=seed, defaults=named, where="machines", **profiles)
+    return read_machines(
+        params["machines"],
+        seed_defaults=seed,
+        defaults=named,
+        where="machines",
+        places=params["places"],
+        **profiles,
+    )
 
 
 def _read_wishes_here(params: dict[str, t.Any]) -> list[Machine]:
@@ -641,7 +656,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         )
         try:
             check_still_chosen(machines, hypervisor, decision)
-            plans = make_plans(machines, hypervisor, where)
+            plans = make_plans(machines, hypervisor, where, params["places"])
         except VirtError:
             if not module.check_mode:
                 withdraw_claims(conn, hypervisor.claims)
@@ -692,6 +707,7 @@ def main() -> None:
     module = make_module(
         ARGUMENTS,
         required_one_of=[("name", "machines")],
+        required_by={"places": "machines"},
         mutually_exclusive=[("machines", "name")],
         has_secrets=has_secrets,
     )

@@ -8,6 +8,8 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
 * The action group `virt` names exactly the modules with the option `uri`: defaults for the group are mostly that, and a
   module without it would refuse them. ansible-test does not look at the group.
+* A documented command means what it seems to mean: of `-e reason="new disks"` the shell leaves `reason=new disks`, and
+  Ansible keeps `new` of that; `-e 'reason="new disks"'` is right. And the playbooks that it names are there.
 * A role has a README and an argument spec; a playbook's name is an identifier, or its full name cannot be run.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import shlex
 import sys
 import typing as t
 from collections.abc import Iterator
@@ -162,9 +165,42 @@ def check_layout() -> Iterator[str]:
             yield f"{playbook}: the name is no identifier, so `brine.virt.{playbook.stem}` cannot be run"
 
 
+def shell_words(text: str) -> list[str]:
+    """Return the words of a command line as a shell splits it, or none when it is no command line."""
+    with contextlib.suppress(ValueError):
+        return shlex.split(text, comments=True)
+    return []
+
+
+def check_commands() -> Iterator[str]:
+    """Yield each documented command whose `-e` loses words on the way to Ansible, or whose playbook is not there."""
+    documents = [Path("README.md"), *Path().glob("roles/*/README.md"), *Path("tests").rglob("*.md")]
+    for source in sorted([*documents, *Path("playbooks").glob("*.yml")]):
+        rows = source.read_text(encoding="utf-8").split("\n")
+        for line, command in (
+            (line, part) for line, row in enumerate(rows, 1) for part in (row, *row.split("`")[1::2])
+        ):
+            words = shell_words(command.lstrip("#$ "))
+            for option, value in zip(words, words[1:], strict=False):
+                as_ansible = [] if value.startswith(("@", "{", "[")) else shell_words(value)
+                if option in ("-e", "--extra-vars") and any("=" not in word for word in as_ansible):
+                    yield f"{source}:{line}: of -e {value!r} Ansible keeps the first word: quote it once more"
+            for word in words if "ansible-playbook" in words else ():
+                name = word.removeprefix("brine.virt.")
+                if word.startswith("brine.virt.") and name != "..." and not Path(f"playbooks/{name}.yml").exists():
+                    yield f"{source}:{line}: there is no playbook {word}"
+
+
 def main() -> int:
     """Print every broken rule; return 1 when there is one."""
-    broken = [*check_floors(), *check_homes(), *check_parsers(), *check_action_group(), *check_layout()]
+    broken = [
+        *check_floors(),
+        *check_homes(),
+        *check_parsers(),
+        *check_action_group(),
+        *check_layout(),
+        *check_commands(),
+    ]
     print("\n".join(broken) or "all rules kept")
     return 1 if broken else 0
 
