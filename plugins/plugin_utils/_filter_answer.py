@@ -23,7 +23,8 @@ def answer(
 ) -> dict[str, t.Any]:
     """What work gives, with an empty list ``errors``; or, with errors "return", the mistakes alone as that list.
 
-    prefix: what stands before the sentence of an exception. clean: takes out of a sentence what is secret. Raises AnsibleFilterError with errors "raise".
+    prefix: what stands before the sentence of an exception. clean: takes out of a sentence what is secret.
+    Raises AnsibleFilterError with errors "raise".
     """
     if errors not in CHOICES:
         raise AnsibleFilterError(f"{prefix}errors: {errors!r} is not a choice. Choose {' or '.join(CHOICES)}")
