@@ -36,6 +36,7 @@ FLOORS = {
     "_errors": 1,
     "_file_lock": 1,
     "_guard": 2,
+    "_qemu_img": 2,
     "_xml": 1,
     "_model": 2,
     "_bridge": 3,
