@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import Conflict
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains, paths_in_use, undefine
+from ansible_collections.brine.virt.plugins.module_utils._host.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import STORED_MODE
 from ansible_collections.brine.virt.plugins.module_utils._host.images import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
@@ -58,14 +59,16 @@ def send_content(disk: DiskMove, conn: VirConnect, tell: Tell, stop: threading.E
     pool = disk.target_pool
     with errors_as_ours(f"cannot find volume {disk.ref.name} of pool {pool.name}"):
         handle = pool.handle.storageVolLookupByName(disk.ref.name)
-    send_file(
-        disk.volume.path,
-        handle,
-        conn,
-        sparse=pool.source_type == FILE,
-        tell=lambda done, total: tell(f"disk {disk.device}", done, total),
-        stop=stop,
-    )
+    what = f"cannot copy disk {disk.device} to volume {disk.ref.name}"
+    with full_pool_named(pool, what, _size_of(disk.volume.path)):
+        send_file(
+            disk.volume.path,
+            handle,
+            conn,
+            sparse=pool.source_type == FILE,
+            tell=lambda done, total: tell(f"disk {disk.device}", done, total),
+            stop=stop,
+        )
     if disk.format != "raw":
         # Until libvirt looks again, it knows a raw volume.
         refresh_pool(pool.handle, pool.name)
@@ -89,15 +92,16 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, tell: Tell, stop: thre
                 continue
             try:
                 image = parse_image_volume(base.volume)
-                send_file(
-                    base.path,
-                    handle,
-                    conn,
-                    sparse=True,
-                    tell=lambda done, total: tell(f"image {base.volume}", done, total),
-                    stop=stop,
-                    digest=image.digest if image else "",
-                )
+                with full_pool_named(pool, f"cannot bring image {base.volume}", base.size_bytes):
+                    send_file(
+                        base.path,
+                        handle,
+                        conn,
+                        sparse=True,
+                        tell=lambda done, total: tell(f"image {base.volume}", done, total),
+                        stop=stop,
+                        digest=image.digest if image else "",
+                    )
             except BaseException:
                 with ends.anew().open_target() as again:
                     volumes.delete_volume(Pools(again).get(base.pool), base.volume)
@@ -107,8 +111,8 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, tell: Tell, stop: thre
 
 def _stored(base: Base, conn: VirConnect) -> bool:
     """Whether the image is in the store, and whole: its format can be read only when all of it is there."""
-    found = find_volume(Pools(conn).get(base.pool), base.volume)
-    if found is None or found.format != base.format:
+    found = find_volume(Pools(conn).get(base.pool), base.volume, image_format=base.format)
+    if found is None or found.looks_like != base.format:
         return False
     if found.capacity_bytes != base.virtual_size_bytes:
         raise ConflictError(
@@ -123,8 +127,8 @@ def _wait_or_clear(base: Base, conn: VirConnect, stop: threading.Event) -> None:
     size_bytes, since = -1, time.monotonic()
     while not stop.is_set():
         pool = Pools(conn).get(base.pool)
-        found = find_volume(pool, base.volume)
-        if found is None or found.format == base.format:
+        found = find_volume(pool, base.volume, image_format=base.format)
+        if found is None or found.looks_like == base.format:
             return
         if found.allocation_bytes != size_bytes:
             size_bytes, since = found.allocation_bytes, time.monotonic()
