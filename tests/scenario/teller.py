@@ -43,6 +43,7 @@ FULL_STORIES = (
     "trust",
     "images",
     "storage",
+    "hostile_disks",
     "description",
     "refusals",
     "seeding",
