@@ -27,12 +27,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image_header imp
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import image_name
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import OPTION
 from ansible_collections.brine.virt.plugins.plugin_utils._progress import (
     follow,
     follow_size,
     new_progress_path,
     show_of,
 )
+from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
 _MODULE = "brine.virt.virt_image"
 _TIMEOUT_SECONDS = 3600.0
@@ -92,11 +94,15 @@ class ActionModule(ActionBase):
             ) from None
 
     def _run_module(self, args: dict[str, t.Any], task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
+        if OPTION in args:
+            raise AnsibleActionFail(f"{OPTION}: not for tasks")
         with contextlib.ExitStack() as stack:
             if not self._task.check_mode and not args.get("progress_file"):
                 args = {**args, "progress_file": new_progress_path()}
                 stack.enter_context(follow(self._connection, args["progress_file"], _host(task_vars)))
-            return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
+            withheld = Withheld(args)
+            result = self._execute_module(module_name=_MODULE, module_args=withheld.args, task_vars=task_vars)
+            return withheld.cleaned(result)
 
 
 def _host(task_vars: dict[str, t.Any] | None) -> str:

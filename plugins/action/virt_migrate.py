@@ -44,7 +44,9 @@ class ActionModule(ActionBase):
             result = dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
         if not self._task.check_mode:
             for machine in result.get("machines") or ():
-                show(outcome(machine))
+                # The result itself says it too, and it stands whatever is said of it here.
+                with contextlib.suppress(Exception):
+                    show(outcome(machine))
         return result
 
 

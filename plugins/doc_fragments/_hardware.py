@@ -52,7 +52,8 @@ options:
     choices: [host-model, host-passthrough, maximum]
   numatune:
     description:
-      - Where the memory comes from. C(memory), with C(mode) and C(nodeset); C(memnodes), a mapping from the number of a
+      - Where the memory comes from. C(memory), with C(mode) and C(nodeset), or C(placement=auto), which leaves the
+        nodes to numad; C(memnodes), a mapping from the number of a
         cell to C(mode) and C(nodeset).
     type: dict
   features:

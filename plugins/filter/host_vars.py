@@ -35,6 +35,12 @@ options:
       - Empty means that SSH is left as it is.
     type: str
     default: ~/.ssh/known_hosts.d/brine-virt
+  trust_guest_addresses:
+    description:
+      - Whether an address that only the guest claims counts although no host key of it is known, as the option of the
+        same name of P(brine.virt.domains#inventory).
+    type: bool
+    default: false
 seealso:
   - plugin: brine.virt.domains
     plugin_type: inventory
@@ -64,6 +70,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import DEFAULT_URI
 from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
@@ -74,14 +81,24 @@ from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
 
 
 def host_vars_filter(
-    record: t.Any, hypervisor: str, uri: str = DEFAULT_URI, known_hosts: str | None = DEFAULT_KNOWN_HOSTS
+    record: t.Any,
+    hypervisor: str,
+    uri: str = DEFAULT_URI,
+    known_hosts: str | None = DEFAULT_KNOWN_HOSTS,
+    trust_guest_addresses: t.Any = False,
 ) -> dict[str, t.Any]:
     """See the documentation above."""
     if not isinstance(record, Mapping) or not {"name", "uuid", "state"} <= record.keys():
         raise AnsibleFilterError(
             "brine.virt.host_vars: the input is not the record of a machine. Give what virt_info returned as machine"
         )
-    return host_vars(record, hypervisor=hypervisor, uri=uri, known_hosts=known_hosts_path(known_hosts))
+    return host_vars(
+        record,
+        hypervisor=hypervisor,
+        uri=uri,
+        known_hosts=known_hosts_path(known_hosts),
+        trust_guest_addresses=boolean(trust_guest_addresses),
+    )
 
 
 class FilterModule:

@@ -104,6 +104,18 @@ options:
       refuse: it is given back in C(refused_machines)
       place: it is placed as any other
     default: refuse
+  taken:
+    description:
+      - Names of hosts and groups of the inventory that are not machines. A new machine with one of them is an error.
+        So is one with the name of a hypervisor, in any case.
+    type: list
+    elements: str
+  last_seen:
+    description:
+      - By the name of a machine, the hypervisors that it is known on by the live inventory or by the file of host
+        keys, as P(brine.virt.last_seen#filter) gives them. A machine that is on no hypervisor that answered, and was
+        seen on one that is not in O(hosts) at all, is treated as O(unseen) says.
+    type: dict
   where:
     description: The name of the list of wishes, as the user knows it, for error messages.
     type: str
@@ -127,6 +139,10 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ item.name }} on {{ item.hypervisor }}: {{ item.why }}"
   loop: "{{ plan.assignments }}"
+
+- name: Make the machines of each hypervisor
+  brine.virt.virt_init:
+    machines: "{{ virt_vms | selectattr('name', 'in', plan.by_host[inventory_hostname]) }}"
 """
 
 RETURN = r"""
@@ -161,11 +177,36 @@ _value:
           sample:
             hv2: has no bridge dmz_br (has br0)
     by_host:
-      description: For every hypervisor that answered, the wishes for it, unchanged and in the order of the list.
+      description:
+        - For every hypervisor that answered, the names of the machines for it, as they were given and in the order of
+          the list.
+        - The decisions hold names and reasons only, so that they can be printed. The descriptions of machines, in which
+          passwords and keys may stand, stay where they are.
       type: dict
       sample:
-        hv1: [{name: web1, vcpus: 1, memory: 1024}]
+        hv1: [web1]
         hv2: []
+    new_by_host:
+      description:
+        - For every hypervisor that answered, the machines that are to be made there, or to be finished, as
+          M(brine.virt.virt_claim) takes them.
+      type: dict
+      sample:
+        hv1: [{name: web1, memory_mib: 1024, vcpus: 1}]
+        hv2: []
+    withdraw:
+      description:
+        - Claims that runs which were cut off have left of machines that live elsewhere, by hypervisor, as
+          O(brine.virt.virt_claim#module:withdraw) takes them.
+      type: dict
+      sample: {}
+    decisions:
+      description:
+        - For every hypervisor that answered, what it was chosen by, as O(brine.virt.virt_init#module:decision) takes
+          it.
+      type: dict
+      sample:
+        hv1: {memory_mib: 15744, vcpus: 64, pools_mib: {default: 8192}}
     images_by_host:
       description: For every hypervisor that answered, the names out of O(images) that its machines stand on.
       type: dict
@@ -179,7 +220,7 @@ _value:
     refused_machines:
       description:
         - The machines that have no place because a hypervisor did not answer, by C(name) and C(why).
-        - The wish names that hypervisor, or they may live on it, see O(unseen).
+        - The wish names that hypervisor, or they may live on it, see O(unseen) and O(last_seen).
       type: list
       elements: dict
       sample: []
@@ -193,6 +234,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import VirtErro
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
+from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
 # The names that the role virt_provision has for the list.
 _ROLE_LISTS = ("virt_vms", "vm")
@@ -214,6 +256,8 @@ def place_filter(
     settings: t.Any = None,
     memory_ratio: t.Any = 1.0,
     anti_affinity: str = "require",
+    taken: t.Any = None,
+    last_seen: t.Any = None,
 ) -> dict[str, t.Any]:
     """The decisions for a list of wishes; see RETURN."""
     try:
@@ -235,9 +279,20 @@ def place_filter(
             # The variables of the role, whose names these are.
             prefix="virt_" if where in _ROLE_LISTS else "",
         )
-        return place(machines, wishes, hosts, images=images, settings=settings, terms=terms, where=where)
+        return place(
+            machines,
+            wishes,
+            hosts,
+            images=images,
+            settings=settings,
+            terms=terms,
+            taken=frozenset(taken or ()),
+            last_seen=last_seen or {},
+            where=where,
+        )
     except VirtError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
+        given = Withheld({"machines": wishes, "seed": seed_defaults})
+        raise AnsibleFilterError(given.cleaned_text(str(exc))) from None
 
 
 class FilterModule:

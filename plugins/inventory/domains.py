@@ -32,8 +32,13 @@ description:
     Characters that a group name cannot have become underscores.
   - >-
     Two machines of the same name on two hypervisors are never merged. Both are listed as C(<name>_<hypervisor>), with
-    a warning. So is a machine that has the name of another host or of a group in the inventory. A host that the
-    inventory parsed before has in its group C(virt_machines) is taken for the machine of that name.
+    a warning. So is a machine that has the name of another host or of a group in the inventory, or a name that means
+    something else to Ansible, such as C(localhost) or an address. A host that the inventory parsed before has in its
+    group C(virt_machines) is taken for the machine of that name.
+  - >-
+    Addresses are claims of the guest where they come from its agent or from ARP. They become C(ansible_host) only for a
+    machine whose host keys are known, so that SSH notices when another host answers there. C(virt_addresses) has them
+    in any case. See O(trust_guest_addresses).
 author:
   - brine.virt maintainers (@brine-virt)
 requirements:
@@ -87,9 +92,28 @@ options:
         The file that the machines' SSH host keys are written to. A relative path starts at the directory of the
         inventory file.
       - Only lines that this plugin wrote are ever changed. Those of hypervisors that did not answer stay.
-      - Empty means that no file is written, and that SSH is left as it is.
+      - Each key is good for the alias C(virt-<uuid>) alone, never for a name or an address.
+      - Empty means that no file is written, and that SSH is left as it is. Then no host key counts as known.
     type: str
     default: ~/.ssh/known_hosts.d/brine-virt
+  trust_guest_addresses:
+    description:
+      - Whether C(ansible_host) may be an address that only the guest claims (by its agent or by ARP) although no host
+        key of it is known, as with machines that were made by other means.
+      - Whoever controls such a guest can then name the address of another host, and Ansible's tasks for the guest are
+        run there, if that host lets the same user in.
+    type: bool
+    default: false
+  ssh_common_args:
+    description:
+      - Arguments for SSH that stand before those that this plugin gives to machines whose host keys are known. SSH
+        takes the first value that it sees of an option, so they win over all others.
+      - What C(ansible_ssh_common_args) is for such a machine without this plugin (from inventory variables,
+        C(group_vars) beside the inventory, the command line, the environment or Ansible's configuration) stands after
+        the plugin's, so that a C(ProxyJump) stays and the check of host keys too. C(group_vars) beside a playbook
+        cannot be seen here.
+    type: str
+    default: ""
 seealso:
   - module: brine.virt.virt_info
     description: The same records, by a task.
@@ -132,9 +156,9 @@ import shlex
 import typing as t
 
 from ansible import constants as C
-from ansible.errors import AnsibleParserError
+from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
-from ansible.inventory.helpers import get_group_vars
+from ansible.inventory.helpers import get_group_vars, sort_groups
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible.plugins.loader import connection_loader
 from ansible.utils.vars import combine_vars, load_extra_vars
@@ -165,6 +189,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._known_hosts import upd
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible.inventory.data import InventoryData
     from ansible.parsing.dataloader import DataLoader
+
+_SSH_ARGS = "ansible_ssh_common_args"
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -255,25 +281,29 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         settings, user, port = self._ssh_settings(variables)
         return Hypervisor(entry.name, make_uri(host=address, transport="ssh", user=user, port=port), settings)
 
-    def _variables_of(self, name: str) -> dict[str, t.Any]:
-        """What the inventory says of a host's connection, group_vars and host_vars included, templates rendered."""
+    def _variables_of(self, name: str, is_wanted: t.Callable[[str], bool] | None = None) -> dict[str, t.Any]:
+        """What the inventory says of a host's connection, group_vars and host_vars included, templates rendered.
+
+        is_wanted: for a part of it, by the name of the variable.
+        """
+        is_wanted = is_wanted or (lambda key: key == "virt_uri" or key.startswith("ansible_"))
         host = self._data.hosts.get(name)
         if host is None:
             return {}
-        sources = self._data.processed_sources
-        variables = get_group_vars(host.get_groups())
-        variables = combine_vars(
-            variables, get_vars_from_inventory_sources(self.loader, sources, host.get_groups(), "all")
-        )
+        sources = [*self._data.processed_sources, *([self._data.current_source] if self._data.current_source else [])]
+        # New groups become children of ``all`` only when all sources are parsed.
+        groups = sort_groups({self._data.groups["all"], *host.get_groups()})
+        variables = get_group_vars(groups)
+        variables = combine_vars(variables, get_vars_from_inventory_sources(self.loader, sources, groups, "all"))
         variables = combine_vars(variables, host.get_vars())
         variables = combine_vars(variables, get_vars_from_inventory_sources(self.loader, sources, [host], "all"))
         if self.get_option("use_extra_vars"):
             variables = combine_vars(variables, load_extra_vars(t.cast("DataLoader", self.loader)))
+        variables.setdefault("inventory_hostname", name)
         templar = self.templar
         templar.available_variables = variables
         try:
-            wanted = {k: v for k, v in variables.items() if k == "virt_uri" or k.startswith("ansible_")}
-            return {key: templar.template(value) for key, value in wanted.items()}
+            return {key: templar.template(value) for key, value in variables.items() if is_wanted(key)}
         finally:
             templar.available_variables = {}
 
@@ -337,15 +367,38 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             if named.warning:
                 self.display.warning(named.warning)
             host = self._data.add_host(named.host)
-            variables = host_vars(named.record, hypervisor=named.hypervisor, uri=named.uri, known_hosts=known_hosts)
+            variables = host_vars(
+                named.record,
+                hypervisor=named.hypervisor,
+                uri=named.uri,
+                known_hosts=known_hosts,
+                trust_guest_addresses=self.get_option("trust_guest_addresses"),
+            )
             for key, value in variables.items():
-                self._data.set_variable(host, key, value)
+                # Set last: it is put together with what the host has of it by its groups.
+                if key != _SSH_ARGS:
+                    self._data.set_variable(host, key, value)
             for group_name in group_names(named.record, named.hypervisor):
                 group = self._data.add_group(to_safe_group_name(group_name, force=True, silent=True))
                 self._data.add_child(group, host)
             self._set_composite_vars(self.get_option("compose"), variables, host, strict=strict)
             self._add_host_to_composed_groups(self.get_option("groups"), variables, host, strict=strict)
             self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, host, strict=strict)
+            if _SSH_ARGS in variables:
+                self._data.set_variable(host, _SSH_ARGS, self._all_ssh_args(host, variables[_SSH_ARGS]))
+
+    def _all_ssh_args(self, host: str, own: str) -> str:
+        """The arguments for SSH of one machine: those of the option, ours, then what it would have without us."""
+        try:
+            found = self._variables_of(host, lambda name: name == _SSH_ARGS)
+        except AnsibleError as exc:
+            self.display.warning(f"{_SSH_ARGS} of {host} cannot be read here and is left out: {exc}")
+            found = {}
+        connection_loader.get("ssh", class_only=True)  # makes its options known to the configuration
+        other = C.config.get_plugin_options("connection", "ssh", variables=found).get("ssh_common_args") or ""
+        # ``compose`` may have put the two together already.
+        parts = (self._templated("ssh_common_args"), "" if own in other else own, other)
+        return " ".join(str(part).strip() for part in parts if part and str(part).strip())
 
     def _taken_names(self) -> set[str]:
         """Names of hosts and groups that are not those of machines.

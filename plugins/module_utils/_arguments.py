@@ -8,6 +8,7 @@ The documentation of these options is the fragment ``brine.virt._uri``; keep the
 
 from __future__ import annotations
 
+import traceback
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
@@ -18,6 +19,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     LIBVIRT_IMPORT_ERROR,
     LIBVIRT_PACKAGES,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import (
+    HIDDEN,
+    WITHHELD_ARGUMENTS,
+    masked,
+    masks_in,
+)
 from ansible_collections.brine.virt.plugins.module_utils._xml import LXML_IMPORT_ERROR
 
 LXML_PACKAGES = "package python3-lxml on Debian, Ubuntu, Fedora, RHEL and SUSE"
@@ -26,38 +33,55 @@ URI_ARGUMENTS: dict[str, dict[str, t.Any]] = {"uri": {"type": "str", "default": 
 
 
 class _Module(AnsibleModule):
-    """An AnsibleModule that knows what in its options is secret before it writes them into the host's log.
+    """An AnsibleModule that says nothing of its options where secrets stand in them.
 
     A secret inside an option of type raw or dict cannot be marked in the argument spec; marking the whole option would
-    blot out each of its words, such as a user's name, in all output.
+    blot out each of its words, such as a user's name, in all output. So the action plugin puts placeholders in the
+    places of secrets before the module gets to see them. Called without it, this one neither logs nor works.
     """
 
-    def __init__(
-        self, secrets_in: t.Callable[[dict[str, t.Any]], t.Iterable[str]] | None, settings: dict[str, t.Any]
-    ) -> None:
-        # Before the rest: an AnsibleModule writes into the log while it is being made.
-        self._secrets_in = secrets_in
+    def __init__(self, has_secrets: t.Callable[[dict[str, t.Any]], bool] | None, settings: dict[str, t.Any]) -> None:
+        # Before the rest: an AnsibleModule logs and fails while it is being made.
+        self._has_secrets = has_secrets
         super().__init__(**settings)
 
-    def _log_invocation(self) -> None:
-        if self._secrets_in is not None:
-            self.no_log_values.update(self._secrets_in(self.params))
-        super()._log_invocation()
+    @property
+    def in_clear(self) -> bool:
+        """Whether secrets stand in the options themselves."""
+        return self._has_secrets is not None and self._has_secrets(self.params)
+
+    def log(self, msg: t.Any, log_args: t.Any = None) -> None:
+        """Write into the host's log, unless that would hold a secret."""
+        if not self.in_clear:
+            super().log(msg, log_args)
+
+    def fail_json(self, msg: str, **more: t.Any) -> t.NoReturn:
+        """End the module with an error, which repeats the options only where no secret stands in them."""
+        if self.in_clear:
+            more = {**more, "invocation": {"module_args": HIDDEN}}
+        super().fail_json(msg, **more)
 
 
 def make_module(
     argument_spec: dict[str, t.Any],
     *,
-    secrets_in: t.Callable[[dict[str, t.Any]], t.Iterable[str]] | None = None,
+    has_secrets: t.Callable[[dict[str, t.Any]], bool] | None = None,
     **settings: t.Any,
 ) -> AnsibleModule:
     """An AnsibleModule with the common options beside its own, check mode supported unless ``settings`` say otherwise.
 
-    secrets_in: what in the module's options must never be in a log or in its output.
+    has_secrets: for a module whose action plugin sends the secrets beside the options (plugin_utils/_withhold.py), says
+    whether there are any in the options all the same. Read such options with ``opened``.
     Ends the module with Ansible's usual words when Python lacks a library that every module here needs.
     """
-    settings = {"supports_check_mode": True, **settings, "argument_spec": {**URI_ARGUMENTS, **argument_spec}}
-    module = _Module(secrets_in, settings)
+    more = WITHHELD_ARGUMENTS if has_secrets is not None else {}
+    settings = {"supports_check_mode": True, **settings, "argument_spec": {**URI_ARGUMENTS, **more, **argument_spec}}
+    module = _Module(has_secrets, settings)
+    if module.in_clear:
+        module.fail_json(
+            "There are secrets in the options, and they came without the action plugin of this module, which keeps them"
+            " out of logs and output. Nothing was done. Name the module in a task, as brine.virt has it"
+        )
     for library, packages, error in (
         ("libvirt-python", LIBVIRT_PACKAGES, LIBVIRT_IMPORT_ERROR),
         ("lxml", LXML_PACKAGES, LXML_IMPORT_ERROR),
@@ -68,9 +92,20 @@ def make_module(
 
 
 def finish(module: AnsibleModule, work: t.Callable[[], dict[str, t.Any]]) -> t.NoReturn:
-    """Run ``work`` and end the module with what it returns; an error of ours becomes the one message of a failure."""
+    """Run ``work`` and end the module with what it returns; an error becomes the one message of a failure."""
     try:
         result = work()
     except VirtError as exc:
-        module.fail_json(msg=str(exc), exception=exc)
+        _fail(module, str(exc), exc)
+    except Exception as exc:
+        # Ansible would report it as it is, with whatever secret is in it.
+        _fail(module, f"unexpected error, {type(exc).__name__}: {exc}", exc)
     module.exit_json(**result)
+
+
+def _fail(module: AnsibleModule, text: str, exc: Exception) -> t.NoReturn:
+    """Fail with a text, and with the exceptions behind it where no secret stands in them: Ansible masks only texts."""
+    masks = masks_in(module.params)
+    trace = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
+    hidden = masked(trace, masks)
+    module.fail_json(msg=masked(text, masks), exception=exc if hidden == trace else hidden)

@@ -9,6 +9,9 @@ input it stands, and what would be right.
 
 from __future__ import annotations
 
+import os
+import traceback
+
 
 class VirtError(Exception):
     """Something the user has to know.
@@ -50,3 +53,16 @@ class UnreachableError(VirtError):
 
 class HostError(VirtError):
     """The hypervisor refused or failed while acting."""
+
+
+def as_ours(exc: BaseException) -> VirtError:
+    """Any exception as an error of ours, for where one machine's failure must not be everybody's.
+
+    One that nobody expected says its type and where it was raised, so that its cause can be found.
+    """
+    if isinstance(exc, VirtError):
+        return exc
+    frames = traceback.extract_tb(exc.__traceback__)
+    place = f" in {os.path.basename(frames[-1].filename)}, line {frames[-1].lineno}" if frames else ""
+    words = " ".join(str(exc).split()).rstrip(".")
+    return HostError(f"unexpected {type(exc).__name__}{place}" + (f": {words}" if words else ""))

@@ -147,7 +147,8 @@ host:
       description:
         - The machines. C(vcpus) and C(memory_mib) are the most that a machine may take; null for one that cannot be
           read.
-        - C(building) is true while M(brine.virt.virt_init) makes the machine, or when it was cut off in the middle.
+        - C(building) is true while M(brine.virt.virt_init) makes the machine, or when it was cut off in the middle;
+          C(claimed) as in M(brine.virt.virt_info).
         - C(anti_affinity) are the groups of which no two machines are to be on one hypervisor.
       type: list
       elements: dict
@@ -158,6 +159,7 @@ host:
           vcpus: 2
           memory_mib: 2048
           building: false
+          claimed: false
           anti_affinity: [web]
     images:
       description:

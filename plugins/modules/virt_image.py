@@ -77,6 +77,9 @@ options:
   url:
     description:
       - The address of an image, beginning with C(https://) or C(http://). The hypervisor downloads it.
+      - It may have a user and a password before the host, as in C(https://USER:PASSWORD@example.org/debian.qcow2), or a
+        token in its query. Neither stands in the hypervisor's log, in the output of Ansible or in what the store keeps;
+        errors show eight asterisks. The same goes for the address of a checksum file.
       - O(checksum) is required, so that the store can be asked first.
     type: str
   path:
@@ -120,9 +123,18 @@ options:
     description:
       - Where users of an image may be that cannot be seen, nothing is removed by O(state=pruned) with a warning, and
         O(state=absent) fails. This is a storage pool that is not active, or a disk that cannot be read.
-      - V(true) takes it that nothing there uses an image.
+      - V(true) takes it that nothing there uses an image. It says nothing of other hypervisors, see O(used_elsewhere).
     type: bool
     default: false
+  used_elsewhere:
+    description:
+      - The volumes of the pool that machines of other hypervisors use, by name. They are not removed.
+      - One hypervisor cannot see what the machines of another one use. In a pool that several may share, nothing is
+        removed unless this option says that all the others were asked. The pool may be shared when it is of type
+        V(netfs), or lies on a network or cluster file system (NFS, CephFS, GlusterFS, GFS2, OCFS2 and such).
+      - The empty list says that they were asked, and use none.
+    type: list
+    elements: str
   timeout:
     description:
       - Seconds until a download or a decompression is given up, and how long to wait for another run that works on the
@@ -134,6 +146,8 @@ options:
     description:
       - Where to write lines about the progress, in a file that is made and removed again.
       - The play's output has them without it.
+      - They are read over a second connection, where Ansible's connection is V(ssh) or V(local). Over others nothing is
+        said about progress.
     type: path
 requirements:
   - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
@@ -214,6 +228,21 @@ EXAMPLES = r"""
     name: ubuntu
     state: pruned
     keep: 2
+
+- name: Ask every hypervisor which images of the pool that they share are in use
+  brine.virt.virt_image:
+    state: pruned
+    keep: 0
+  check_mode: true
+  register: seen
+
+- name: Remove from the shared pool what none of them uses
+  brine.virt.virt_image:
+    state: pruned
+    used_elsewhere: >-
+      {{ ansible_play_hosts_all | map('extract', hostvars, ['seen', 'kept']) | flatten
+         | selectattr('used_by') | map(attribute='volume') | unique }}
+  run_once: true
 
 - name: Remove one build, unless something uses it
   brine.virt.virt_image:
@@ -336,6 +365,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_intake impo
     preview,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.image_prune import (
+    ASK_THE_OTHERS,
     Leave,
     Verdict,
     prune_images,
@@ -358,6 +388,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.checksum import 
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import compression
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
+from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 
 SOURCES = ("src", "url", "path")
 # The options that make sense for some states only.
@@ -365,6 +397,7 @@ _STATES_OF_OPTIONS = {
     **dict.fromkeys((*SOURCES, "checksum", "content_checksum"), ("present",)),
     "keep": ("pruned",),
     "ignore_unseen": ("absent", "pruned"),
+    "used_elsewhere": ("absent", "pruned"),
 }
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},
@@ -377,6 +410,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "pool": {"type": "str", "default": "images"},
     "keep": {"type": "int"},
     "ignore_unseen": {"type": "bool", "default": False},
+    "used_elsewhere": {"type": "list", "elements": "str"},
     "timeout": {"type": "int", "default": 3600},
     "progress_file": {"type": "path"},
 }
@@ -397,15 +431,17 @@ def main() -> None:
             ("state", "absent", ("name",)),
         ],
         required_by={"url": "checksum"},
+        has_secrets=has_secrets,
     )
 
     def work() -> dict[str, t.Any]:
-        check_options(module.params)
-        if module.params["state"] == "present":
-            with progress_file(None if module.check_mode else module.params["progress_file"]) as progress:
-                tell = Meter(progress.say, module.params["name"]).at
-                return have_image(module.params, check_mode=module.check_mode, warn=module.warn, tell=tell)
-        return clear_images(module.params, check_mode=module.check_mode, warn=module.warn)
+        params = opened(module.params)
+        check_options(params)
+        if params["state"] == "present":
+            with progress_file(None if module.check_mode else params["progress_file"]) as progress:
+                tell = Meter(progress.say, params["name"]).at
+                return have_image(params, check_mode=module.check_mode, warn=module.warn, tell=tell)
+        return clear_images(params, check_mode=module.check_mode, warn=module.warn)
 
     finish(module, work)
 
@@ -534,7 +570,12 @@ def clear_images(
     """Remove what the task wants removed, and say what went and what stays, and why."""
     deadline = Deadline(params["timeout"])
     pruned = params["state"] == "pruned"
-    leave = Leave(keep=1 if params["keep"] is None else params["keep"], ignore_unseen=params["ignore_unseen"])
+    elsewhere = params["used_elsewhere"]
+    leave = Leave(
+        keep=1 if params["keep"] is None else params["keep"],
+        ignore_unseen=params["ignore_unseen"],
+        used_elsewhere=None if elsewhere is None else frozenset(elsewhere),
+    )
     name = params["name"]
     if name is not None and (pruned or parse_image_volume(name) is None):
         name = rules.name(name, "name")
@@ -542,7 +583,8 @@ def clear_images(
         work = prune_images if pruned else remove_images
         clearance = work(conn, params["pool"], name, leave, deadline, check_mode=check_mode)
     if clearance.blocked:
-        warn(f"No image is removed, as one may be used where nothing can be seen: {'; '.join(clearance.unseen)}")
+        hint = f". {ASK_THE_OTHERS}" if clearance.shared else ""
+        warn(f"No image is removed, as one may be used where nothing can be seen: {'; '.join(clearance.unseen)}{hint}")
     answer = {
         "changed": bool(clearance.gone),
         "pruned": [_result(params, verdict) for verdict in clearance.verdicts if verdict.goes],

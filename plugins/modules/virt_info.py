@@ -128,6 +128,12 @@ machines:
       description: Whether it is still being made, or was cut off while it was.
       type: bool
       sample: false
+    claimed:
+      description:
+        - Whether only its name is taken, by a run that has not decided yet whether it makes the machine here, or that
+          was cut off before it had.
+      type: bool
+      sample: false
     moving:
       description:
         - The hypervisors that it is being moved between, as they call themselves. Null when nobody moves it.

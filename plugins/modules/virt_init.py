@@ -24,7 +24,12 @@ description:
     and the task fails at the end.
   - A run that was killed half-way leaves a machine marked as unfinished. The next run clears exactly what it had
     made,
-    and starts again.
+    and starts again. One that somebody has started meanwhile is never cleared, nor a volume that anything else uses.
+    The error says what it is and what to do.
+  - An error that nobody expected (a fault of the collection) is the error of its machine alone, while it is planned
+    and while it is made. What is wrong in the task itself is found before anything is changed.
+  - A hypervisor in maintenance (M(brine.virt.virt_maintenance)) gets no new machine. That is looked at when the task
+    has the hypervisor for itself, however long ago the hypervisor was chosen.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -39,6 +44,15 @@ attributes:
       - Shows the declared fields as YAML. Seeds and passwords are not shown.
   idempotent:
     support: full
+notes:
+  - What is secret in the options stands neither in the hypervisor's log nor in the output of Ansible, at any verbosity
+    and in check mode too. This is, in O(seed), O(graphics) and O(variables), the value of each key that is called after
+    a password, a hash, a token or a private key; the passwords of C(chpasswd); private keys in any text; the contents
+    of files with C(secret=true); a C(user_data) that is a text; C(passwd) in O(xml); and the password or query in an
+    address.
+  - The controller takes them out of the options and sends them beside them. A task that gets the module to run past
+    that is refused before anything is logged or done. What else is secret, such as a password in C(run_commands), is
+    known only where the same text also stands in one of these places.
 requirements:
   - cryptography (package C(python3-cryptography)) for the SSH host keys of O(seed)
   - bsdtar (package C(libarchive-tools) on Debian and Ubuntu, C(bsdtar) elsewhere) for O(seed)
@@ -197,9 +211,8 @@ options:
         what this module writes, key by key, lists appended. Other texts (scripts, include files, boothooks,
         part handlers, cloud-config archives, jinja templates) go beside it as a part of their own.
       - C(pool), the storage pool of the seed volume, by default V(default).
-      - The seed is stored on the hypervisor in a volume that root can read. Password hashes, passwords, private
-        keys and the contents of secret files are kept out of the output of Ansible, also of C(-vvv); texts of
-        less than 6 characters are not.
+      - The seed is stored on the hypervisor in a volume that root can read. See the notes for what of it is kept out
+        of logs and output.
     type: raw
     default: {}
   seed_policy:
@@ -295,6 +308,22 @@ options:
         M(brine.virt.virt_cpu_baseline) found, so that they can move to every hypervisor.
       - Machines that are there already keep the CPU that they have.
     type: dict
+  claims:
+    description:
+      - The names that the same run has claimed on this hypervisor, as M(brine.virt.virt_claim) returned them. A claim
+        becomes the machine. One that is not there any more is an error, and nothing is made.
+      - When something keeps the machines from being made, their claims are withdrawn.
+    type: dict
+    default: {}
+  decision:
+    description:
+      - What this hypervisor was chosen by, as P(brine.virt.place#filter) returned it in C(decisions). It is looked at
+        again when the task has the hypervisor for itself; what does not hold any more is an error, and nothing is
+        made.
+      - C(memory_mib) and C(vcpus), how much may be promised to machines in all; C(pools_mib), by the name of a pool,
+        the free MiB that the new machines need there.
+    type: dict
+    default: {}
   lock_timeout:
     description: How many seconds to wait for another run that is at work on this hypervisor.
     type: int
@@ -461,13 +490,17 @@ machines:
 """
 
 import typing as t
+from collections.abc import Sequence
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU
 from ansible_collections.brine.virt.plugins.module_utils._model.pool_name import (
@@ -480,11 +513,19 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
     read_machines,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.task_options import named_options
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
-from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import secrets_of
+from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
+from ansible_collections.brine.virt.plugins.module_utils._work.claims import Claim, new_claims, withdraw_claims
+from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
+    Decision,
+    check_decision,
+    check_maintenance,
+    read_decision,
+)
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._work.machines import carry_out, look_ahead, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._work.machines import carry_out, is_new, look_ahead, make_plans
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},
@@ -537,6 +578,8 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
     "default_cpu": {"type": "dict"},
+    "claims": {"type": "dict", "default": {}},
+    "decision": {"type": "dict", "default": {}},
     "lock_timeout": {"type": "int", "default": 300},
 }
 
@@ -547,6 +590,8 @@ TASK_OPTIONS = (
     "images",
     "image_pool",
     "default_cpu",
+    "claims",
+    "decision",
     "lock_timeout",
     "disk_profiles",
     "nic_profiles",
@@ -574,20 +619,23 @@ def _read_wishes_here(params: dict[str, t.Any]) -> list[Machine]:
         raise with_pool_named(exc, names) from exc
 
 
-def secrets_in(params: dict[str, t.Any]) -> set[str]:
-    """What is in the options of a task and must never be in its output."""
-    wishes = [wish for wish in (params, *(params["machines"] or ())) if isinstance(wish, dict)]
-    found = {secret for wish in wishes for secret in secrets_of(wish.get("seed"))}
-    consoles = [wish["graphics"] for wish in wishes if isinstance(wish.get("graphics"), dict)]
-    return found | {str(console["password"]) for console in consoles if console.get("password")}
+def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, decision: Decision) -> None:
+    """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines."""
+    new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
+    names = [machine.name for machine in new]
+    check_maintenance(names, read_maintenance() if is_local(hypervisor.conn.getURI()) else None)
+    needs = [Claim(machine.name, machine.memory_mib, machine.vcpus) for machine in new]
+    missing = new_claims(needs, hypervisor.domains)
+    check_decision(missing, decision, hypervisor.domains, hypervisor.pools, names)
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what is true afterwards."""
-    params = module.params
+    params = opened(module.params)
     machines = _read_wishes_here(params)
     where = "" if params["machines"] is None else "machines"
     default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
+    decision = read_decision(params["decision"], "decision")
     with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
         hypervisor = Hypervisor(
             conn,
@@ -595,13 +643,20 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             offered=params["images"],
             check_mode=module.check_mode,
             default_cpu=default_cpu,
+            claims=params["claims"],
         )
-        plans = make_plans(machines, hypervisor, where)
+        try:
+            check_still_chosen(machines, hypervisor, decision)
+            plans = make_plans(machines, hypervisor, where)
+        except VirtError:
+            if not module.check_mode:
+                withdraw_claims(conn, hypervisor.claims)
+            raise
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:
             module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")
         outcomes = look_ahead(plans) if module.check_mode else carry_out(plans, concurrency=params["concurrency"])
         names = [machine.name for machine in machines]
-        records = {record["name"]: record for record in observe_machines(conn, addresses=False, names=names)}
+        records = records_of(conn, names, module.warn)
     results = [outcome.as_result() for outcome in outcomes]
     for result in results:
         if result["name"] in records:
@@ -630,12 +685,21 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     return answer
 
 
+def records_of(conn: VirConnect, names: Sequence[str], warn: t.Callable[[str], None]) -> dict[str, t.Any]:
+    """What is true of the machines now. A failure here must not hide what became of them."""
+    try:
+        return {record["name"]: record for record in observe_machines(conn, addresses=False, names=names)}
+    except Exception as exc:
+        warn(f"What is true of the machines now cannot be told: {as_ours(exc)}")
+        return {}
+
+
 def main() -> None:
     module = make_module(
         ARGUMENTS,
         required_one_of=[("name", "machines")],
         mutually_exclusive=[("machines", "name")],
-        secrets_in=secrets_in,
+        has_secrets=has_secrets,
     )
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:
         module.fail_json(

@@ -16,6 +16,9 @@ description:
     P(brine.virt.moves#filter) plans. The machines that it has stay and run on.
   - The mark is a file on the hypervisor, C(/var/lib/brine-virt/maintenance.json). It stays over a restart until it is
     taken away with O(state=absent). M(brine.virt.virt_host_info) shows it.
+  - The hypervisor's libvirt shows it as well, as the description of a secret without a value, so that
+    M(brine.virt.virt_migrate) on other hypervisors sees it, also for machines that are on their way already. Where
+    libvirt cannot be reached, the file alone is written, with a warning.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -73,14 +76,18 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import DEFAULT_URI, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import (
     Maintenance,
     begin,
     read_maintenance,
     write_maintenance,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance_mark import show_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
+
+_OPEN_SECONDS = 15.0
 
 
 def wanted(params: dict[str, t.Any], now: Maintenance | None) -> Maintenance | None:
@@ -95,12 +102,24 @@ def wanted(params: dict[str, t.Any], now: Maintenance | None) -> Maintenance | N
     return Maintenance(now.since, now.reason if reason is None else reason)
 
 
+def show_to_others(module: AnsibleModule, maintenance: Maintenance | None) -> None:
+    """Have libvirt show it. A host whose libvirt is down can be in maintenance too, so that is only a warning."""
+    try:
+        with open_connection(DEFAULT_URI, timeout_seconds=_OPEN_SECONDS) as conn:
+            show_maintenance(conn, maintenance)
+    except VirtError as exc:
+        module.warn(f"Moves from other hypervisors do not see this change: {exc}. Run it again when libvirt answers")
+
+
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Compare, and write unless in check mode."""
     now = read_maintenance()
     then = wanted(module.params, now)
-    if then != now and not module.check_mode:
-        write_maintenance(then)
+    if not module.check_mode:
+        if then != now:
+            write_maintenance(then)
+        # Also when nothing has changed: the last run may not have reached libvirt.
+        show_to_others(module, then)
     shown = None if then is None else then.as_dict()
     return {
         "changed": then != now,

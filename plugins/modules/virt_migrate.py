@@ -15,12 +15,18 @@ author:
 description:
   - Moves machines from the hypervisor that this runs on to another one. Running and paused machines move without being
     stopped, machines that are off move as well.
-  - Everything is checked on both hypervisors before anything is changed. Whatever goes wrong afterwards, the machine
-    is on exactly one hypervisor, and the other one is left clean.
+  - Everything is checked on both hypervisors before anything is changed. What may have changed meanwhile is looked at
+    again before the switch, such as the machine's own state and disks, its name and memory on the target, and whether
+    the target has gone into maintenance (M(brine.virt.virt_maintenance)).
+  - Whatever goes wrong afterwards, the machine is on exactly one hypervisor, and what was made for
+    it on the other one is deleted.
   - A disk that is an overlay gets its image on the target, unless the store there has it, and only the difference
     travels. Other disks are copied whole, without their holes. A disk on storage that both hypervisors see stays
     where it is.
-  - The machine's own volumes at the source are deleted when it is proven to be on the target.
+  - The machine's own volumes at the source are deleted when it is proven to be on the target. Nothing is deleted, on
+    either side, that is in use, or that is not proven to be the very volume that the move was about.
+  - The disks of a machine that is off are locked while they are copied, as QEMU locks those of a running one. It cannot
+    be started meanwhile; what is written to them by other means makes the move fail, and nothing is lost.
   - A machine that is on the target already is left alone. A run that was cut off is finished, or cleared, by the next
     one with the same target.
   - While it works, the play's output shows how far each machine is.
@@ -76,7 +82,9 @@ options:
   source_volumes:
     description:
       - Which volumes at the source are deleted when the machine is on the target.
-      - Volumes that another machine has, and such on shared storage, never are.
+      - A volume that something else uses never is, nor one of which that cannot be known, as in a pool that other
+        hypervisors see. Before anything is moved it is looked for machines that have it (running or not), snapshots,
+        checkpoints, and images in any pool that it is below. The move is refused then, unless the volumes are to stay.
     type: str
     choices:
       own: those that this collection made for the machine
@@ -168,7 +176,8 @@ options:
   progress_file:
     description:
       - Where to write lines about the progress, in a file that is made and removed again.
-      - The play's output has them without it.
+      - The play's output has them without it, where Ansible's connection is V(ssh) or V(local). They are read over a
+        second connection; over others nothing is said about progress.
     type: path
 extends_documentation_fragment:
   - brine.virt._uri
@@ -255,6 +264,12 @@ machines:
       type: list
       elements: dict
       sample: [{device: vda, pool: default, volume: web1-system.qcow2, way: mirror, kept_at_source: false}]
+    kept_volumes:
+      description:
+        - Volumes that were to be deleted and were not, each with the reason and with what to do. They are warnings too.
+      type: list
+      elements: str
+      sample: []
     time_ms:
       description: How long libvirt took to move it.
       returned: when it was up and libvirt says it
@@ -368,6 +383,9 @@ def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """The module's result; failed, with all of it, when a machine could not be moved."""
     result = move(module, threading.Event()) if module.check_mode else run_guarded(lambda stop: move(module, stop))
+    for machine in result["machines"]:
+        for words in machine["kept_volumes"]:
+            module.warn(f"{machine['name']}: {words}")
     failed = [machine for machine in result["machines"] if machine["failed"]]
     if failed:
         moved = [machine["name"] for machine in result["machines"] if not machine["failed"]]

@@ -12,6 +12,8 @@ import typing as t
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.brine.virt.plugins.module_utils._model.machine_name import reserved_meaning
+
 DEFAULT_KNOWN_HOSTS = "~/.ssh/known_hosts.d/brine-virt"
 MACHINES_GROUP = "virt_machines"
 
@@ -36,6 +38,9 @@ _MAGIC_VARIABLES = frozenset(
         "vars",
     }
 )
+# Where an address comes from that no guest can choose: the machine's own seed, and the leases of the hypervisor's DHCP
+# servers, which are theirs to give. What its agent says and what it answers to ARP are the guest's own claims.
+_ORIGINS_BEYOND_THE_GUEST = frozenset({"static", "lease"})
 # Host variables that are fields of the record under the collection's prefix.
 _FIELDS = (
     "name",
@@ -63,12 +68,18 @@ def host_key_alias(uuid: str) -> str:
 
 
 def host_vars(
-    record: Mapping[str, t.Any], *, hypervisor: str, uri: str, known_hosts: str | None = None
+    record: Mapping[str, t.Any],
+    *,
+    hypervisor: str,
+    uri: str,
+    known_hosts: str | None = None,
+    trust_guest_addresses: bool = False,
 ) -> dict[str, t.Any]:
     """The variables of a machine's inventory host.
 
     hypervisor, uri: where it runs; known_hosts: absolute path of the file that its host keys are written to.
     With host keys and that file, SSH checks strictly, by the alias. A machine that is still being made has no address.
+    trust_guest_addresses: let an address count that only the guest claims although SSH cannot check who answers there.
     Its own variables never set what Ansible or this collection sets: connection, magic variables, ``virt_...``.
     """
     variables = {
@@ -76,13 +87,26 @@ def host_vars(
     }
     if record.get("user"):
         variables["ansible_user"] = record["user"]
-    if record.get("address") and not record.get("building"):
-        variables["ansible_host"] = record["address"]
+    verified = bool(record.get("host_keys") and known_hosts)
+    address = record.get("address") if verified or trust_guest_addresses else _address_beyond_the_guest(record)
+    if address and not record.get("building"):
+        variables["ansible_host"] = address
     if record.get("host_keys") and known_hosts:
         variables["ansible_ssh_common_args"] = ssh_arguments(record["uuid"], known_hosts)
     variables.update({f"virt_{field}": record.get(field) for field in _FIELDS})
     variables.update(virt_hypervisor=hypervisor, virt_uri=uri)
     return variables
+
+
+def _address_beyond_the_guest(record: Mapping[str, t.Any]) -> str | None:
+    """The best address of a machine that not only the guest itself claims, None without one."""
+    sure = {
+        address["address"]
+        for nic in record.get("nics") or []
+        for address in nic.get("addresses") or []
+        if address["origin"] in _ORIGINS_BEYOND_THE_GUEST
+    }
+    return next((address for address in record.get("addresses") or [] if address in sure), None)
 
 
 def is_allowed_variable(name: str) -> bool:
@@ -135,17 +159,20 @@ class Named:
 def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = ()) -> list[Named]:
     """An inventory name for every machine of every answer; no two share one.
 
-    taken: names that mean something else already. A machine whose name is taken, or is also that of a machine on
-    another hypervisor, is listed as ``<name>_<hypervisor>``.
+    taken: names that mean something else already, beside those that no machine can have. A machine whose name is
+    taken, or is also that of a machine on another hypervisor, is listed as ``<name>_<hypervisor>``. A name that is
+    only claimed on a hypervisor is listed as a machine where there is no other of that name.
     """
-    machines = [
-        (answer["hypervisor"], answer["uri"], record) for answer in answers for record in answer.get("machines") or []
-    ]
+    machines = _without_claims(
+        [(answer["hypervisor"], answer["uri"], record) for answer in answers for record in answer.get("machines") or []]
+    )
     homes: dict[str, list[str]] = {}
     for hypervisor, _uri, record in machines:
         homes.setdefault(record["name"], []).append(hypervisor)
+    meanings = {name: reserved_meaning(name) for name in homes}
+    taken = {*taken, *(name for name, meaning in meanings.items() if meaning)}
     # Names that nobody disputes come first: a qualified name gives way to them.
-    used = {name for name, where in homes.items() if len(where) == 1 and name not in taken} | set(taken)
+    used = {name for name, where in homes.items() if len(where) == 1 and name not in taken} | taken
     named = []
     for hypervisor, uri, record in machines:
         name = record["name"]
@@ -156,10 +183,27 @@ def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = 
         if host in used:
             host = f"{host}_{record['uuid']}"
         used.add(host)
-        reason = (
-            f"There is a machine {name} on each of {', '.join(homes[name])}"
-            if len(homes[name]) > 1
-            else f"The name of machine {name} on {hypervisor} is that of another host or group of the inventory"
-        )
+        if len(homes[name]) > 1:
+            reason = f"There is a machine {name} on each of {', '.join(homes[name])}"
+        elif meanings[name]:
+            reason = f"The name of machine {name} on {hypervisor} is {meanings[name]}"
+        else:
+            reason = f"The name of machine {name} on {hypervisor} is that of another host or group of the inventory"
         named.append(Named(host, hypervisor, uri, record, f"{reason}; the one on {hypervisor} is listed as {host}."))
     return named
+
+
+_Placed = tuple[str, str, Mapping[str, t.Any]]
+
+
+def _without_claims(machines: Sequence[_Placed]) -> list[_Placed]:
+    """Each machine with where it is, without claims of names that other machines, or other claims, have."""
+    made = {record["name"] for _hypervisor, _uri, record in machines if not record.get("claimed")}
+    kept = []
+    for hypervisor, uri, record in machines:
+        if record.get("claimed"):
+            if record["name"] in made:
+                continue
+            made.add(record["name"])
+        kept.append((hypervisor, uri, record))
+    return kept

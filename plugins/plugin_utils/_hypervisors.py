@@ -168,10 +168,10 @@ def ask_hypervisors(
                 "error": None if outcome.error is None else str(outcome.error),
             }
 
+        outcomes = map_in_threads(ask_in_time, hypervisors, threads=concurrency)
         return [
-            outcome.value
-            for outcome in map_in_threads(ask_in_time, hypervisors, threads=concurrency)
-            if outcome.value is not None
+            outcome.value or {"hypervisor": one.name, "uri": one.uri, "machines": None, "error": str(outcome.error)}
+            for one, outcome in zip(hypervisors, outcomes, strict=True)
         ]
 
 

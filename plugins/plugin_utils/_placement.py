@@ -30,17 +30,21 @@ def place(
     images: Mapping[str, t.Any] | None = None,
     settings: Mapping[str, t.Any] | None = None,
     terms: Terms | None = None,
+    taken: t.Container[str] = (),
+    last_seen: Mapping[str, Sequence[str]] | None = None,
     where: str = "machines",
 ) -> dict[str, t.Any]:
     """The hypervisor of each machine, in plain data.
 
     machines: the wishes as read, wishes: the same as the user wrote them; hosts: facts by hypervisor, or the sentence
     that says why one did not answer; images: the user's images by name; settings: the hypervisors' inventory
-    variables. The result has ``assignments``, ``by_host``, ``images_by_host``, ``silent`` and ``refused_machines``; the
-    filter's documentation describes them.
+    variables; taken: names that mean something else in the inventory; last_seen: by machine, the hypervisors that it
+    is known on by other means than their answers. The result has ``assignments``, ``by_host``, ``new_by_host``,
+    ``decisions``, ``images_by_host``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
 
     Raises InputError or ConflictError, for all machines at once, when any of them cannot be placed; only those that
-    may live on, or were asked for on, a hypervisor which did not answer are given back as refused instead.
+    may live on, or were asked for on, a hypervisor which did not answer, or is not known any more, are given back as
+    refused instead.
     """
     terms = terms or Terms()
     known_images = _known_images(images)
@@ -51,12 +55,20 @@ def place(
     refused: dict[int, str] = {}
     chosen: dict[int, dict[str, t.Any]] = {}
     homeless: list[int] = []
+    withdraw: dict[str, dict[str, str]] = {}
+    unfinished = {
+        (host, name) for host, room in rooms.items() for name, found in room.machines.items() if found.get("building")
+    }
 
     for index, machine in enumerate(machines):
-        homes = [host for host, room in rooms.items() if machine.name in room.machines]
-        refusal = None if homes else _unseen(machine, silent, terms)
+        homes, left = _homes(machine, rooms)
+        for host in left:
+            withdraw.setdefault(host, {})[machine.name] = rooms[host].machines[machine.name]["uuid"]
+        refusal = None if homes else _unseen(machine, silent, terms) or _left_behind(machine, hosts, last_seen, terms)
         try:
             _check_home(machine, homes, hosts, places[index])
+            if not homes:
+                _check_name(machine, hosts, taken, places[index])
             if refusal is None:
                 _check_images(machine, known_images, rooms, places[index])
         except VirtError as exc:
@@ -83,15 +95,21 @@ def place(
 
     _raise_all(problems)
     by_host: dict[str, list[t.Any]] = {host: [] for host in rooms}
+    new_by_host: dict[str, list[dict[str, t.Any]]] = {host: [] for host in rooms}
     images_by_host: dict[str, list[str]] = {host: [] for host in rooms}
     for index in sorted(chosen):
-        host = chosen[index]["hypervisor"]
-        by_host[host].append(wishes[index])
+        host, machine = chosen[index]["hypervisor"], machines[index]
+        by_host[host].append(wishes[index]["name"])
+        if not chosen[index]["existing"] or (host, machine.name) in unfinished:
+            new_by_host[host].append({"name": machine.name, "memory_mib": machine.memory_mib, "vcpus": machine.vcpus})
         wanted = images_by_host[host]
-        wanted += [image for image in images_of(machines[index]) if image in known_images and image not in wanted]
+        wanted += [image for image in images_of(machine) if image in known_images and image not in wanted]
     return {
         "assignments": [chosen[index] for index in sorted(chosen)],
         "by_host": by_host,
+        "new_by_host": new_by_host,
+        "withdraw": withdraw,
+        "decisions": {host: room.decision() for host, room in rooms.items()},
         "images_by_host": images_by_host,
         "silent": silent,
         "refused_machines": [{"name": machines[index].name, "why": refused[index]} for index in sorted(refused)],
@@ -157,12 +175,37 @@ def _check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.An
         raise InputError(
             f"unknown hypervisor {machine.hypervisor!r}", where=where, hint=f"Known are: {', '.join(sorted(hosts))}"
         )
+    if homes and machine.hypervisor not in (None, homes[0]) and _is_unfinished(machine.name, hosts[homes[0]]):
+        raise ConflictError(
+            f"a run that has not ended, or was cut off, makes it on {homes[0]}, and the task asks for "
+            f"{machine.hypervisor}",
+            where=where,
+            hint=f"Say hypervisor: {homes[0]} to finish it there; then it can be moved",
+        )
     if homes and machine.hypervisor not in (None, homes[0]):
         raise ConflictError(
             f"it lives on {homes[0]} already, and the wish says {machine.hypervisor}",
             where=where,
             hint=f"To move it, migrate it to {machine.hypervisor}; to leave it, say hypervisor: {homes[0]}",
         )
+
+
+def _homes(machine: Machine, rooms: Mapping[str, Room]) -> tuple[list[str], list[str]]:
+    """The hypervisors that a machine lives on, and those where a run that was cut off has left a claim of its name.
+
+    Where there are only claims, one of them is the home, so that the machine is made there: the one that the task asks
+    for, else the first. The others are left to the run that settles the claims.
+    """
+    homes = [host for host, room in rooms.items() if machine.name in room.machines]
+    claimed = [host for host in homes if rooms[host].machines[machine.name].get("claimed")]
+    living_on = [host for host in homes if host not in claimed]
+    if living_on:
+        return living_on, claimed
+    return ([machine.hypervisor] if machine.hypervisor in claimed else claimed[:1]), []
+
+
+def _is_unfinished(name: str, facts: Mapping[str, t.Any]) -> bool:
+    return any(found["name"] == name and found.get("building") for found in facts.get("machines") or [])
 
 
 def _unseen(machine: Machine, silent: Mapping[str, str], terms: Terms) -> str | None:
@@ -177,6 +220,33 @@ def _unseen(machine: Machine, silent: Mapping[str, str], terms: Terms) -> str | 
         "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with "
         "virt_unseen: place"
     )
+
+
+def _left_behind(
+    machine: Machine, hosts: Mapping[str, t.Any], last_seen: Mapping[str, Sequence[str]] | None, terms: Terms
+) -> str | None:
+    """Why a machine that was seen on a hypervisor which nobody asks any more is not to be made now, or None."""
+    gone = [host for host in (last_seen or {}).get(machine.name, ()) if host not in hosts]
+    if not gone or machine.hypervisor is not None or terms.unseen == "place":
+        return None
+    return (
+        f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now, and made on another one it "
+        "would exist twice, with the same addresses. Put that hypervisor back into the inventory, or name this "
+        "machine's hypervisor, or place it with virt_unseen: place"
+    )
+
+
+def _check_name(machine: Machine, hosts: Mapping[str, t.Any], taken: t.Container[str], where: str) -> None:
+    """Raise InputError for a new machine whose name means something else in the inventory."""
+    hypervisor = next((host for host in hosts if str(host).casefold() == machine.name.casefold()), None)
+    if hypervisor is not None:
+        raise InputError(f"{hypervisor} is a hypervisor", where=where, hint="Choose another name for the machine")
+    if machine.name in taken:
+        raise InputError(
+            "another host or a group of the inventory has this name",
+            where=where,
+            hint="Choose another name, or put that host into the group virt_machines if it is this machine",
+        )
 
 
 def _assignment(

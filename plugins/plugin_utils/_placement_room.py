@@ -31,6 +31,7 @@ class Room:
         self.capacity_mib = int((memory["total_mib"] - own.memory_reserve_mib) * own.memory_ratio)
         self.memory_mib: int = self.capacity_mib - memory["committed_mib"]
         self._cpus: int = vcpus["total"]
+        self._vcpu_capacity = int(vcpus["total"] * own.vcpu_ratio)
         self._vcpus: float = vcpus["total"] * own.vcpu_ratio - vcpus["committed"]
         self._pools: dict[str, Mapping[str, t.Any]] = {pool["name"]: pool for pool in facts["pools"]}
         self._taken_mib: dict[str, int] = {}
@@ -55,6 +56,18 @@ class Room:
     def committed_mib(self) -> int:
         """The memory that is promised to machines."""
         return self.capacity_mib - self.memory_mib
+
+    def decision(self) -> dict[str, t.Any]:
+        """What the machines of this run were placed here by, to be looked at again where they are made."""
+        return {
+            "memory_mib": max(0, self.capacity_mib),
+            "vcpus": self._vcpu_capacity,
+            "pools_mib": {
+                name: size_mib
+                for name, size_mib in self._taken_mib.items()
+                if size_mib > 0 and self._pools.get(name, {}).get("available_mib") is not None
+            },
+        }
 
     def stored(self, image: str) -> list[Mapping[str, t.Any]]:
         """The images of the store that a wish means by this name, which may also be a volume's."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shows how far a module is while it runs: an action plugin's second look over its own connection.
+"""Shows how far a module is while it runs: an action plugin's second look, over a connection of its own.
 
 Each look is one small command beside the running module. Progress is a comfort: whatever goes wrong with it is passed
 over, and the module goes on.
@@ -10,19 +10,26 @@ over, and the module goes on.
 from __future__ import annotations
 
 import contextlib
+import copy
+import os
 import shlex
 import threading
 import typing as t
 import uuid
 
 from ansible.plugins.connection import ConnectionBase
+from ansible.plugins.loader import connection_loader
 from ansible.utils.display import Display
 
 _LOOK_SECONDS = 2.0
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 3.0
 # So often in a row may a look fail before nobody looks any more.
 _TRIES = 3
+# With a password each failed look may be a failed login, after some of which an account is locked.
+_TRIES_WITH_PASSWORD = 1
 _LONGEST_LINE = 300
+# Where a second connection is a process of its own. Others share what is open, such as paramiko's sessions.
+_CONNECTIONS = frozenset(f"ansible.{where}.{name}" for where in ("builtin", "legacy") for name in ("ssh", "local"))
 
 
 def new_progress_path() -> str:
@@ -31,8 +38,9 @@ def new_progress_path() -> str:
 
 
 def show(line: str) -> None:
-    """One line of progress in the play's output."""
-    Display().display(f"  {line}", color="bright blue")
+    """One line of progress in the play's output. It never fails, whatever becomes of the output."""
+    with contextlib.suppress(Exception):
+        Display().display(f"  {line}", color="bright blue")
 
 
 def show_of(host: str | None) -> t.Callable[[str], None]:
@@ -40,50 +48,119 @@ def show_of(host: str | None) -> t.Callable[[str], None]:
     return lambda line: show(f"{host}: {line}" if host else line)
 
 
+def own_connection(connection: ConnectionBase) -> ConnectionBase | None:
+    """A connection to the same host that shares nothing with the given one, without become; None where there is none.
+
+    A connection plugin keeps the state of the command that it runs (the pipe or memory with the password, how far
+    becoming another user is), so that two commands at once over one object disturb each other.
+    """
+    name = str(getattr(connection, "ansible_name", ""))
+    if name not in _CONNECTIONS:
+        _say_quietly(f"no progress is shown over the connection {name or type(connection).__name__}")
+        return None
+    try:
+        # What has been found out for this task and host: variables, keywords, the command line and defaults together.
+        options = connection.get_options()
+        own: ConnectionBase = connection_loader.get(
+            connection._load_name,
+            copy.copy(connection._play_context),
+            new_stdin=None,
+            task_uuid=uuid.uuid4().hex,
+            ansible_playbook_pid=str(os.getppid()),
+        )
+        # The next look comes soon enough.
+        retries = {"reconnection_retries": 0} if "reconnection_retries" in options else {}
+        if type(own) is not type(connection):
+            raise TypeError(f"{name} is loaded as {type(own).__name__}")
+        own.set_options(direct={**options, **retries})
+    except Exception as exc:
+        _say_quietly(f"no progress is shown: {exc}")
+        return None
+    return own
+
+
 @contextlib.contextmanager
 def follow(connection: ConnectionBase, path: str, host: str | None = None) -> t.Iterator[None]:
-    """During the block, show the lines that a module writes to a file on its host; with the host's name, if given."""
-    with every(_LOOK_SECONDS, _Reader(connection, path, show_of(host)).look):
+    """During the block, show the lines that a module writes to a file on its host; with the host's name, if given.
+
+    connection: the module's, which is not used itself.
+    """
+    with _looks(connection, lambda own: _Reader(own, path, show_of(host)).look):
         yield
 
 
 @contextlib.contextmanager
 def follow_size(connection: ConnectionBase, path: str, tell: t.Callable[[int], t.Any]) -> t.Iterator[None]:
-    """During the block, tell how many bytes a file on the host has."""
+    """During the block, tell how many bytes a file on the host has. connection: the sender's, which is not used."""
 
-    def look() -> None:
-        command = f"stat -c %s -- {shlex.quote(path)} 2>/dev/null || true"
-        _status, output, _errors = connection.exec_command(command, in_data=None, sudoable=False)
-        size = bytes(output).strip()
-        # Nothing has come yet, or the shell says more than it was asked for.
-        if size.isdigit():
-            tell(int(size))
+    def looker(own: ConnectionBase) -> t.Callable[[], None]:
+        def look() -> None:
+            command = f"stat -c %s -- {shlex.quote(path)} 2>/dev/null || true"
+            _status, output, _errors = own.exec_command(command, in_data=None, sudoable=False)
+            size = bytes(output).strip()
+            # Nothing has come yet, or the shell says more than it was asked for.
+            if size.isdigit():
+                tell(int(size))
 
-    with every(_LOOK_SECONDS, look):
+        return look
+
+    with _looks(connection, looker):
         yield
 
 
 @contextlib.contextmanager
-def every(seconds: float, look: t.Callable[[], t.Any]) -> t.Iterator[None]:
-    """During the block, call ``look`` again and again in a thread beside it, until it fails too often."""
+def _looks(connection: ConnectionBase, looker: t.Callable[[ConnectionBase], t.Callable[[], t.Any]]) -> t.Iterator[None]:
+    own = own_connection(connection)
+    if own is None:
+        yield
+        return
+    tries = _TRIES_WITH_PASSWORD if _has_password(own) else _TRIES
+    with every(_LOOK_SECONDS, looker(own), tries=tries):
+        yield
+
+
+def _has_password(connection: ConnectionBase) -> bool:
+    with contextlib.suppress(Exception):
+        given = connection.get_option("password") if connection.has_option("password") else None
+        return bool(given or connection._play_context.password)
+    return True
+
+
+@contextlib.contextmanager
+def every(seconds: float, look: t.Callable[[], t.Any], *, tries: int = _TRIES) -> t.Iterator[None]:
+    """During the block, call ``look`` again and again in a thread beside it, until it has failed so often in a row."""
     over = threading.Event()
 
     def run() -> None:
         failures = 0
-        while not over.wait(seconds) and failures < _TRIES:
+        while not over.wait(seconds):
             try:
                 look()
                 failures = 0
-            except Exception:  # a look that fails, in whatever way, is not to disturb what it looks at
+            except Exception as exc:  # a look that fails, in whatever way, is not to disturb what it looks at
                 failures += 1
+                if failures >= tries:
+                    _say_quietly(f"no more progress is shown: {exc}")
+                    return
 
     thread = threading.Thread(target=run, name="progress", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:
+        # No more threads here.
+        yield
+        return
     try:
         yield
     finally:
         over.set()
         thread.join(_PATIENCE_SECONDS)
+
+
+def _say_quietly(line: str) -> None:
+    """For those who ask (-v)."""
+    with contextlib.suppress(Exception):
+        Display().v(line)
 
 
 class _Reader:

@@ -42,6 +42,7 @@ for volume in $(virsh vol-list images | awk 'NR > 2 {print $1}'); do
     virsh vol-delete "$volume" images
 done
 rm -f /var/lib/brine-virt/maintenance.json
+virsh secret-undefine b51e0d7a-6d61-4e74-8e1c-6d61696e7400
 exit 0
 """
 

@@ -176,7 +176,7 @@ def open_connection(
     opener = libvirt.openReadOnly if read_only else libvirt.open
     with errors_as_ours(f"cannot connect to {uri}"):
         if keepalive:
-            _run_events()
+            run_events()
         connection = _open_in_time(opener, uri, timeout_seconds)
     try:
         if keepalive:
@@ -191,8 +191,9 @@ def open_connection(
 
 
 @functools.cache
-def _run_events() -> None:
-    """libvirt asks the other side for signs of life in its event loop, which is the program's to run."""
+def run_events() -> None:
+    """libvirt's event loop, which is the program's to run: in it, libvirt asks the other side for signs of life, and
+    tells what happens to machines. Only for connections that are opened after this."""
     libvirt.virEventRegisterDefaultImpl()
 
     def run() -> None:

@@ -9,7 +9,7 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
@@ -84,7 +84,10 @@ def define(conn: VirConnect, xml: str, name: str) -> t.Any:
 
 
 def undefine(conn: VirConnect, name: str) -> None:
-    """Take a domain off the record with what libvirt itself made for it (NVRAM); a missing one is no error."""
+    """Undefine a domain with what libvirt itself made for it (NVRAM, saved state); a missing one is no error.
+
+    Raises ConflictError for one that runs or is paused: nothing here ever stops a machine to be rid of it.
+    """
     flags = (
         libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
         | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
@@ -94,7 +97,7 @@ def undefine(conn: VirConnect, name: str) -> None:
         try:
             handle = conn.lookupByName(name)
             if handle.isActive():
-                handle.destroy()
+                raise ConflictError(f"machine {name} runs, and is not undefined")
             try:
                 handle.undefineFlags(flags)
             except libvirt.libvirtError as exc:

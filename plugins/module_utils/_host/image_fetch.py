@@ -22,6 +22,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_stream impo
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, ChecksumFile, read_checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.checksum_file import find_checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.units import format_size
+from ansible_collections.brine.virt.plugins.module_utils._model.url import shown_url, url_secrets
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import masked, masks_of
 
 # A server that sends nothing for so long is taken for gone.
 _SILENCE_SECONDS = 60
@@ -42,7 +44,9 @@ def check_url(url: str, where: str | None = None) -> str:
     """The address itself, when it is one to download from. Raises InputError."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"{url!r} is not an address to download from", where=where, hint="Begin it with https://")
+        raise InputError(
+            f"{shown_url(url)!r} is not an address to download from", where=where, hint="Begin it with https://"
+        )
     return url
 
 
@@ -80,7 +84,8 @@ def resolve_checksum(value: t.Any, file_name: str, deadline: Deadline, where: st
     if isinstance(wish, Checksum):
         return wish
     check_url(wish.url, where)
-    return find_checksum(_small_text(wish, deadline, where), file_name, wish.algorithm, wish.url, where)
+    text = _small_text(wish, deadline, where)
+    return find_checksum(text, file_name, wish.algorithm, shown_url(wish.url), where)
 
 
 def _small_text(wish: ChecksumFile, deadline: Deadline, where: str) -> str:
@@ -90,7 +95,7 @@ def _small_text(wish: ChecksumFile, deadline: Deadline, where: str) -> str:
             text += chunk
             if len(text) > _CHECKSUM_FILE_BYTES:
                 raise InputError(
-                    f"{wish.url} is no checksum file: it is larger than {format_size(_CHECKSUM_FILE_BYTES)}",
+                    f"{shown_url(wish.url)} is no checksum file: it is larger than {format_size(_CHECKSUM_FILE_BYTES)}",
                     where=where,
                     hint="Is that the address of the image?",
                 )
@@ -107,19 +112,29 @@ def _read(answer: t.Any, url: str, size_bytes: int | None, deadline: Deadline) -
             break
         read_bytes += len(chunk)
         if deadline.passed:
-            raise HostError(f"the download of {url} was not done within {deadline.seconds:g} s", hint="Raise timeout")
+            raise HostError(
+                f"the download of {shown_url(url)} was not done within {deadline.seconds:g} s", hint="Raise timeout"
+            )
         yield chunk
     if size_bytes is not None and read_bytes != size_bytes:
-        raise HostError(f"the download of {url} broke off after {read_bytes} of {size_bytes} bytes")
+        raise HostError(f"the download of {shown_url(url)} broke off after {read_bytes} of {size_bytes} bytes")
 
 
 @contextlib.contextmanager
 def _web_errors(url: str) -> t.Iterator[None]:
+    """Failures as one sentence. What lies behind is not handed on: it may repeat the whole address."""
+    what = f"cannot download {shown_url(url)}"
     try:
         yield
     except urllib.error.HTTPError as exc:
-        raise HostError(f"cannot download {url}: the server says {exc.code} {exc.reason}") from exc
+        raise HostError(f"{what}: the server says {exc.code} {exc.reason}") from None
     except urllib.error.URLError as exc:
-        raise HostError(f"cannot download {url}: {exc.reason}") from exc
+        raise HostError(f"{what}: {_reason(exc.reason, url)}") from None
     except (OSError, http.client.HTTPException, AnsibleConnectionError, ValueError) as exc:
-        raise HostError(f"cannot download {url}: {exc or type(exc).__name__}") from exc
+        raise HostError(f"{what}: {_reason(exc, url)}") from None
+
+
+def _reason(reason: t.Any, url: str) -> str:
+    query = urllib.parse.urlsplit(url).query
+    masks = masks_of(url_secrets(url)) | ({query} if query else set())
+    return masked(str(reason), masks) or type(reason).__name__

@@ -30,6 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image_header imp
     virtual_size,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.provenance import Provenance
+from ansible_collections.brine.virt.plugins.module_utils._model.url import shown_url
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ class Source:
 
     @property
     def what(self) -> str:
-        """The file, in words."""
-        return str(self.path or self.url)
+        """The file, in words; of an address what may be shown."""
+        return str(self.path or shown_url(self.url or ""))
 
     @property
     def algorithms(self) -> tuple[str, ...]:
@@ -151,14 +152,14 @@ def _take_file(
 def _take_download(url: str, source: Source, target_fd: int, directory: str, deadline: Deadline, tell: Tell) -> Taken:
     with download(url, deadline) as answer:
         if answer.size_bytes is not None:
-            image_files.require_room(directory, answer.size_bytes, url)
+            image_files.require_room(directory, answer.size_bytes, source.what)
         hashed = HashedChunks(told(answer.chunks, tell, "download", answer.size_bytes), source.algorithms)
         header, chunks = with_beginning(hashed, HEADER_BYTES)
         how = compression(header)
-        with image_files.disk_errors(f"cannot store {url} in {directory}", directory, answer.size_bytes):
+        with image_files.disk_errors(f"cannot store {source.what} in {directory}", directory, answer.size_bytes):
             if how is not None:
                 return _decompress(hashed, chunks, how, source, target_fd, directory, deadline)
-            guard = RoomGuard(directory, url).wrote if answer.size_bytes is None else None
+            guard = RoomGuard(directory, source.what).wrote if answer.size_bytes is None else None
             write_sparse(chunks, target_fd, guard)
     content = hashed.content()
     return Taken(content, content, header, None)

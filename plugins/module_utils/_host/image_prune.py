@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host import image_files
@@ -21,6 +21,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools imp
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import delete_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName
 
+OTHER_HYPERVISOR = "another hypervisor"
+ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and say with used_elsewhere which images those use"
 # What virt_init holds from its first look at the store until its machines stand on what it saw there.
 _MACHINES_LOCK = "init"
 
@@ -43,12 +45,13 @@ class Verdict:
 @dataclass(frozen=True)
 class Clearance:
     """One look at the store: all of its volumes that are images, what becomes of those in question; blocked: some stay
-    because of what was not seen, and unseen says what that is."""
+    because of what was not seen, and unseen says what that is; shared: that is what other hypervisors use."""
 
     before: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
     unseen: tuple[str, ...]
     blocked: bool = False
+    shared: bool = False
 
     @property
     def gone(self) -> tuple[str, ...]:
@@ -58,11 +61,16 @@ class Clearance:
 
 @dataclass(frozen=True)
 class Leave:
-    """What may be removed. keep: how many of the newest images of each name stay in any case; ignore_unseen: whether to
-    go on where users may be that cannot be seen."""
+    """What may be removed.
+
+    keep: how many of the newest images of each name stay in any case. ignore_unseen: whether to go on where users may
+    be that cannot be seen on this hypervisor. used_elsewhere: the volumes that other hypervisors use; None when they
+    were not asked.
+    """
 
     keep: int
     ignore_unseen: bool
+    used_elsewhere: frozenset[str] | None = None
 
 
 def prune_images(
@@ -76,10 +84,10 @@ def prune_images(
     with _alone(pool, deadline, check_mode=check_mode):
         images = stored_names(pool)
         chosen = [image for image in images if name in (None, image.name)]
-        use = observe_use(conn, pool, chosen)
+        use = _use(conn, pool, chosen, leave)
         verdicts = tuple(_judge(pool, chosen, use, leave))
         blocked = any(verdict.reason == _words(use) for verdict in verdicts)
-        clearance = Clearance(_volumes(images), verdicts, use.unseen, blocked)
+        clearance = Clearance(_volumes(images), verdicts, use.unseen, blocked, use.elsewhere is not None)
         if not check_mode:
             _delete(pool, clearance.gone)
         return clearance
@@ -97,7 +105,7 @@ def remove_images(
         images = stored_names(pool)
         chosen = [image for image in images if image.volume == name_or_volume]
         chosen = chosen or [image for image in images if image.name == name_or_volume]
-        use = observe_use(conn, pool, chosen)
+        use = _use(conn, pool, chosen, leave)
         for image in chosen:
             if use.users[image.volume]:
                 raise ConflictError(
@@ -105,11 +113,11 @@ def remove_images(
                     where="name",
                     hint="Remove these first",
                 )
-        if chosen and use.unseen and not leave.ignore_unseen:
+        if chosen and use.unseen:
             raise ConflictError(
                 f"image {chosen[0].volume} may be in use where nothing can be seen: {_words(use)}",
                 where="name",
-                hint="Let it be seen, or say ignore_unseen: true",
+                hint=ASK_THE_OTHERS if use.elsewhere else "Let it be seen, or say ignore_unseen: true",
             )
         clearance = Clearance(
             _volumes(images), tuple(Verdict(image, _size(pool, image)) for image in chosen), use.unseen
@@ -132,6 +140,19 @@ def _alone(pool: Pool, deadline: Deadline, *, check_mode: bool) -> t.Iterator[No
         yield
 
 
+def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], leave: Leave) -> ImageUse:
+    """Who uses these images; unseen has only what keeps them, after what the user knows of it."""
+    use = observe_use(conn, pool, images)
+    unseen = () if leave.ignore_unseen else use.unseen
+    if leave.used_elsewhere is None:
+        return replace(use, unseen=(*unseen, *filter(None, [use.elsewhere])))
+    users = {
+        volume: (*users, OTHER_HYPERVISOR) if volume in leave.used_elsewhere else users
+        for volume, users in use.users.items()
+    }
+    return ImageUse(users, unseen)
+
+
 def _judge(pool: Pool, images: t.Sequence[ImageName], use: ImageUse, leave: Leave) -> t.Iterator[Verdict]:
     newest = _newest(pool, images, leave.keep)
     for image in images:
@@ -141,7 +162,7 @@ def _judge(pool: Pool, images: t.Sequence[ImageName], use: ImageUse, leave: Leav
             reason = f"used by {', '.join(users)}"
         elif image in newest:
             reason = "the newest of its name" if leave.keep == 1 else f"one of the {leave.keep} newest of its name"
-        elif use.unseen and not leave.ignore_unseen:
+        elif use.unseen:
             reason = _words(use)
         yield Verdict(image, _size(pool, image), users, reason)
 

@@ -14,14 +14,15 @@ from ansible_collections.brine.virt.plugins.module_utils._host.addresses import 
 from ansible_collections.brine.virt.plugins.module_utils._model.domain_xml import AGENT_CHANNEL
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING, MachineNotes, read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import read_move_note
+from ansible_collections.brine.virt.plugins.module_utils._model.source_text import disk_source, nic_source
+from ansible_collections.brine.virt.plugins.module_utils._model.ties import ties_of_domain
+from ansible_collections.brine.virt.plugins.module_utils._model.units import KIB, size_kib_in_xml
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # virDomainState, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainState
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 # The states of a machine that holds memory and CPUs now.
 ACTIVE_STATES = frozenset({"running", "blocked", "paused", "shutdown", "pmsuspended"})
-
-_KIB_PER_MIB = 1024
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ def bare_record(name: str, uuid: str, state: str) -> dict[str, t.Any]:
         "persistent": None,
         "managed": False,
         "building": False,
+        "claimed": False,
         "moving": None,
         "title": None,
         "description": None,
@@ -87,15 +89,14 @@ def record_from_xml(domain: etree._Element, state: str, pools: KnownPools = NO_P
     What the XML does not say stays as in ``bare_record``: autostart, persistent, sizes of disks, addresses.
     """
     notes = read_notes(domain)
-    vcpus_max = int(domain.findtext("vcpu") or 0)
-    memory_max_kib = _kib(domain.find("memory"))
-    current_memory = domain.find("currentMemory")
+    vcpus_max = _number(domain.findtext("vcpu", "1"))  # without the element libvirt has one
+    memory_max_mib, memory_mib = _mib(domain.find("memory")), _mib(domain.find("currentMemory"))
     record = bare_record(domain.findtext("name") or "", domain.findtext("uuid") or "", state)
     record.update(
-        vcpus=int(_attribute(domain, "vcpu", "current") or vcpus_max),
+        vcpus=_number(_attribute(domain, "vcpu", "current")) or vcpus_max,
         vcpus_max=vcpus_max,
-        memory_mib=(memory_max_kib if current_memory is None else _kib(current_memory)) // _KIB_PER_MIB,
-        memory_max_mib=memory_max_kib // _KIB_PER_MIB,
+        memory_mib=memory_max_mib if memory_mib is None else memory_mib,
+        memory_max_mib=memory_max_mib,
         title=domain.findtext("title"),
         description=domain.findtext("description"),
         domain_type=domain.get("type"),
@@ -108,7 +109,7 @@ def record_from_xml(domain: etree._Element, state: str, pools: KnownPools = NO_P
         graphics=[_graphics(graphics) for graphics in domain.iterfind("devices/graphics")],
         serial_log=_attribute(domain, "devices/serial/log", "file")
         or _attribute(domain, "devices/console/log", "file"),
-        tied_by=_ties(domain),
+        tied_by=ties_of_domain(domain),
     )
     if notes is not None:
         record.update(_from_notes(notes))
@@ -141,6 +142,7 @@ def _from_notes(notes: MachineNotes) -> dict[str, t.Any]:
     return {
         "managed": True,
         "building": notes.status == BUILDING,
+        "claimed": notes.status == BUILDING and notes.claimed,
         "user": notes.seed.user if notes.seed else None,
         "tags": list(notes.tags),
         "labels": list(notes.labels),
@@ -157,9 +159,14 @@ def _attribute(parent: etree._Element, path: str, name: str) -> str | None:
     return None if element is None else element.get(name)
 
 
-def _kib(element: etree._Element | None) -> int:
-    """libvirt always writes memory in KiB (``unit='KiB'``); a domain without the element has none."""
-    return int(element.text or 0) if element is not None else 0
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.strip().isdecimal() else None
+
+
+def _mib(element: etree._Element | None) -> int | None:
+    """A size in MiB, rounded up; None where there is none."""
+    kib = None if element is None else size_kib_in_xml(element.text or "", element.get("unit"))
+    return None if kib is None else -(-kib // KIB)
 
 
 def _firmware(domain: etree._Element) -> str:
@@ -175,19 +182,9 @@ def _cpu_mode(domain: etree._Element) -> str | None:
     return cpu.get("mode") or ("custom" if cpu.find("model") is not None else None)
 
 
-def _ties(domain: etree._Element) -> list[str]:
-    """What of the hypervisor itself the machine holds, so that it cannot run on another one."""
-    devices = (
-        ("devices/hostdev", "a device of the hypervisor"),
-        ("devices/filesystem", "a folder of the hypervisor"),
-        ("devices/interface[@type='hostdev']", "a network card of the hypervisor"),
-    )
-    return [words for path, words in devices if domain.find(path) is not None]
-
-
 def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -> dict[str, t.Any]:
     target = _attribute(disk, "target", "dev")
-    source = _source(disk.find("source"), disk.get("type"))
+    source = disk_source(disk.find("source"), disk.get("type"))
     pool, volume = _pool_and_volume(disk, source, pools)
     backing = disk.find("backingStore")
     names = {note.target: note.name for note in notes.disks} if notes else {}
@@ -203,20 +200,9 @@ def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -
         "format": _attribute(disk, "driver", "type"),
         "size_bytes": None,
         "allocation_bytes": None,
-        "backing": None if backing is None else _source(backing.find("source"), backing.get("type")),
+        "backing": None if backing is None else disk_source(backing.find("source"), backing.get("type")),
         "readonly": disk.find("readonly") is not None,
     }
-
-
-def _source(source: etree._Element | None, kind: str | None) -> str | None:
-    """Where a disk's bytes are, in one word: a path, ``pool/volume``, or ``protocol:name``."""
-    if source is None:
-        return None
-    if kind == "volume":
-        return f"{source.get('pool')}/{source.get('volume')}"
-    if kind == "network":
-        return f"{source.get('protocol')}:{source.get('name') or ''}"
-    return source.get("file") or source.get("dev") or source.get("dir")
 
 
 def _pool_and_volume(disk: etree._Element, source: str | None, pools: KnownPools) -> tuple[str | None, str | None]:
@@ -239,14 +225,11 @@ def _nic(nic: etree._Element, notes: MachineNotes | None) -> dict[str, t.Any]:
     mac = (_attribute(nic, "mac", "address") or "").lower()
     names = {note.mac.lower(): note.name for note in notes.nics} if notes else {}
     kind = nic.get("type") or ""
-    source = nic.find("source")
-    # A nic on a network also names the network's bridge while it runs; what the user chose is the network.
-    attribute = {"network": "network", "bridge": "bridge", "direct": "dev", "internal": "name"}.get(kind, "")
     return {
         "name": names.get(mac),
         "mac": mac or None,
         "type": kind,
-        "source": None if source is None else source.get(attribute),
+        "source": nic_source(nic),
         "model": _attribute(nic, "model", "type"),
         "target": _attribute(nic, "target", "dev"),
         "addresses": [],
@@ -264,4 +247,4 @@ def _graphics(graphics: etree._Element) -> dict[str, t.Any]:
 
 def _port(text: str | None) -> int | None:
     """libvirt says -1 where the port is chosen at the start."""
-    return int(text) if text and int(text) > 0 else None
+    return _number(text) or None

@@ -63,7 +63,9 @@ def migrate(domain: t.Any, uri: str, parameters: dict[str, t.Any], flags: int, o
     worker.start()
     while worker.is_alive():
         worker.join(_LOOK_SECONDS)
-        watch.look()
+        # A look that fails is no reason to leave a machine alone on its way.
+        with contextlib.suppress(Exception):
+            watch.look()
     if not failures:
         return
     if watch.reason is not None:
@@ -89,7 +91,9 @@ class _Watch:
         stats: dict[str, t.Any] = {}
         with contextlib.suppress(libvirt.libvirtError):
             stats = self._domain.jobStats()
-        self._tell(stats)
+        # Nor is a line of progress.
+        with contextlib.suppress(Exception):
+            self._tell(stats)
         if not self._downtime_set:
             with contextlib.suppress(libvirt.libvirtError):
                 self._domain.migrateSetMaxDowntime(self._oversight.downtime_ms, 0)

@@ -126,6 +126,7 @@ def _machine(record: dict[str, t.Any]) -> dict[str, t.Any]:
         "vcpus": record["vcpus_max"],
         "memory_mib": record["memory_max_mib"],
         "building": record["building"],
+        "claimed": record["claimed"],
         "anti_affinity": record["anti_affinity"],
         "errors": record["errors"],
     }

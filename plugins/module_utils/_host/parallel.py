@@ -16,7 +16,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import UnreachableError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import UnreachableError, VirtError, as_ours
 
 Item = t.TypeVar("Item")
 Value = t.TypeVar("Value")
@@ -48,7 +48,7 @@ def map_in_threads(
     """``work(item)`` for every item, at most ``threads`` at once; outcomes stand in the order of the items.
 
     timeout_seconds: limit for all of them together; what has no answer by then has an UnreachableError, and its
-    thread is left behind. A VirtError of one item is its outcome; any other exception is a fault of ours and is raised.
+    thread is left behind. Whatever an item raises is its outcome alone; what is no VirtError becomes one (as_ours).
     """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, Value | None, Exception | None]] = queue.SimpleQueue()
@@ -77,9 +77,7 @@ def map_in_threads(
         for _item in items:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             index, value, error = done.get(timeout=left)
-            if error is not None and not isinstance(error, VirtError):
-                raise error
-            outcomes[index] = Outcome(value, error)
+            outcomes[index] = Outcome(value, None if error is None else as_ours(error))
     except queue.Empty:
         pass  # the time is up: the rest keeps ``late``
     finally:

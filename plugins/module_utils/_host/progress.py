@@ -10,11 +10,15 @@ secret: the user of the connection, who need not be root, reads them.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+
+# A host that has no room for a line has room for the work, perhaps.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE})
 
 
 class ProgressFile:
@@ -31,13 +35,15 @@ class ProgressFile:
             self._file = os.open(path, flags, 0o644)
             os.fchmod(self._file, 0o644)
         except OSError as exc:
+            if exc.errno in _FULL:
+                return
             raise InputError(f"cannot make the file {path}: {exc.strerror}", where="progress_file") from exc
 
     def say(self, line: str) -> None:
         """Append one line. A disk that is full must not end the work itself."""
         with self._lock, contextlib.suppress(OSError):
             if self._file is not None:
-                os.write(self._file, (" ".join(line.split()) + "\n").encode())
+                os.write(self._file, (" ".join(line.split()) + "\n").encode(errors="replace"))
 
 
 @contextlib.contextmanager

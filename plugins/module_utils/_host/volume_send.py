@@ -18,10 +18,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     errors_as_ours,
     libvirt,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.upload_mark import MARK_BYTES, Upload
 
 _CHUNK_BYTES = 256 * 1024
-# What tells the format of a file stands in here.
-_HEAD_BYTES = 64 * 1024
 
 
 class StoppedError(VirtError):
@@ -46,8 +45,9 @@ def send_file(
     """The content of a file or device of this machine, to a volume that is there for it.
 
     sparse: leave out what is a hole in the file; only for a volume that reads as zeros so far. tell: takes the bytes
-    that are done, and all of them. digest: what the sha256 of the content has to begin with. A volume with a digest
-    gets its first bytes last, when all else is there and right: before that, nothing takes it for an image.
+    that are done, and all of them. digest: what the sha256 of the content has to begin with.
+    The first MARK_BYTES come last, when all else is there and right, in one go: before that, nothing takes the volume
+    for an image, and send_mark may have put there whose it is.
     Raises HostError, and StoppedError when ``stop`` was set meanwhile; what was sent is for the caller to remove.
     """
     what = f"cannot send {path}"
@@ -55,18 +55,40 @@ def send_file(
         with open(path, "rb", buffering=0) as file:
             size_bytes = file.seek(0, os.SEEK_END)
             reader = _Reader(file.fileno(), size_bytes, tell, stop, digest is not None)
-            head_bytes = min(_HEAD_BYTES, size_bytes) if digest is not None else 0
-            head = reader.head(head_bytes)
+            head = reader.head(min(MARK_BYTES, size_bytes))
             with errors_as_ours(what):
-                _send(volume, conn, reader, head_bytes, size_bytes - head_bytes, sparse)
-                if digest is not None:
-                    if not reader.sha256.startswith(digest):
-                        raise HostError(
-                            f"{path} is not what its name says: its sha256 begins with {reader.sha256[:16]}"
-                        )
-                    _send_bytes(volume, conn, head)
+                if size_bytes > len(head):
+                    _send(volume, conn, reader, len(head), size_bytes - len(head), sparse)
+                if digest is not None and not reader.sha256.startswith(digest):
+                    raise HostError(f"{path} is not what its name says: its sha256 begins with {reader.sha256[:16]}")
+                if head:
+                    write_start(volume, conn, head)
     except OSError as exc:
         raise HostError(f"{what}: {exc.strerror or exc}") from exc
+
+
+def send_mark(volume: t.Any, conn: VirConnect, upload: Upload) -> None:
+    """Have a new volume say whose it is, until its content is there. Not for one that is smaller than the mark."""
+    with errors_as_ours(f"cannot mark volume {volume.name()}"):
+        if volume.info()[1] >= MARK_BYTES:
+            write_start(volume, conn, upload.to_bytes())
+
+
+def read_start(volume: t.Any, conn: VirConnect, length: int) -> bytes:
+    """The first bytes of a volume, at most so many. Raises what libvirt raises, as ours."""
+    with errors_as_ours(f"cannot read volume {volume.name()}"):
+        stream = conn.newStream(0)
+        volume.download(stream, 0, length, 0)
+        content = b""
+        while len(content) < length:
+            chunk = stream.recv(length - len(content))
+            if not chunk:
+                break
+            content += chunk
+        # Not to the end of what was announced, or to the end of a shorter volume: there is nothing to wait for.
+        with contextlib.suppress(libvirt.libvirtError):
+            stream.finish()
+        return content
 
 
 class _Reader:
@@ -161,7 +183,8 @@ def _send(volume: t.Any, conn: VirConnect, reader: _Reader, offset: int, length:
         raise
 
 
-def _send_bytes(volume: t.Any, conn: VirConnect, content: bytes) -> None:
+def write_start(volume: t.Any, conn: VirConnect, content: bytes) -> None:
+    """Put these bytes at the beginning of a volume. Raises what libvirt raises."""
     stream = conn.newStream(0)
     volume.upload(stream, 0, len(content), 0)
     left = content

@@ -120,7 +120,8 @@ def make_volume(pool: Pool, name: str, root: etree._Element, source: t.Any = Non
 def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
     """Tell a volume that is there already from one that could not be made: only the latter may be taken back.
 
-    Asked beforehand as well, because not every way of making a volume has an error code of its own for this.
+    Asked beforehand as well, because not every way of making a volume has an error code of its own for this. And
+    libvirt does not know what others have put into a pool since it last looked, such as a hypervisor that shares it.
     """
     taken = AlreadyThereError(f"pool {pool.name} has got a volume {name} while this run was planned")
     try:
@@ -129,6 +130,8 @@ def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
         if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
             raise
     else:
+        raise taken
+    if pool.local and pool.network is None and os.path.lexists(f"{pool.path}/{name}"):
         raise taken
     try:
         yield

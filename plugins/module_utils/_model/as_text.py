@@ -13,6 +13,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import Mach
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import NETWORK_RULES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import replace_xml_passwords
 
 _SECRETS = ("password",)
 
@@ -52,7 +53,7 @@ def declared(machine: Machine) -> dict[str, t.Any]:
                 "labels": machine.labels,
                 "anti_affinity": machine.anti_affinity,
                 "variables": machine.variables,
-                "xml": machine.xml,
+                "xml": machine.xml and replace_xml_passwords(machine.xml, lambda _password: "(hidden)"),
             }
         ),
         "start": machine.start,

@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.url import shown_url
 
 # How many hex digits each has.
 DIGITS = {"sha256": 64, "sha512": 128}
@@ -52,7 +53,7 @@ def read_checksum(value: t.Any, where: str | None = None) -> Checksum | Checksum
     if algorithm is None:
         return ChecksumFile(match["url"])
     if algorithm.strip().lower() not in DIGITS:
-        raise InputError(f"{value!r} is not a checksum", where=where, hint=_RIGHT)
+        raise InputError(f"{_shown(value)!r} is not a checksum", where=where, hint=_RIGHT)
     return ChecksumFile(match["url"], algorithm.strip().lower())
 
 
@@ -60,13 +61,20 @@ def parse_checksum(value: t.Any, where: str | None = None) -> Checksum:
     """A checksum from its text. Raises InputError, naming ``where``, for anything else."""
     algorithm, colon, digest = str(value).strip().lower().partition(":")
     if not colon or algorithm not in DIGITS:
-        raise InputError(f"{value!r} is not a checksum", where=where, hint=_RIGHT)
+        raise InputError(f"{_shown(value)!r} is not a checksum", where=where, hint=_RIGHT)
     digest = digest.strip()
     if len(digest) != DIGITS[algorithm] or not _HEX.match(digest):
         raise InputError(
-            f"{value!r} is not a checksum", where=where, hint=f"A {algorithm} has {DIGITS[algorithm]} hex digits"
+            f"{_shown(value)!r} is not a checksum",
+            where=where,
+            hint=f"A {algorithm} has {DIGITS[algorithm]} hex digits",
         )
     return Checksum(algorithm, digest)
+
+
+def _shown(value: t.Any) -> t.Any:
+    """What a user wrote, without the password of an address."""
+    return shown_url(value) if isinstance(value, str) else value
 
 
 def read_content_checksum(value: t.Any) -> Checksum | None:

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 FILE, BLOCK, NETWORK = "file", "block", "network"
 _PATH_ATTRIBUTE = {FILE: "file", BLOCK: "dev"}
+# What of a source goes with the bytes, wherever they lie: the key that they are encrypted with, their labels, the part
+# of a file that is the disk.
+_OF_THE_CONTENT = ("encryption", "seclabel", "slices")
 # A host and its port; without a port it is the protocol's own.
 SourceHost = tuple[str, "int | None"]
 
@@ -43,8 +47,24 @@ class DiskSource:
         """The place in one word, to tell sources apart: the path, or ``protocol:name``."""
         return f"{self.protocol}:{self.name}" if self.type == NETWORK else self.path
 
+    def move(self, disk: etree._Element) -> None:
+        """Make this the place of what is the source of a ``<disk>`` now: what belongs to its content stays."""
+        old = disk.find("source")
+        self._renew(disk)
+        new = need(disk, "source")
+        if old is not None:
+            new.attrib.update({name: value for name, value in old.attrib.items() if name == "startupPolicy"})
+            new.extend([child for child in old if child.tag in _OF_THE_CONTENT])
+
     def write(self, disk: etree._Element) -> None:
-        """Make this the source of a ``<disk>``: the attribute ``type`` and the child ``<source>``, anew."""
+        """Make this the source of a ``<disk>``: the attribute ``type`` and the child ``<source>``.
+
+        They are made anew, unless they say the same already.
+        """
+        if DiskSource.read(disk) != self:
+            self._renew(disk)
+
+    def _renew(self, disk: etree._Element) -> None:
         for old in [*disk.findall("source"), *disk.findall("auth")]:
             disk.remove(old)
         disk.set("type", self.type)
@@ -96,10 +116,14 @@ def _write_secret(auth: etree._Element, source: DiskSource) -> None:
 def read_hosts(source: etree._Element) -> tuple[SourceHost, ...]:
     """The hosts of a disk's or a pool's ``<source>``, which has them in the same words."""
     return tuple(
-        (host.get("name", ""), int(host.get("port", "0")) or None)
+        (host.get("name", ""), _port(host.get("port")))
         for host in source.iterfind("host")
         if host.get("name") is not None
     )
+
+
+def _port(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and int(text) else None
 
 
 def read_initiator(source: etree._Element) -> str | None:

@@ -55,13 +55,17 @@ def domain_xml(
     host: HostChoices,
     disks: Sequence[Placed],
     seed: DiskSource | None,
+    uuid: str | None = None,
 ) -> str:
     """The XML of a new domain.
 
-    disks: where each of the machine's disks lies; seed: the seed volume, or None without one.
+    disks: where each of the machine's disks lies; seed: the seed volume, or None without one; uuid: that of the domain
+    whose place it takes, None leaves it to libvirt.
     """
     domain = etree.Element("domain", type=host.domain_type)
     _add(domain, "name", machine.name)
+    if uuid is not None:
+        _add(domain, "uuid", uuid)
     for key, value in (("title", machine.title), ("description", machine.description)):
         if value:
             _add(domain, key, value)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
-from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import COUNT, CPU, INDEX, NUMATUNE
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware_amounts import MEMORY, VCPUS
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU, INDEX, NUMATUNE
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_devices import DEVICES
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     ON_OFF,
@@ -22,7 +23,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Content,
     Line,
     Mark,
-    Size,
     Values,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.table_shapes import (
@@ -34,89 +34,17 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 
 @dataclass(frozen=True)
-class _Hugepages:
-    """``true`` for the host's default size, or sizes, each for all or for some of the machine's NUMA nodes."""
-
-    key: str
-    rows: Rows
-
-    def check(self, value: t.Any, where: str) -> tuple[Values, ...] | bool:
-        # No size at all is the host's default size.
-        return value if isinstance(value, bool) else self.rows.check(value, where) or True
-
-    def write(self, parent: etree._Element, value: tuple[Values, ...] | bool) -> None:
-        self.rows.write(parent, value if isinstance(value, tuple) else ())
-        Mark("", self.rows.path.rpartition("/")[0]).write(parent, value is not False)
-
-    def read(self, parent: etree._Element) -> tuple[Values, ...] | bool:
-        if parent.find(self.rows.path.rpartition("/")[0]) is None:
-            return False
-        return self.rows.read(parent) or True
-
-
-@dataclass(frozen=True)
-class _Memory(Group):
-    """A plain size is the maximum and what the machine has at once."""
-
-    def check(self, value: t.Any, where: str) -> Values:
-        if not isinstance(value, Mapping):
-            size = rules.size(value, where)
-            return {"maximum": size, "current": size}
-        values = super().check({_SALT_MEMORY.get(str(k), k): v for k, v in value.items()}, where)
-        if "slots" in values and "max" not in values:
-            raise InputError("slots needs max", where=rules.inside(where, "slots"))
-        if "max" in values:
-            values.setdefault("slots", _DEFAULT_SLOTS)
-        return _with_both(values, where)
-
-
-# How many pieces of memory can be plugged in where the wish only says how much.
-_DEFAULT_SLOTS = 16
-# Salt's word for the memory that a machine boots with.
-_SALT_MEMORY = {"boot": "maximum"}
-
-
-@dataclass(frozen=True)
-class _Vcpus(Group):
-    """A plain number is the maximum and what the machine has at once."""
-
-    def check(self, value: t.Any, where: str) -> Values:
-        if not isinstance(value, Mapping):
-            count = COUNT(value, where)
-            return {"maximum": count, "current": count}
-        return _with_both(super().check(value, where), where)
-
-    def read(self, parent: etree._Element) -> Values:
-        values = super().read(parent)
-        return {"current": values.get("maximum"), **values}
-
-
-def _with_both(values: Values, where: str) -> Values:
-    """The one of maximum and current that was not named is the other one."""
-    if values.get("current") is None and values.get("maximum") is None:
-        raise InputError("neither current nor maximum is there", where=where, hint="Give a plain number, or maximum")
-    values.setdefault("maximum", values.get("current"))
-    values.setdefault("current", values["maximum"])
-    if values["current"] > values["maximum"]:
-        raise InputError(
-            f"{values['current']} is more than the maximum of {values['maximum']}",
-            where=rules.inside(where, "current"),
-        )
-    return values
-
-
-@dataclass(frozen=True)
 class _Clock(Group):
     """A time zone makes the offset ``timezone``."""
 
-    def check(self, value: t.Any, where: str) -> Values:
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
         if isinstance(value, str):
             value = {"offset": value}
         if isinstance(value, Mapping) and "utc" in value:
             # Salt's word.
             utc = rules.yes_or_no(value["utc"], rules.inside(where, "utc"))
             value = {**{k: v for k, v in value.items() if k != "utc"}, "offset": "utc" if utc else "localtime"}
-        values = super().check(value, where)
+        values = super().check(value, where, have)
         if "timezone" in values:
             values["offset"] = "timezone"
         if values.get("offset") == "timezone" and "adjustment" in values:
@@ -155,48 +83,6 @@ def drop_boot_orders(domain: etree._Element, keep: t.Container[etree._Element] =
         if home is not None:
             home.remove(order)
     return bool(orders)
-
-
-VCPUS = _Vcpus(
-    "vcpus",
-    "vcpu",
-    (
-        Content("maximum", COUNT, ""),
-        Attribute("current", COUNT, "@current"),
-        Attribute("cpuset", rules.cpu_set, "@cpuset"),
-        Attribute("placement", rules.choice("static", "auto"), "@placement"),
-    ),
-)
-MEMORY = _Memory(
-    "memory",
-    "",
-    (
-        Size("maximum", "memory"),
-        Size("current", "currentMemory"),
-        Size("max", "maxMemory"),
-        Attribute("slots", rules.whole_number(1, 256), "maxMemory@slots"),
-        Size("hard_limit", "memtune/hard_limit"),
-        Size("soft_limit", "memtune/soft_limit"),
-        Size("swap_hard_limit", "memtune/swap_hard_limit"),
-        Size("min_guarantee", "memtune/min_guarantee"),
-        _Hugepages(
-            "hugepages",
-            Rows(
-                "hugepages",
-                "memoryBacking/hugepages/page",
-                (Size("size", "@size"), Attribute("nodeset", rules.cpu_set, "@nodeset")),
-                short="size",
-                required=("size",),
-            ),
-        ),
-        Mark("nosharepages", "memoryBacking/nosharepages"),
-        Mark("locked", "memoryBacking/locked"),
-        Mark("discard", "memoryBacking/discard"),
-        Attribute("source", rules.choice("file", "anonymous", "memfd"), "memoryBacking/source@type"),
-        Attribute("access", rules.choice("shared", "private"), "memoryBacking/access@mode"),
-        Attribute("allocation", rules.choice("immediate", "ondemand"), "memoryBacking/allocation@mode"),
-    ),
-)
 
 
 def _switch(key: str, path: str) -> Attribute:
@@ -253,7 +139,7 @@ CLOCK = _Clock(
             (
                 Attribute("present", rules.yes_or_no, "@present"),
                 Attribute("tickpolicy", rules.choice("delay", "catchup", "merge", "discard"), "@tickpolicy"),
-                Attribute("track", rules.choice("boot", "guest", "wall"), "@track"),
+                Attribute("track", rules.choice("boot", "guest", "wall", "realtime"), "@track"),
                 Attribute("frequency", rules.whole_number(1, 2**40), "@frequency"),
                 Attribute("mode", rules.choice("auto", "native", "emulate", "paravirt", "smpsafe"), "@mode"),
                 *(Attribute(word, INDEX, f"catchup@{word}") for word in ("threshold", "slew", "limit")),

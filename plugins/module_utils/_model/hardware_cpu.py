@@ -23,7 +23,17 @@ CPU_MODES = ("host-model", "host-passthrough", "maximum", "custom")
 COUNT = rules.whole_number(1, 4096)
 INDEX = rules.whole_number(0, 65535)
 _PERIOD = rules.whole_number(1000, 1000000)
-_MICROSECONDS = rules.whole_number(1000, 17592186044415)
+_NO_LIMIT = -1
+
+
+class _microseconds(rules.whole_number):  # noqa: N801 - used like the rules beside it
+    """A rule for a quota: so many microseconds of each period, or -1 for no limit."""
+
+    def __call__(self, value: t.Any, where: str) -> int:
+        return _NO_LIMIT if str(value) == str(_NO_LIMIT) else super().__call__(value, where)
+
+
+_QUOTA = _microseconds(1000, 17592186044415)
 _NUMA_MODE = rules.choice("interleave", "strict", "preferred", "restrictive")
 _POLICY = rules.choice("force", "require", "optional", "disable", "forbid")
 
@@ -32,10 +42,10 @@ _POLICY = rules.choice("force", "require", "optional", "disable", "forbid")
 class _Cpu(Group):
     """A model's name makes the mode custom, and any other mode has no model."""
 
-    def check(self, value: t.Any, where: str) -> Values:
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
         if isinstance(value, str):
             value = {"mode": value}
-        values = super().check(value, where)
+        values = super().check(value, where, have)
         if values.get("model"):
             mode = values.setdefault("mode", "custom")
             if mode != "custom":
@@ -53,13 +63,18 @@ class _Cpu(Group):
                 cpu.attrib.pop(name, "")
         super().write(parent, value)
 
+    def read(self, parent: etree._Element) -> Values | None:
+        values = super().read(parent)
+        # As libvirt has it: a model without a mode, which is how machines were defined once, is a custom one.
+        return {"mode": "custom", **values} if values and "model" in values else values
+
 
 @dataclass(frozen=True)
 class _Schedulers(Rows):
     """Real-time schedulers have a priority, the others none."""
 
-    def _check_row(self, row: t.Any, where: str) -> Values:
-        values = super()._check_row(row, where)
+    def _check_row(self, row: t.Any, where: str, have: Values | None) -> Values:
+        values = super()._check_row(row, where, have)
         if ("priority" in values) != (values["scheduler"] in ("fifo", "rr")):
             raise InputError(
                 f"scheduler {values['scheduler']} takes {'no' if 'priority' in values else 'a'} priority", where=where
@@ -68,11 +83,35 @@ class _Schedulers(Rows):
 
 
 @dataclass(frozen=True)
+class _NumaMemory(Group):
+    """The nodes are named, or libvirt asks numad for them: ``placement: auto``. Without a mode it is strict."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        values = super().check(value, where, have)
+        if values.get("placement") != "auto" and "nodeset" not in values:
+            raise InputError("nodeset is missing", where=where, hint="Name the nodes, or say placement: auto")
+        if values.get("placement") == "auto" and "nodeset" in values:
+            raise InputError("placement auto takes no nodeset", where=rules.inside(where, "nodeset"))
+        return values
+
+    def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
+        super().write(parent, value)
+        memory = parent.find(self.path)
+        if memory is None:
+            return
+        # libvirt takes one of the two.
+        if value.get("placement") == "auto":
+            memory.attrib.pop("nodeset", "")
+        elif "nodeset" in value and memory.get("placement") == "auto":
+            del memory.attrib["placement"]
+
+
+@dataclass(frozen=True)
 class _Topology(Group):
     """What is not named is one."""
 
-    def check(self, value: t.Any, where: str) -> Values:
-        return {"sockets": 1, "cores": 1, "threads": 1, **super().check(value, where)}
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        return {"sockets": 1, "cores": 1, "threads": 1, **super().check(value, where, have)}
 
 
 _TUNING = Group(
@@ -81,13 +120,13 @@ _TUNING = Group(
     (
         Content("shares", rules.whole_number(2, 262144), "shares"),
         Content("period", _PERIOD, "period"),
-        Content("quota", _MICROSECONDS, "quota"),
+        Content("quota", _QUOTA, "quota"),
         Content("global_period", _PERIOD, "global_period"),
-        Content("global_quota", _MICROSECONDS, "global_quota"),
+        Content("global_quota", _QUOTA, "global_quota"),
         Content("emulator_period", _PERIOD, "emulator_period"),
-        Content("emulator_quota", _MICROSECONDS, "emulator_quota"),
+        Content("emulator_quota", _QUOTA, "emulator_quota"),
         Content("iothread_period", _PERIOD, "iothread_period"),
-        Content("iothread_quota", _MICROSECONDS, "iothread_quota"),
+        Content("iothread_quota", _QUOTA, "iothread_quota"),
         Named(
             "vcpupin",
             "vcpupin",
@@ -183,11 +222,14 @@ NUMATUNE = Group(
     "numatune",
     "numatune",
     (
-        Group(
+        _NumaMemory(
             "memory",
             "memory",
-            (Attribute("mode", _NUMA_MODE, "@mode"), Attribute("nodeset", rules.cpu_set, "@nodeset")),
-            required=("mode", "nodeset"),
+            (
+                Attribute("mode", _NUMA_MODE, "@mode"),
+                Attribute("nodeset", rules.cpu_set, "@nodeset"),
+                Attribute("placement", rules.choice("static", "auto"), "@placement"),
+            ),
         ),
         Named(
             "memnodes",

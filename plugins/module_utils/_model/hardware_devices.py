@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Line,
     Mark,
     Values,
+    number_or_text,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.table_shapes import (
     Device,
@@ -40,16 +41,29 @@ class _Port:
 
     key: str
 
-    def check(self, value: t.Any, where: str) -> int:
+    def check(self, value: t.Any, where: str, _have: t.Any = None, /) -> int:
         return _PORT(value, where)
 
     def write(self, parent: etree._Element, value: int) -> None:
         parent.set("port", str(value))
         parent.set("autoport", "no")
 
-    def read(self, parent: etree._Element) -> int | None:
-        port = int(parent.get("port", "-1"))
-        return port if parent.get("autoport") != "yes" and port > 0 else None
+    def read(self, parent: etree._Element) -> t.Any:
+        return None if parent.get("autoport") == "yes" else read_port(parent, "port")
+
+
+@dataclass(frozen=True)
+class _TlsPort(Attribute):
+    """A port that -1 or 0 in the XML leaves to libvirt."""
+
+    def read(self, parent: etree._Element) -> t.Any:
+        return read_port(parent, self.path.lstrip("@"))
+
+
+def read_port(parent: etree._Element, name: str) -> t.Any:
+    """The port in an attribute; None for none, and for what libvirt is to choose."""
+    port = number_or_text(parent.get(name, "-1"))
+    return port if isinstance(port, str) or port > 0 else None
 
 
 # https://libvirt.org/formatdomain.html#graphical-framebuffers
@@ -60,8 +74,8 @@ _ONLY_OF_TYPE = {"vnc": ("websocket",), "spice": ("tlsPort", "defaultMode")}
 class _Graphics(Device):
     """``true`` is VNC, Salt's ``enable_vnc``. What protects a console depends on its type."""
 
-    def check(self, value: t.Any, where: str) -> Values | bool:
-        values = super().check("vnc" if value is True else value, where)
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values | bool:
+        values = super().check("vnc" if value is True else value, where, have)
         if not isinstance(values, dict):
             return values
         if values.setdefault("type", "vnc") == "none":
@@ -84,6 +98,9 @@ class _Graphics(Device):
     def write(self, parent: etree._Element, value: Mapping[str, t.Any] | bool) -> None:
         super().write(parent, value)
         element = parent.find(self.path)
+        if element is not None and isinstance(value, Mapping) and "listen" in value:
+            # The old place of the address, which libvirt goes on to write beside the new one and wants to be the same.
+            element.attrib.pop("listen", "")
         # A console of another type keeps where it listens and its password, and nothing that is the old type's own.
         for kind, names in _ONLY_OF_TYPE.items():
             for name in names:
@@ -95,8 +112,8 @@ class _Graphics(Device):
 class _Rng(Device):
     """A rate is so many bytes in each period."""
 
-    def check(self, value: t.Any, where: str) -> Values | bool:
-        values = super().check(value, where)
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values | bool:
+        values = super().check(value, where, have)
         if isinstance(values, dict) and "period" in values and "bytes" not in values:
             raise InputError("period needs bytes", where=rules.inside(where, "period"))
         return values
@@ -106,13 +123,13 @@ class _Rng(Device):
 class _Characters(Rows):
     """Character devices; the type follows from what is named, and a server listens on the loopback address."""
 
-    def _check_row(self, row: t.Any, where: str) -> Values:
-        values = super()._check_row(row, where)
+    def _check_row(self, row: t.Any, where: str, have: Values | None) -> Values:
+        values = super()._check_row(row, where, have)
         kind = values.setdefault("type", "tcp" if "port" in values else "unix" if "path" in values else "pty")
         needed = {"tcp": "port", "udp": "port", "unix": "path", "file": "path", "dev": "path"}.get(kind)
         if needed and needed not in values:
             raise InputError(f"a device of type {kind} needs {needed}", where=where)
-        if kind in ("tcp", "udp"):
+        if kind == "tcp" or (kind == "udp" and values.get("mode") != "connect"):
             values.setdefault("host", LOOPBACK)
         if kind in ("tcp", "unix"):
             values.setdefault("mode", "bind")
@@ -151,7 +168,7 @@ GRAPHICS = _Graphics(
         Attribute("type", rules.choice("none", "vnc", "spice"), "@type"),
         Attribute("listen", rules.address, "listen@address"),
         _Port("port"),
-        Attribute("tls_port", _PORT, "@tlsPort"),
+        _TlsPort("tls_port", _PORT, "@tlsPort"),
         Attribute("websocket", rules.whole_number(-1, 65535), "@websocket"),
         Attribute("password", rules.text, "@passwd"),
         Attribute("tls", rules.yes_or_no, "@defaultMode", Kind(lambda on: "secure" if on else "any", "secure".__eq__)),

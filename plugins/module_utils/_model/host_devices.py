@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.source_text import host_device, integer
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 # As lspci writes it, and as libvirt names the node device (virsh nodedev-list).
@@ -26,7 +27,7 @@ class HostDevices:
     key: str
     path: str
 
-    def check(self, value: t.Any, where: str) -> tuple[str, ...]:
+    def check(self, value: t.Any, where: str, _have: t.Any = None, /) -> tuple[str, ...]:
         if not isinstance(value, (list, tuple)):
             value = [value]
         return tuple(_check(device, f"{where}[{index}]") for index, device in enumerate(value))
@@ -35,11 +36,19 @@ class HostDevices:
         home = parent.find("devices")
         if home is None:
             home = etree.SubElement(parent, "devices")
+        there: dict[str, etree._Element] = {}
         for old in parent.findall(self.path):
-            if _name(old) is not None:
+            name = _name(old)
+            if name is not None:
+                there[name] = old
                 home.remove(old)
         for device in value:
-            _write(home, device)
+            kept = there.pop(device, None)
+            if kept is None:
+                _write(home, device)
+            else:
+                # It keeps what else is said of it, such as its place on the bus.
+                home.append(kept)
 
     def read(self, parent: etree._Element) -> tuple[str, ...]:
         return tuple(name for name in map(_name, parent.findall(self.path)) if name)
@@ -76,13 +85,13 @@ def _write(home: etree._Element, device: str) -> None:
 def _name(element: etree._Element) -> str | None:
     """The device of a <hostdev> in our words; None for one that this list cannot name."""
     if element.get("type") == "pci":
-        address = element.find("source/address")
-        if address is None:
-            return None
-        domain, bus, slot, function = (int(address.get(name, "0"), 16) for name in _ADDRESS)
-        return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
+        source = element.find("source")
+        return None if source is None else host_device(source)
     if element.get("type") == "usb":
         vendor, product = element.find("source/vendor"), element.find("source/product")
         if vendor is not None and product is not None:
-            return f"{int(vendor.get('id', '0'), 16):04x}:{int(product.get('id', '0'), 16):04x}"
+            try:
+                return f"{integer(vendor.get('id')):04x}:{integer(product.get('id')):04x}"
+            except ValueError:
+                return None
     return None

@@ -85,11 +85,13 @@ class MachineNotes:
     """All that the metadata element says.
 
     status is ``building`` until every volume stands and the seed is written, then ``ready``: a run that finds
-    ``building`` knows that an earlier one was cut off, and that ``volumes`` lists exactly what it may clear. fragment
-    is the hash of the XML that the user had merged in.
+    ``building`` knows that an earlier one was cut off, and that ``volumes`` lists exactly what it may clear. claimed:
+    only the name is taken; whether the machine is made here is not decided before all hypervisors have been asked for
+    the name. fragment is the hash of the XML that the user had merged in.
     """
 
     status: str = READY
+    claimed: bool = False
     image: ImageNote | None = None
     volumes: tuple[VolumeNote, ...] = ()
     disks: tuple[DiskNote, ...] = ()
@@ -110,6 +112,8 @@ def _tag(name: str) -> str:
 def notes_to_element(notes: MachineNotes) -> etree._Element:
     """The metadata element of these notes; lxml escapes every text."""
     root = etree.Element(_tag("machine"), nsmap={PREFIX: NAMESPACE}, status=notes.status)
+    if notes.claimed:
+        root.set("claimed", "yes")
     if notes.image:
         etree.SubElement(root, _tag("image"), name=notes.image.name, volume=notes.image.volume, pool=notes.image.pool)
     for volume in notes.volumes:
@@ -173,6 +177,7 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
     fragment = root.find(_tag("fragment"))
     return MachineNotes(
         status=root.get("status", READY),
+        claimed=root.get("claimed") == "yes",
         image=None
         if image is None
         else ImageNote(image.get("name", ""), image.get("volume", ""), image.get("pool", "")),

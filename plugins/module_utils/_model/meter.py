@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 
@@ -43,7 +44,11 @@ class Meter:
         self._rate = 0.0
 
     def at(self, phase: str, done_bytes: int, total_bytes: int | None) -> None:
-        """Where the transfer is now. total_bytes: None where nobody knows; it may grow on the way."""
+        """Where the transfer is now. total_bytes: None where nobody knows; it may grow on the way. It never fails."""
+        with contextlib.suppress(Exception):
+            self._at(phase, done_bytes, total_bytes)
+
+    def _at(self, phase: str, done_bytes: int, total_bytes: int | None) -> None:
         now = self._clock()
         if phase != self._phase:
             self._phase, self._seen, self._rate = phase, (now, done_bytes), 0.0

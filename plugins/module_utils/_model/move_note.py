@@ -11,7 +11,7 @@ cleared at the source.
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
@@ -20,11 +20,25 @@ PREFIX = "brinemove"
 
 
 @dataclass(frozen=True)
+class VolumeIdentity:
+    """What tells a volume from another one that somebody has made under its name; each may be empty.
+
+    mark: a word that was written into the volume, or on it. key: the storage's own id of it. written: when its content
+    was written last, of one whose content is complete.
+    """
+
+    mark: str = ""
+    key: str = ""
+    written: str = ""
+
+
+@dataclass(frozen=True)
 class VolumeRef:
-    """A volume by its pool and its name."""
+    """A volume by its pool and its name. identity: what is known of this very one; it does not count in comparisons."""
 
     pool: str
     name: str
+    identity: VolumeIdentity = field(default=VolumeIdentity(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -32,7 +46,8 @@ class MoveNote:
     """source, target: names that the two hypervisors have for themselves; uri: the target's libvirt.
 
     made: the volumes that are made on the target for this machine. left: those at the source that belong to the machine
-    alone and go when it runs on the target. autostart: whether it starts with its hypervisor.
+    alone and go when it runs on the target. autostart: whether it starts with its hypervisor. running: whether it was
+    up when the move began. Notes of earlier versions say neither that (None) nor what identifies the volumes.
     """
 
     source: str
@@ -41,6 +56,7 @@ class MoveNote:
     made: tuple[VolumeRef, ...] = ()
     left: tuple[VolumeRef, ...] = ()
     autostart: bool = False
+    running: bool | None = None
 
 
 def move_note_to_xml(note: MoveNote) -> str:
@@ -50,7 +66,10 @@ def move_note_to_xml(note: MoveNote) -> str:
     )
     for tag, volumes in (("made", note.made), ("left", note.left)):
         for volume in volumes:
-            etree.SubElement(root, tag, pool=volume.pool, name=volume.name)
+            words = {key: value for key, value in vars(volume.identity).items() if value}
+            etree.SubElement(root, tag, pool=volume.pool, name=volume.name, **words)
+    if note.running is not None:
+        root.set("running", "yes" if note.running else "no")
     return etree.tostring(root, encoding="unicode")
 
 
@@ -66,8 +85,16 @@ def read_move_note(domain: etree._Element) -> MoveNote | None:
         made=_volumes(root, "made"),
         left=_volumes(root, "left"),
         autostart=root.get("autostart") == "yes",
+        running={"yes": True, "no": False}.get(root.get("running", "")),
     )
 
 
 def _volumes(root: t.Any, tag: str) -> tuple[VolumeRef, ...]:
-    return tuple(VolumeRef(v.get("pool", ""), v.get("name", "")) for v in root.iterfind(f"{{{NAMESPACE}}}{tag}"))
+    return tuple(
+        VolumeRef(
+            volume.get("pool", ""),
+            volume.get("name", ""),
+            VolumeIdentity(volume.get("mark", ""), volume.get("key", ""), volume.get("written", "")),
+        )
+        for volume in root.iterfind(f"{{{NAMESPACE}}}{tag}")
+    )

@@ -58,7 +58,7 @@ def _move_disks(root: etree._Element, places: Mapping[str, DiskSource], flattene
         # QEMU on the other side looks for itself what the file stands on; what is said here are paths of this side.
         for backing in disk.findall("backingStore"):
             disk.remove(backing)
-        there.write(disk)
+        there.move(disk)
         changed = True
     return changed
 

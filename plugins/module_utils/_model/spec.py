@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.hardware import 
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU_MODES
 from ansible_collections.brine.virt.plugins.module_utils._model.labels import read_wanted_labels
 from ansible_collections.brine.virt.plugins.module_utils._model.machine_image import place_image
+from ansible_collections.brine.virt.plugins.module_utils._model.machine_name import machine_name
 from ansible_collections.brine.virt.plugins.module_utils._model.profiles import (
     Profiles,
     read_profiles,
@@ -65,7 +66,7 @@ class Machine:
 
 
 MACHINE_RULES: dict[str, rules.Rule] = {
-    "name": rules.name,
+    "name": machine_name,
     **{line.key: line.check for line in HARDWARE},
     "image": rules.text,
     "clone": rules.choice("overlay", "copy"),

@@ -24,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.table_shapes imp
     Named,
     Rows,
 )
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 NIC_MODELS = ("virtio", "e1000e", "e1000", "rtl8139")
 # What a nic can be plugged into, and the attribute of <source> that names it.
@@ -64,25 +65,33 @@ class _ShortGroup(Group):
 
     short: str = ""
 
-    def check(self, value: t.Any, where: str) -> Values:
-        return super().check(value if isinstance(value, Mapping) else {self.short: value}, where)
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        return super().check(value if isinstance(value, Mapping) else {self.short: value}, where, have)
 
 
 @dataclass(frozen=True)
 class _Link(Attribute):
     """``up`` or ``down``; YAML's words for true and false do as well."""
 
-    def check(self, value: t.Any, where: str) -> str:
+    def check(self, value: t.Any, where: str, _have: t.Any = None, /) -> str:
         if isinstance(value, bool):
             return "up" if value else "down"
         return str(super().check(value, where))
+
+
+@dataclass(frozen=True)
+class _SourceMode(Attribute):
+    """How a nic is on a device of the hypervisor; the sockets of other types have a mode of another kind."""
+
+    def read(self, parent: etree._Element) -> t.Any:
+        return super().read(parent) if parent.get("type", "direct") == "direct" else None
 
 
 _KIB_PER_SECOND = rules.whole_number(1, 2**32)
 _BANDWIDTH = tuple(Attribute(word, _KIB_PER_SECOND, f"@{word}") for word in ("average", "peak", "burst", "floor"))
 # Lines below <interface>.
 NIC_OPTIONS: tuple[Line, ...] = (
-    Attribute("mode", rules.choice("bridge", "vepa", "private", "passthrough"), "source@mode"),
+    _SourceMode("mode", rules.choice("bridge", "vepa", "private", "passthrough"), "source@mode"),
     Attribute("portgroup", rules.name, "source@portgroup"),
     Rows(
         "vlan",

@@ -8,16 +8,19 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Line,
     Values,
+    check_against,
     check_table,
+    covers,
     drop,
-    have,
     kind_of,
+    make,
     read_table,
     seek,
     write_table,
@@ -34,16 +37,17 @@ class Group:
     table: tuple[Line, ...]
     required: tuple[str, ...] = ()
 
-    def check(self, value: t.Any, where: str) -> Values:
-        return check_table(value, where, self.table, self.required)
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        return check_table(value, where, self.table, self.required, have)
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
         if value:
-            write_table(have(parent, self.path), self.table, value)
+            write_table(make(parent, self.path), self.table, value)
 
-    def read(self, parent: etree._Element) -> Values:
+    def read(self, parent: etree._Element) -> Values | None:
         element = seek(parent, self.path)
-        return {} if element is None else read_table(element, self.table)
+        # What is no element at all is the same to libvirt as one without anything in it.
+        return read_table(etree.Element("none") if element is None else element, self.table) or None
 
 
 @dataclass(frozen=True)
@@ -61,23 +65,24 @@ class Device:
     none: str | None = None
     fixed: tuple[tuple[str, str], ...] = ()
 
-    def check(self, value: t.Any, where: str) -> Values | bool:
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values | bool:
         if value is False or (self.none is not None and value == self.none):
             return False
         if value is True:
             return {}
         if self.short is not None and not isinstance(value, Mapping):
             value = {self.short: value}
-        return check_table(value, where, self.table)
+        return check_table(value, where, self.table, (), have)
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any] | bool) -> None:
-        element = parent.find(self.path)
         if value is False:
-            if element is not None:
-                drop(element)
+            # Others may have given it several.
+            for old in parent.findall(self.path):
+                drop(old)
             return
+        element = parent.find(self.path)
         if element is None:
-            element = have(parent, self.path)
+            element = make(parent, self.path)
             write_fixed(element, self.fixed)
         write_table(element, self.table, value if isinstance(value, Mapping) else {})
 
@@ -91,9 +96,9 @@ def write_fixed(element: etree._Element, fixed: t.Iterable[tuple[str, str]]) -> 
     for place, value in fixed:
         path, at, name = place.partition("@")
         if at:
-            have(element, path).set(name, value)
+            make(element, path).set(name, value)
         else:
-            have(element, path).text = value
+            make(element, path).text = value
 
 
 def _has_fixed(element: etree._Element, fixed: t.Iterable[tuple[str, str]]) -> bool:
@@ -121,21 +126,30 @@ class Rows:
     fixed: tuple[tuple[str, str], ...] = ()
     required: tuple[str, ...] = ()
 
-    def check(self, value: t.Any, where: str) -> tuple[Values, ...]:
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
         if not isinstance(value, (list, tuple)):
             value = [value]
-        return tuple(self._check_row(row, f"{where}[{index}]") for index, row in enumerate(value))
+        there = have if isinstance(have, (list, tuple)) else ()
+        return tuple(
+            self._check_against(row, f"{where}[{index}]", known)
+            for index, (row, known) in enumerate(zip_longest(value, there[: len(value)]))
+        )
 
-    def _check_row(self, row: t.Any, where: str) -> Values:
+    def _check_against(self, row: t.Any, where: str, have: Values | None) -> t.Any:
+        return check_against(lambda item, place: self._check_row(item, place, have), row, where, have)
+
+    def _check_row(self, row: t.Any, where: str, have: Values | None) -> Values:
         if self.short is not None and not isinstance(row, Mapping):
             row = {self.short: row}
-        return check_table(row, where, self.table, self.required)
+        return check_table(row, where, self.table, self.required, have)
 
     def _elements(self, parent: etree._Element) -> list[etree._Element]:
         return [element for element in parent.findall(self.path) if _has_fixed(element, self.fixed)]
 
     def write(self, parent: etree._Element, value: Sequence[Mapping[str, t.Any]]) -> None:
         home_path, _slash, tag = self.path.rpartition("/")
+        there = self._elements(parent)
+        rows = [(row, _take_equal(there, row, self.table)) for row in value]
         for old in self._elements(parent):
             drop(old)
         home = seek(parent, home_path)
@@ -144,14 +158,27 @@ class Rows:
             if home is not None and home is not parent and not len(home) and not home.attrib:
                 drop(home)
             return
-        home = have(parent, home_path)
-        for row in value:
+        home = make(parent, home_path)
+        for row, kept in rows:
+            if kept is not None:
+                home.append(kept)
+                continue
             element = etree.SubElement(home, tag)
             write_fixed(element, self.fixed)
             write_table(element, self.table, row)
 
     def read(self, parent: etree._Element) -> tuple[Values, ...]:
         return tuple(read_table(element, self.table) for element in self._elements(parent))
+
+
+def _take_equal(
+    elements: list[etree._Element], row: Mapping[str, t.Any], table: tuple[Line, ...]
+) -> etree._Element | None:
+    """Take the first element that has all of a row out of the list: it keeps what this table has no words for."""
+    for index, element in enumerate(elements):
+        if covers(read_table(element, table), row):
+            return elements.pop(index)
+    return None
 
 
 @dataclass(frozen=True)
@@ -171,25 +198,31 @@ class Named:
     default: t.Any = None
     required: tuple[str, ...] = ()
 
-    def check(self, value: t.Any, where: str) -> dict[t.Any, Values]:
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> dict[t.Any, Values]:
         if isinstance(value, (list, tuple)) and self.default is not None:
             value = {name: self.default for name in value}
         if not isinstance(value, Mapping):
             raise InputError(f"{value!r} is not a mapping", where=where)
+        there = have if isinstance(have, Mapping) else {}
         clean = {}
         for name, row in value.items():
             if self.short is not None and not isinstance(row, Mapping):
                 row = {self.short: row}
-            clean[self.name_rule(name, where)] = check_table(
-                row or {}, rules.inside(where, str(name)), self.table, self.required
-            )
+            # A name that is not offered is one that the machine has.
+            clean_name = name if name in there else self.name_rule(name, where)
+            clean[clean_name] = self._check_row(row or {}, rules.inside(where, str(name)), there.get(clean_name))
         return clean
+
+    def _check_row(self, row: t.Any, where: str, have: Values | None) -> t.Any:
+        return check_against(
+            lambda item, place: check_table(item, place, self.table, self.required, have), row, where, have
+        )
 
     def write(self, parent: etree._Element, value: Mapping[t.Any, Mapping[str, t.Any]]) -> None:
         if not value:
             return
         home_path, _slash, tag = self.path.rpartition("/")
-        home = have(parent, home_path)
+        home = make(parent, home_path)
         there = {element.get(self.name): element for element in home.findall(tag)}
         for name, row in value.items():
             element = there.get(str(name))
@@ -197,10 +230,11 @@ class Named:
                 element = etree.SubElement(home, tag, {self.name: str(name)})
             write_table(element, self.table, row)
 
-    def read(self, parent: etree._Element) -> dict[t.Any, Values]:
+    def read(self, parent: etree._Element) -> dict[t.Any, Values] | None:
         kind = kind_of(self.name_rule)
-        return {
+        found = {
             kind.decode(element.get(self.name, "")): read_table(element, self.table)
             for element in parent.findall(self.path)
             if element.get(self.name)
         }
+        return found or None

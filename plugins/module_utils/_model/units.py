@@ -16,6 +16,7 @@ MIB = 1024 * KIB
 # Binary units by their IEC names and by the single letters that qemu-img and Salt use; decimal ones by their SI names.
 _BYTES_PER_UNIT = {
     "B": 1,
+    "BYTE": 1,
     "BYTES": 1,
     "K": KIB,
     "KIB": KIB,
@@ -25,10 +26,16 @@ _BYTES_PER_UNIT = {
     "GIB": 1024**3,
     "T": 1024**4,
     "TIB": 1024**4,
+    "P": 1024**5,
+    "PIB": 1024**5,
+    "E": 1024**6,
+    "EIB": 1024**6,
     "KB": 1000,
     "MB": 1000**2,
     "GB": 1000**3,
     "TB": 1000**4,
+    "PB": 1000**5,
+    "EB": 1000**6,
 }
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
 # libvirt and qemu count bytes in 64 bits.
@@ -53,9 +60,24 @@ def parse_size_mib(value: t.Any, where: str | None = None) -> int:
     return int(size_mib)
 
 
-def parse_size_kib(number: str, unit: str) -> int:
-    """A whole number and its unit, as they stand in libvirt's XML, in KiB; a part of a KiB is left out."""
-    return int(number) * _BYTES_PER_UNIT[unit.upper()] // KIB
+def parse_size_kib(value: t.Any) -> int:
+    """A size that parse_size_mib accepts, in KiB; a part of a KiB counts as a whole one."""
+    match = _SIZE.match(str(value))
+    if match is None:
+        raise InputError(f"{value!r} is not a size", hint=_RIGHT)
+    return int(-(-float(match.group(1)) * _BYTES_PER_UNIT[match.group(2).upper() or "MIB"] // KIB))
+
+
+def size_kib_in_xml(number: str, unit: str | None) -> int | None:
+    """A size as it stands in libvirt's XML (no unit: KiB) in KiB, None for what is no size.
+
+    A part of a KiB counts as a whole one, as libvirt itself has it (virDomainParseMemory).
+    """
+    factor = _BYTES_PER_UNIT.get((unit or "KiB").upper())
+    try:
+        return None if factor is None else -(-int(number) * factor // KIB)
+    except ValueError:
+        return None
 
 
 def format_size(size_bytes: float) -> str:

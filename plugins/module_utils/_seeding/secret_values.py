@@ -1,32 +1,55 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of the wish for a seed must stand in no output, not even in that of -vvv.
+"""What in the options of a task must stand in no output, not even in that of -vvv.
 
-Read from the wish as the user wrote it, before anything is checked: the complaint about a wish is output as well.
+Read from the options as the user wrote them, before anything is checked: the complaint about an option is output too.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import contextlib
+import json
 import re
 import typing as t
 from collections.abc import Iterator, Mapping
 
-# Ansible takes a secret out of every word of the output that has it. Something shorter, such as "yes" or "root", would
-# take half of the output away, and is no secret worth the name.
-SHORTEST = 6
+from ansible_collections.brine.virt.plugins.module_utils._model.url import replace_url_secrets
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import (
+    OPTION,
+    SHORTEST,
+    is_placeholder,
+    outside_placeholders,
+    replace_xml_passwords,
+)
+
+# Called with what is to be taken out and with the secrets in it; gives back what stands in its place.
+TakeOut = t.Callable[[t.Any, t.Collection[str]], t.Any]
+
 # The keys of cloud-init's modules, of netplan and of ourselves whose values are secret, wherever they stand.
 _SECRET_KEY = re.compile(
-    r"^(.*[_-])?(passwd|password|passphrase|password[_-]hash|private|private[_-]key|secret|token|psk|key[_-]password"
-    r"|activation[_-]key)$",
+    r"^(.*[_-])?(passwd|pass|password|passphrase|password[_-]hash|private|private[_-]key|secret|token|psk"
+    r"|key[_-]password|activation[_-]key|authorization|api[_-]?key)$",
     re.IGNORECASE,
 )
+# Not a password, though its name ends like one.
+_NO_SECRET_KEYS = frozenset({"lock_passwd"})
+# Options in which names are the user's own: a nic called "private" is no secret.
+_FREE_NAMES = frozenset(
+    {"disk_profiles", "disks", "images", "interfaces", "labels", "nic_profiles", "nics", "shared_folders", "tags"}
+)
+# libvirt's own addresses have a query with nothing secret in it.
+_NO_ADDRESSES = frozenset({"uri"})
 # Lists of user:password, one a line.
 _PASSWORD_LISTS = ("list",)
 # Words that cloud-init takes in place of a password.
 _NO_SECRETS = frozenset({"random"})
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?-----END [A-Z0-9 ]*PRIVATE KEY-----", re.DOTALL)
 _LINE = re.compile(r"""^[\s{,-]*["']?(?P<key>[\w-]+)["']?\s*:\s*(?P<value>\S.*?)\s*$""", re.MULTILINE)
+# A text that Ansible would read as data, with a word in it that names a secret.
+_DATA_TEXT = re.compile(r"(pass|secret|token|private)[\w-]*[\"']?\s*[:=]", re.IGNORECASE)
 
 
 def secrets_of(seed: t.Any) -> set[str]:
@@ -36,40 +59,156 @@ def secrets_of(seed: t.Any) -> set[str]:
     ``password``, the passwords of ``chpasswd``, private keys, and the content of files with ``secret: true``; in
     user_data given as text as well, there by its lines where it is no YAML. No text of less than SHORTEST characters.
     """
-    found = set(_secrets(seed)) if isinstance(seed, Mapping) else set()
+    found: set[str] = set()
+
+    def note(value: t.Any, secrets: t.Collection[str]) -> t.Any:
+        found.update(secrets)
+        return value
+
+    if isinstance(seed, Mapping):
+        _taken_out(seed, "", note)
     return {text for text in found if len(text) >= SHORTEST and text.lower() not in _NO_SECRETS}
 
 
-def _secrets(value: t.Any, key: str = "") -> Iterator[str]:
+def without_secrets(options: Mapping[str, t.Any], take_out: TakeOut) -> dict[str, t.Any]:
+    """The options of virt_init or virt_image, or a requested machine, with each secret taken out.
+
+    Beside those of a seed these are passwords of consoles and in ``xml``, variables whose names say so, and what
+    addresses have before an @ or in their query. A text that was found to be secret is taken out wherever it stands.
+    """
+    found: set[str] = set()
+
+    def noting(value: t.Any, secrets: t.Collection[str]) -> t.Any:
+        found.update(secrets)
+        return take_out(value, secrets)
+
+    def of_addresses(text: str) -> str:
+        return outside_placeholders(text, lambda part: replace_url_secrets(part, noting))
+
+    options = {
+        key: value if key in _NO_ADDRESSES else _each_text(_of_option(key, value, noting), of_addresses)
+        for key, value in options.items()
+    }
+    again = sorted((text for text in found if len(text.strip()) >= SHORTEST), key=len, reverse=True)
+    if not again:
+        return options
+    pattern = re.compile("|".join(map(re.escape, again)))
+
+    def elsewhere(text: str) -> str:
+        return pattern.sub(lambda match: str(take_out(match.group(), (match.group(),))), text)
+
+    return {
+        key: _each_text(value, lambda text: outside_placeholders(text, elsewhere)) for key, value in options.items()
+    }
+
+
+def has_secrets(options: Mapping[str, t.Any]) -> bool:
+    """Whether without_secrets would take anything out that has not been taken out already."""
+    seen: list[t.Any] = []
+
+    def note(value: t.Any, _secrets: t.Collection[str]) -> t.Any:
+        if not is_placeholder(value):
+            seen.append(value)
+        return value
+
+    without_secrets({key: value for key, value in options.items() if key != OPTION}, note)
+    return bool(seen)
+
+
+def _of_option(key: str, value: t.Any, take_out: TakeOut) -> t.Any:
+    if key in _FREE_NAMES:
+        return value
+    if key == "machines" and isinstance(value, (list, tuple)):
+        return [_machine(item, take_out) for item in value]
+    if isinstance(value, str) and not _SECRET_KEY.match(key):
+        return _of_text_option(key, value, take_out)
+    return _taken_out(value, key, take_out)
+
+
+def _machine(value: t.Any, take_out: TakeOut) -> t.Any:
     if isinstance(value, Mapping):
-        if value.get("secret") in (True, "true", "yes", "on", "1", 1) and isinstance(value.get("content"), str):
-            yield from (value["content"], value["content"].strip())
-        for name, item in value.items():
-            yield from _secrets(item, f"{key}.{name}")
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _secrets(item, key)
-    elif isinstance(value, str):
-        yield from _secrets_of_text(value, key)
+        return {key: _of_option(str(key), item, take_out) for key, item in value.items()}
+    return _of_text_option("machines", value, take_out) if isinstance(value, str) else value
 
 
-def _secrets_of_text(text: str, key: str) -> Iterator[str]:
-    """Of one text under a key, which is the path to it."""
+def _of_text_option(key: str, text: str, take_out: TakeOut) -> t.Any:
+    if key == "xml":
+        return replace_xml_passwords(text, lambda password: str(take_out(password, _texts(password))))
+    if key in ("seed", "graphics", "variables", "machines"):
+        with_data = _data_of(text)
+        if with_data is not None:
+            return _of_option(key, with_data, take_out)
+        return take_out(text, ()) if _DATA_TEXT.search(text) else text
+    return _taken_out(text, key, take_out)
+
+
+def _data_of(text: str) -> t.Any:
+    """The mapping or list that a text is in JSON, as it comes from a command line; None when it is none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, (dict, list)) else None
+
+
+def _each_text(value: t.Any, change: t.Callable[[str], str]) -> t.Any:
+    if isinstance(value, Mapping):
+        return {key: _each_text(item, change) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_each_text(item, change) for item in value]
+    return change(value) if isinstance(value, str) else value
+
+
+def _taken_out(value: t.Any, key: str, take_out: TakeOut) -> t.Any:
+    """A value without its secrets. key: the path to it."""
     *parents, name = key.split(".")
-    if _SECRET_KEY.match(name) and name != "lock_passwd":
-        yield from (text, text.strip())
-    if name in _PASSWORD_LISTS and "chpasswd" in parents:
-        for line in text.splitlines():
-            yield line.partition(":")[2].strip()
-    for match in _PRIVATE_KEY.finditer(text):
-        yield match.group()
+    secret = bool(_SECRET_KEY.match(name)) and name not in _NO_SECRET_KEYS
+    if isinstance(value, Mapping):
+        if secret:
+            # A mistake, for a secret is a text; it is no less secret for that.
+            return {word: _taken_out(item, key, take_out) for word, item in value.items()}
+        secret_file = value.get("secret") in (True, "true", "yes", "on", "1", 1)
+        return {
+            word: take_out(item, _texts_of_file(item))
+            if secret_file and word == "content" and isinstance(item, str) and item
+            else _taken_out(item, f"{key}.{word}", take_out)
+            for word, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_taken_out(item, key, take_out) for item in value]
+    if secret and not isinstance(value, bool):
+        return value if value is None or value == "" else take_out(value, _texts(str(value)))
+    if not isinstance(value, str):
+        return value
     if name == "user_data":
-        yield from _secrets_of_user_data(text)
+        # A text may be a script, and what in a script is secret nobody can tell.
+        return take_out(value, set(_secrets_of_user_data(value)))
+    if name in _PASSWORD_LISTS and "chpasswd" in parents:
+        value = "".join(_of_password_line(line, take_out) for line in value.splitlines(keepends=True))
+    return _PRIVATE_KEY.sub(lambda match: str(take_out(match.group(), (match.group(),))), value)
+
+
+def _texts(text: str) -> set[str]:
+    return {text, text.strip()}
+
+
+def _texts_of_file(content: str) -> set[str]:
+    """The content as it is written and, where it is base64, as it is meant."""
+    with contextlib.suppress(binascii.Error, ValueError):
+        return _texts(content) | _texts(base64.b64decode("".join(content.split()), validate=True).decode())
+    return _texts(content)
+
+
+def _of_password_line(line: str, take_out: TakeOut) -> str:
+    user, colon, password = line.rstrip("\r\n").partition(":")
+    end = line[len(user) + len(colon) + len(password) :]
+    return f"{user}{colon}{take_out(password, _texts(password)) if password else ''}{end}"
 
 
 def _secrets_of_user_data(text: str) -> Iterator[str]:
+    yield from _PRIVATE_KEY.findall(text)
     for match in _LINE.finditer(text):
-        if _SECRET_KEY.match(match["key"]) and match["key"] != "lock_passwd":
+        if _SECRET_KEY.match(match["key"]) and match["key"] not in _NO_SECRET_KEYS:
             yield match["value"].split(" #")[0].strip().rstrip(",}").strip("\"'")
     # What YAML makes of the text is what may be repeated somewhere, and the other way round.
     try:
@@ -81,4 +220,4 @@ def _secrets_of_user_data(text: str) -> Iterator[str]:
     except (yaml.YAMLError, ValueError):
         return
     if isinstance(loaded, Mapping):
-        yield from _secrets(loaded)
+        yield from secrets_of(loaded)

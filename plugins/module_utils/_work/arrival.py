@@ -85,9 +85,10 @@ def _look(conn: VirConnect, arrivals: Sequence[Arrival], port: int | None) -> No
         else:
             arrival.ready, arrival.seen = _greeting(arrival.address, port)
 
-    for outcome in map_in_threads(look, arrivals, threads=8, timeout_seconds=None):
+    outcomes = map_in_threads(look, arrivals, threads=8, timeout_seconds=None)
+    for arrival, outcome in zip(arrivals, outcomes):  # noqa: B905 - Python 3.9 has no strict
         if outcome.error is not None:
-            raise outcome.error
+            arrival.seen = f"it cannot be looked at ({outcome.error})"
 
 
 def _why_no_address(conn: VirConnect, record: dict[str, t.Any]) -> str:

@@ -17,7 +17,6 @@ from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
-from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.schema import check_schema
@@ -37,6 +36,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import Mach
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey, make_host_keys
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
 from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
+    Maker,
     PlannedDisk,
     check_room,
     disk_step,
@@ -45,6 +45,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._work.seeds import PlannedSeed, plan_seed, seed_step
+from ansible_collections.brine.virt.plugins.module_utils._work.unfinished import steps_to_clear
 
 
 def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinished: Domain | None) -> list[Step]:
@@ -60,6 +61,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
         nics=tuple(nic for nic in machine.nics if nic.present),
     )
     own_volumes = unfinished.notes.volumes if unfinished and unfinished.notes else ()
+    claim = unfinished.handle.UUIDString() if unfinished and unfinished.notes and unfinished.notes.claimed else None
     check_hypervisor(machine, hypervisor)
     choices = hypervisor.guests.choices(machine, where)
     disks = [plan_disk(disk, machine, hypervisor, own_volumes) for disk in machine.disks]
@@ -74,14 +76,17 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
         host=choices,
         disks=[planned.placed(targets[planned.disk.name]) for planned in disks],
         seed=seed.source if seed else None,
+        uuid=claim,
     )
     if needs_schema(machine):
         check_schema(xml, inside(where, "xml") if machine.xml else where)
-    steps = steps_to_clear(unfinished, hypervisor) if unfinished else []
+    # A claim is taken over in one stroke: were it removed first, another run could find the name free meanwhile.
+    steps = steps_to_clear(unfinished, hypervisor) if unfinished and claim is None else []
     steps.append(_define_step(machine.name, xml, notes, hypervisor))
-    steps.extend(step for step in (disk_step(planned, hypervisor) for planned in disks) if step)
+    maker = Maker(hypervisor, machine.name, new=True)
+    steps.extend(step for step in (disk_step(planned, maker) for planned in disks) if step)
     if seed:
-        steps.append(seed_step(machine, seed, keys, hypervisor))
+        steps.append(seed_step(machine, seed, keys, maker))
     steps.append(_ready_step(machine.name, notes, hypervisor))
     if machine.autostart:
         steps.append(autostart_step(machine.name, True, hypervisor))
@@ -98,31 +103,6 @@ def needs_schema(machine: Machine) -> bool:
         or any(disk.options for disk in machine.disks)
         or any(nic.options for nic in machine.nics)
     )
-
-
-def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
-    """The steps that take away what a killed run left: the volumes that its domain lists, then the domain.
-
-    A listed volume that another machine has come to use is an error: nothing is deleted under anybody.
-    """
-    notes = unfinished.notes or MachineNotes()
-    pools = {volume.pool: hypervisor.pools.get(volume.pool) for volume in notes.volumes}
-    others = {domain.name: domain for domain in hypervisor.domains.values() if domain.name != unfinished.name}
-    used = host_domains.paths_in_use(others.values())
-    for volume in notes.volumes:
-        user = used.get(pools[volume.pool].volume_path(volume.name))
-        if user:
-            raise ConflictError(
-                f"machine {unfinished.name} was never finished, and its volume {volume.name} is in use by {user}",
-                hint=f"Look at both and remove one of them: virsh undefine {unfinished.name}",
-            )
-
-    def clear() -> None:
-        for volume in notes.volumes:
-            volumes.delete_volume(pools[volume.pool], volume.name)
-        host_domains.undefine(hypervisor.conn, unfinished.name)
-
-    return [Step(f"clear what an interrupted run left of {unfinished.name}", clear)]
 
 
 def check_hypervisor(machine: Machine, hypervisor: Hypervisor) -> None:
@@ -174,7 +154,7 @@ def _define_step(name: str, xml: str, notes: MachineNotes, hypervisor: Hyperviso
     def undo() -> None:
         """Somebody may have defined a machine of this name since the plan was made; that one has not our notes."""
         domain = host_domains.list_domains(hypervisor.conn).get(name)
-        if domain and domain.notes and domain.notes.volumes == notes.volumes:
+        if domain and domain.notes and (domain.notes.volumes == notes.volumes or domain.notes.claimed):
             host_domains.undefine(hypervisor.conn, name)
 
     return Step(f"define machine {name}", lambda: host_domains.define(hypervisor.conn, xml, name), undo)

@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images import Sto
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_copy import create_copy, shares_blocks
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import delete_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import Placed
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import VolumeNote
@@ -217,8 +218,22 @@ def _copied_bytes(planned: PlannedDisk) -> int:
     return planned.image.virtual_size_bytes
 
 
-def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str) -> Step:
-    """The step that makes a volume; taking it back deletes it, unless it turned out to be somebody else's."""
+@dataclass(frozen=True)
+class Maker:
+    """The machine that a volume is made for. new: it is made with the machine, and goes with it when that fails."""
+
+    hypervisor: Hypervisor
+    machine: str
+    new: bool
+
+    def delete(self, pool: Pool, volume: str) -> None:
+        """Delete a volume that this run has made, unless somebody has taken it into use meanwhile."""
+        clearing = self.machine if self.new else None
+        delete_unused(self.hypervisor.conn, [(pool, volume)], owner=self.machine, clearing=clearing, fresh=True)
+
+
+def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str, maker: Maker) -> Step:
+    """The step that makes a volume; undoing it deletes it, unless it turned out to be somebody else's."""
     theirs: list[VirtError] = []
 
     def apply() -> None:
@@ -230,13 +245,14 @@ def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str) 
 
     def undo() -> None:
         if not theirs:
-            volumes.delete_volume(pool, volume)
+            maker.delete(pool, volume)
 
     return Step(what, apply, undo)
 
 
-def disk_step(planned: PlannedDisk, hypervisor: Hypervisor) -> Step | None:
+def disk_step(planned: PlannedDisk, maker: Maker) -> Step | None:
     """The step that makes a disk's volume; None for a disk that is there already."""
+    hypervisor = maker.hypervisor
     pool, name = planned.pool, planned.volume
     if pool is None:
         return None
@@ -265,4 +281,4 @@ def disk_step(planned: PlannedDisk, hypervisor: Hypervisor) -> Step | None:
         else:
             volumes.create_empty(pool, name, size_bytes=size, image_format=image_format)
 
-    return volume_step(what, apply, pool, name)
+    return volume_step(what, apply, pool, name, maker)

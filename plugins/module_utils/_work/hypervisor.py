@@ -25,7 +25,7 @@ class Hypervisor(Side):
 
     offered: images by the names that wishes have for them, as virt_image returned them. In check mode one of them
     counts as stored even if virt_image only said that it would store it. default_cpu: for new machines that do not
-    say what CPU they have.
+    say what CPU they have. claims: the UUIDs of the claims that this run has here, by the names of the machines.
     """
 
     def __init__(
@@ -36,8 +36,10 @@ class Hypervisor(Side):
         offered: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
         check_mode: bool = False,
         default_cpu: Values | None = None,
+        claims: t.Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(conn)
+        self.claims = claims or {}
         self.image_pool = image_pool
         self._offered = offered or {}
         self._check_mode = check_mode

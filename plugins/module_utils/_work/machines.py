@@ -10,19 +10,21 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._work import plan
 from ansible_collections.brine.virt.plugins.module_utils._work.build import steps_to_build
+from ansible_collections.brine.virt.plugins.module_utils._work.claims import check_claim
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.update import difference
 
 
 @dataclass(frozen=True)
 class MachinePlan:
-    """All that is to be done for one machine."""
+    """All that is to be done for one machine. error: a fault that kept it from being planned; nothing is done then."""
 
     machine: Machine
     created: bool
@@ -31,6 +33,7 @@ class MachinePlan:
     after: dict[str, t.Any]
     pending: Sequence[str] = ()
     outdated: Sequence[str] = ()
+    error: VirtError | None = None
 
 
 @dataclass
@@ -62,16 +65,32 @@ def make_plans(machines: Sequence[Machine], hypervisor: Hypervisor, where: str) 
     """A plan for each machine, in order; nothing is changed.
 
     where: the name of the list in the input, empty for a single machine's own options.
-    Raises the first thing that makes one of them impossible: a wish that is wrong changes nothing at all.
+    Raises the first thing that makes one of them impossible: a wish that is wrong changes nothing at all. A fault that
+    nobody expected is another thing: it is the error of its machine, and the others are made.
     """
     return [
         _make_plan(machine, hypervisor, f"{where}[{index}]" if where else "") for index, machine in enumerate(machines)
     ]
 
 
+def is_new(domain: Domain | None) -> bool:
+    """Whether a machine is to be made: it is not there, or only what an unfinished run has left of it."""
+    return domain is None or (domain.notes is not None and domain.notes.status == BUILDING)
+
+
 def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
+    try:
+        return _plan(machine, hypervisor, where)
+    except VirtError:
+        raise
+    except Exception as exc:  # whatever it is, it is not the other machines' fault
+        return MachinePlan(machine, False, (), before={}, after={}, error=as_ours(exc))
+
+
+def _plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
     domain = hypervisor.domains.get(machine.name)
-    if domain is None or (domain.notes is not None and domain.notes.status == BUILDING):
+    check_claim(machine.name, domain, hypervisor.claims)
+    if domain is None or is_new(domain):
         steps = steps_to_build(machine, hypervisor, where, domain)
         return MachinePlan(machine, True, steps, before={}, after=declared(machine))
     found = difference(machine, domain, hypervisor, where)
@@ -90,13 +109,13 @@ def carry_out(plans: Sequence[MachinePlan], *, concurrency: int) -> list[Outcome
 
 
 def _outcome(todo: MachinePlan) -> Outcome:
-    return Outcome(todo, actions=[step.description for step in todo.steps])
+    return Outcome(todo, todo.error, actions=[step.description for step in todo.steps])
 
 
 def _carry_out(todo: MachinePlan) -> Outcome:
     outcome = _outcome(todo)
     try:
         plan.run(todo.steps)
-    except VirtError as exc:
-        outcome.error = exc
+    except Exception as exc:  # one machine's error is not to hide what became of the others
+        outcome.error = as_ours(exc)
     return outcome

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, as_ours
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def run(steps: Sequence[Step]) -> None:
     """Apply the steps in order; when one fails, take back it and those before it, last first.
 
     Raises the failing step's error, with what could not be taken back named in it. An interruption (Ctrl-C) is
-    taken back in the same way.
+    taken back in the same way, and one that comes while that is done is raised when it is.
     """
     begun: list[Step] = []
     try:
@@ -37,20 +37,40 @@ def run(steps: Sequence[Step]) -> None:
             begun.append(step)
             step.apply()
     except BaseException as exc:
-        left = _undo(begun)
-        if left and isinstance(exc, VirtError):
-            raise HostError(f"{exc}. Besides, this could not be taken back: {'; '.join(left)}") from exc
-        raise
+        left, interruption = _undo(begun)
+        stop = interruption or (None if isinstance(exc, Exception) else exc)
+        if left:
+            words = type(exc).__name__ if exc is stop else as_ours(exc)
+            failure = HostError(f"{words}. Besides, this could not be taken back: {'; '.join(left)}")
+            if stop is None:
+                raise failure from exc
+            raise stop from failure
+        if stop is None or stop is exc:
+            raise
+        raise stop from exc
 
 
-def _undo(begun: Sequence[Step]) -> list[str]:
-    """Undo all that can be; the descriptions of the steps whose undo failed."""
+def _undo(begun: Sequence[Step]) -> tuple[list[str], BaseException | None]:
+    """Undo all that can be, whatever is raised meanwhile.
+
+    The descriptions of the steps whose undo failed, and the first interruption (what is no Exception) that came.
+    """
     left = []
+    interruptions = []
     for step in reversed(begun):
         if step.undo is None:
             continue
         try:
-            step.undo()
-        except (VirtError, OSError) as exc:
-            left.append(f"{step.description} ({exc})")
-    return left
+            try:
+                step.undo()
+            except Exception:
+                raise
+            except BaseException as exc:
+                # It came from outside, and has left this undo half done.
+                interruptions.append(exc)
+                step.undo()
+        except BaseException as exc:
+            if not isinstance(exc, Exception):
+                interruptions.append(exc)
+            left.append(f"{step.description} ({as_ours(exc)})")
+    return left, interruptions[0] if interruptions else None

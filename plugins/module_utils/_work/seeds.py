@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import Usage, require_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import SeedNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
@@ -18,7 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import Mach
 from ansible_collections.brine.virt.plugins.module_utils._seeding.guestfs import seed_disk
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest, seed_documents, seed_image
-from ansible_collections.brine.virt.plugins.module_utils._work.disks import PlannedDisk, free_name, volume_step
+from ansible_collections.brine.virt.plugins.module_utils._work.disks import Maker, PlannedDisk, free_name, volume_step
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
@@ -74,8 +75,9 @@ def seed_volume(machine: Machine, pool: Pool) -> str:
     return f"{machine.name}-seed.iso" if pool.source_type == FILE else f"{machine.name}-seed"
 
 
-def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], hypervisor: Hypervisor) -> Step:
+def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], maker: Maker) -> Step:
     """The step that seeds the machine."""
+    hypervisor = maker.hypervisor
     pool, disk = seed.pool, seed.disk
     if pool is not None:
 
@@ -84,7 +86,7 @@ def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], hype
             volumes.create_filled(pool, seed.volume, content, hypervisor.conn)
 
         what = f"seed {machine.name} ({seed.method}, {seed.volume} in pool {pool.name})"
-        return volume_step(what, make, pool, seed.volume)
+        return volume_step(what, make, pool, seed.volume, maker)
 
     def write() -> None:
         if disk is not None and disk.source is not None:
@@ -97,7 +99,7 @@ def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], hype
 def refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
     """Put a new seed in the place of the old one; the guest reads it at its next boot, and keeps its own host keys.
 
-    Raises UnsupportedError for a machine whose seed is no volume.
+    Raises UnsupportedError for a machine whose seed is no volume, ConflictError when something else uses that.
     """
     old = draft.notes.seed
     note = next((volume for volume in draft.notes.volumes if volume.role == "seed"), None)
@@ -108,14 +110,25 @@ def refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
             hint="Only a seed of method nocloud can be refreshed",
         )
     pool = draft.hypervisor.pools.get(note.pool)
+    _require_own(machine.name, pool, note.name, draft.hypervisor.usage)
     documents = seed_documents(machine, ())
     draft.differ(("seed",), old.sha256, seed_digest(machine))
     draft.notes = replace(draft.notes, seed=SeedNote(old.method, seed_digest(machine), machine.seed.user))
     draft.live_steps.append(
         Step(
             f"write the new seed of {machine.name} ({note.name} in pool {note.pool})",
-            lambda: volumes.refill(pool, note.name, seed_image(documents), draft.hypervisor.conn),
+            lambda: _refill(machine.name, pool, note.name, seed_image(documents), draft.hypervisor),
         )
     )
     if draft.live is not None:
         draft.pending.append("seed")
+
+
+def _refill(machine: str, pool: Pool, volume: str, content: bytes, hypervisor: Hypervisor) -> None:
+    _require_own(machine, pool, volume, Usage(hypervisor.conn))
+    volumes.refill(pool, volume, content, hypervisor.conn)
+
+
+def _require_own(machine: str, pool: Pool, volume: str, usage: Usage) -> None:
+    """Raise ConflictError when anything else has the volume: what is written over is lost to all who read it."""
+    require_unused(usage, [(pool, volume)], besides=machine, fresh=True)

@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, driver_format, safest_format
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
@@ -59,6 +60,11 @@ class Side:
     def written_paths(self) -> dict[str, str]:
         """Disk paths that machines may write to, with a machine for each."""
         return paths_in_use(self.domains.values(), writing=True)
+
+    @functools.cached_property
+    def usage(self) -> Usage:
+        """Who uses which volume, as it was when somebody first asked. Whoever deletes something looks again."""
+        return Usage(self.conn)
 
     @functools.cached_property
     def memory_mib(self) -> int:

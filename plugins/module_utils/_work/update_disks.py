@@ -33,6 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.table import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
+    Maker,
     PlannedDisk,
     check_room,
     disk_step,
@@ -40,6 +41,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._work.unfinished_disks import clear_half_added
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 # Buses on which a living machine takes and gives back a disk.
@@ -49,7 +51,7 @@ _SCSI_CONTROLLER = "devices/controller[@type='scsi']"
 
 def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
     """All disks of the wish; others of the machine stay as they are. Raises what cannot be done."""
-    _look_at_unfinished(draft)
+    cleared = clear_half_added(draft)
     known = {note.name: note.target for note in draft.notes.disks}
     new = []
     for disk in machine.disks:
@@ -60,7 +62,7 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
             _compare(disk, machine, element, draft)
         elif disk.present:
             left = _left_over(disk, machine, draft)
-            new.append(plan_disk(left or disk, machine, draft.hypervisor, _half_made(draft)))
+            new.append(plan_disk(left or disk, machine, draft.hypervisor, cleared))
     check_room(new, draft.hypervisor, where)
     taken = {target.get("dev", "") for target in draft.domain.xml.iterfind("devices/disk/target")}
     targets = disk_targets([planned.disk for planned in new], taken)
@@ -70,10 +72,6 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
 
 def _find(xml: t.Any, target: str | None) -> etree._Element | None:
     return None if xml is None or target is None else xml.find(f"devices/disk/target[@dev='{target}']/..")
-
-
-def _half_made(draft: Draft) -> list[VolumeNote]:
-    return [volume for volume in draft.known_notes.volumes if volume.building]
 
 
 def _left_over(disk: Disk, machine: Machine, draft: Draft) -> Disk | None:
@@ -96,25 +94,6 @@ def _left_over(disk: Disk, machine: Machine, draft: Draft) -> Disk | None:
     return None
 
 
-def _look_at_unfinished(draft: Draft) -> None:
-    """What a killed run left while it added disks: what the machine has is whole, what it has not is cleared."""
-    for volume in _half_made(draft):
-        pool = draft.hypervisor.pools.get(volume.pool)
-        path = pool.volume_path(volume.name)
-        if draft.hypervisor.paths.get(path) == draft.name:
-            continue
-        draft.notes = replace(draft.notes, volumes=tuple(other for other in draft.notes.volumes if other != volume))
-        draft.volume_steps.append(
-            Step(
-                f"clear volume {volume.name} that an interrupted run left in pool {volume.pool}",
-                lambda pool=pool, name=volume.name: volumes.delete_volume(pool, name),  # type: ignore[misc]
-            )
-        )
-    present = {target.get("dev") for target in draft.domain.xml.iterfind("devices/disk/target")}
-    kept = tuple(note for note in draft.notes.disks if note.target in present)
-    draft.notes = replace(draft.notes, disks=kept)
-
-
 def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
     disk = planned.disk
     draft.differ(("disks", disk.name), None, declared_disk(disk))
@@ -122,7 +101,7 @@ def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
     if note:
         building = replace(note, building=True)
         draft.notes = replace(draft.notes, volumes=(*draft.notes.volumes, building))
-    step = disk_step(planned, draft.hypervisor)
+    step = disk_step(planned, Maker(draft.hypervisor, draft.name, new=False))
     if step:
         draft.volume_steps.append(step)
     draft.notes = replace(draft.notes, disks=(*draft.notes.disks, DiskNote(disk.name, target)))

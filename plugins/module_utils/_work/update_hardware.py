@@ -23,7 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Line,
     covers,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.units import KIB
+from ansible_collections.brine.virt.plugins.module_utils._model.units import KIB, size_kib_in_xml
 from ansible_collections.brine.virt.plugins.module_utils._work.build import fragment_digest
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
@@ -104,11 +104,13 @@ def _live_vcpus(have: t.Any, want: t.Any, draft: Draft) -> bool:
 def _live_memory(have: t.Any, want: t.Any, draft: Draft) -> bool:
     if not _only(have, want, "current"):
         return False
-    handle, flag, old = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE, have["current"]
+    handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
+    # What others set need not be a whole number of MiB, and a part of one more could be more than there is.
+    old_kib = size_kib_in_xml(draft.domain.xml.findtext("currentMemory", ""), "KiB") or have["current"] * KIB
     draft.live_step(
         f"give {draft.name} {want['current']} MiB of memory",
         lambda: handle.setMemoryFlags(want["current"] * KIB, flag),
-        lambda: handle.setMemoryFlags(int(old * KIB), flag),
+        lambda: handle.setMemoryFlags(old_kib, flag),
     )
     return True
 

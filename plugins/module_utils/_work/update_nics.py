@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.as_text import d
 from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_nic, attachable
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import NicNote
+from ansible_collections.brine.virt.plugins.module_utils._model.source_text import nic_source
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import (
     LIVE_OPTIONS,
@@ -26,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import 
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Values,
     covers,
+    make,
     read_table,
     write_table,
 )
@@ -119,10 +121,10 @@ def _wish_of(nic: Nic) -> Values:
 
 def _state_of(element: etree._Element) -> Values:
     """A nic of the XML in the words of its options."""
-    kind, source, model = element.get("type", ""), element.find("source"), element.find("model")
+    model = element.find("model")
     return {
-        "type": kind,
-        "source": None if source is None else source.get(SOURCE_ATTRIBUTES.get(kind, "")),
+        "type": element.get("type", ""),
+        "source": nic_source(element),
         "model": None if model is None else model.get("type"),
         # A link that nobody ever took down is up.
         "link": "up",
@@ -140,7 +142,8 @@ def _write(element: etree._Element, nic: Nic, keys: t.Iterable[str]) -> None:
         # These belong to the source.
         keys = {*keys, *({"mode", "portgroup"} & set(nic.options))}
     if "model" in keys:
-        need(element, "model").set("type", nic.model)
+        # libvirt chooses a model for those that say none, and does not write it down.
+        make(element, "model").set("type", nic.model)
     write_table(element, NIC_OPTIONS, {key: nic.options[key] for key in keys if key in nic.options})
 
 

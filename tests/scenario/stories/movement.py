@@ -84,12 +84,14 @@ def _stopped(cloud: Cloud) -> None:
     must(answer.status == 0, answer.text)
     data = "/var/lib/libvirt/images/mover-data.qcow2"
     cloud.on(here, f"qemu-io -f qcow2 -c 'write -P 7 1M 5M' {data}")
-    sums = f"cd $(dirname {data}); for f in mover-*.qcow2; do qemu-img convert -O raw $f /dev/stdout | sha256sum; done"
+    raw = "/var/tmp/mover.raw"
+    sums = f"cd $(dirname {data}); for f in mover-*.qcow2; do qemu-img convert -O raw $f {raw}; sha256sum {raw}; done"
     content, had = cloud.on(here, sums), volumes(cloud, here, "mover")
     answer, result = migrate(cloud, here, name="mover", target=there)
     must(answer.status == 0 and result["changed"], answer.text)
     has_moved(cloud, "mover", here, there, had)
-    must(cloud.on(there, sums) == content, "the disks have another content than before")
+    must(cloud.on(there, f"{sums}; rm {raw}") == content, "the disks have another content than before")
+    cloud.on(here, f"rm {raw}")
     answer, _result = migrate(cloud, there, name="mover", target=here)
     must(answer.status == 0, answer.text)
     cloud.on(here, "virsh start mover")

@@ -9,100 +9,50 @@ is still to be done at the source stands in the machine's own note, so that a la
 
 from __future__ import annotations
 
-import threading
-import time
 import typing as t
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.migrate import Oversight, migrate
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.uploader import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import AlreadyThereError
-from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, VolumeRef, read_move_note
-from ansible_collections.brine.virt.plugins.module_utils._model.moved_xml import moved_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.move_note import (
+    MoveNote,
+    VolumeIdentity,
+    VolumeRef,
+    read_move_note,
+)
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import volumes
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.base_images import bring_image
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.clearing import (
+    clear_target,
+    delete_proven,
+    require_none,
+)
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.context import Journey, NoteWriter, Road, Tell
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import identify_source
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.preflight import (
     check_room,
+    check_source_volumes,
     check_target,
     check_traveller,
     room_wishes,
 )
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import (
-    CONTENT,
-    MIRROR,
-    Base,
-    DiskMove,
-    plan_disks,
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck import (
+    look_again_at_room,
+    look_again_at_source,
+    look_again_at_target,
 )
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import CONTENT, Base, DiskMove, plan_disks
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller, look_at
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms, flags, parameters
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import (
-    Ends,
-    find,
-    is_up,
-    look,
-    look_until_arrived,
-    write_note,
-)
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.switch import figures, move_step
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, find, look, write_note
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.write_guard import WriteGuard
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
-from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
-Tell = t.Callable[[str, int, int], t.Any]
-
-
-@dataclass
-class Journey:
-    """A planned move. before: steps up to and with the switch; after: what is left to do then, never taken back."""
-
-    name: str
-    before: list[Step] = field(default_factory=list)
-    after: list[Step] = field(default_factory=list)
-    disks: Sequence[DiskMove] = ()
-    figures: dict[str, t.Any] = field(default_factory=dict)
-    timeout_seconds: float | None = None
-    began: float | None = None
-
-    @property
-    def actions(self) -> list[str]:
-        """What is done, in words."""
-        return [step.description for step in (*self.before, *self.after)]
-
-    def left_seconds(self) -> float | None:
-        """What is left of the time limit, which begins with the first step; None without a limit."""
-        if self.timeout_seconds is None:
-            return None
-        return self.timeout_seconds - (time.monotonic() - (self.began or time.monotonic()))
-
-    def too_late(self) -> HostError:
-        """The error of a journey that took longer than its limit."""
-        words = f"it was not done within {self.timeout_seconds or 0:g} s"
-        return HostError(words, hint="Raise timeout, or allow postcopy")
-
-    def limit(self, tell: Tell) -> Tell:
-        """The same teller, which ends a copy of ours when the time is up."""
-
-        def limited(phase: str, done: int, total: int) -> None:
-            tell(phase, done, total)
-            left = self.left_seconds()
-            if left is not None and left <= 0:
-                raise self.too_late()
-
-        return limited
-
-
-@dataclass(frozen=True)
-class Road:
-    """What all journeys of a task from one hypervisor to another have in common."""
-
-    ends: Ends
-    source: Side
-    source_name: str
-    target: Target
-    terms: Terms
-    stop: threading.Event
-    check_mode: bool = False
+# How long a run that makes machines at the source may take.
+_PROVISION_SECONDS = 300
 
 
 def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
@@ -127,6 +77,7 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
     check_traveller(traveller, where)
     check_target(traveller, road.target, road.terms, where)
     disks = plan_disks(traveller, road.source, road.target, road.terms, where, probe=not road.check_mode)
+    check_source_volumes(traveller, disks, road.source, where)
     check_room(disks, road.target, where)
     _promise(traveller, disks, road.target)
     note = MoveNote(
@@ -136,19 +87,30 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
         made=tuple(disk.ref for disk in disks if disk.travels),
         left=tuple(disk.ref for disk in disks if disk.travels and disk.own),
         autostart=traveller.autostart,
+        running=traveller.active,
     )
+    writer, guard = NoteWriter(note), WriteGuard(traveller, road.source.conn)
     journey = Journey(name, disks=disks, timeout_seconds=road.terms.timeout_seconds)
     limited = journey.limit(tell)
+
+    def look_again() -> None:
+        look_again_at_source(traveller, where)
+        look_again_at_target(traveller, road, where)
+
+    journey.look_again, journey.release = look_again, guard.end
+    journey.measure = lambda: figures(road, traveller)
     if traveller.moving is not None:
-        journey.before.append(_clear_step(traveller, traveller.moving, road))
+        journey.before.append(_clear_step(journey, traveller, traveller.moving, road))
     bases = {(d.base.pool, d.base.volume): d.base for d in disks if d.travels and d.base is not None}
     for base in bases.values():
         if base.volume not in road.target.hypervisor.volumes(road.target.hypervisor.pools.get(base.pool)):
             journey.before.append(_image_step(base, road, limited))
-    journey.before.append(_volumes_step(traveller, disks, note, road))
-    journey.before += [_content_step(disk, road, limited) for disk in disks if disk.way == CONTENT]
-    journey.before.append(_move_step(journey, traveller, road, tell))
-    journey.after += _finishing_steps(name, traveller.uuid, note, road)
+    journey.before.append(_volumes_step(journey, traveller, writer, road, where))
+    journey.before += [
+        _content_step(disk, traveller, writer, guard, road, limited) for disk in disks if disk.way == CONTENT
+    ]
+    journey.before.append(move_step(journey, traveller, road, tell, guard, where))
+    journey.after += _finishing_steps(journey, traveller.uuid, writer, road, trusted=True)
     return journey
 
 
@@ -164,7 +126,8 @@ def _arrived_before(name: str, road: Road, where: str) -> Journey:
     note = read_move_note(there.xml)
     journey = Journey(name)
     if note is not None and note.source == road.source_name:
-        journey.after += _finishing_steps(name, there.handle.UUIDString(), note, road)
+        writer = NoteWriter(note)
+        journey.after += _finishing_steps(journey, there.handle.UUIDString(), writer, road, trusted=False)
     return journey
 
 
@@ -185,14 +148,14 @@ def _check_earlier_move(traveller: Traveller, road: Road, where: str) -> None:
 def _promise(traveller: Traveller, disks: Sequence[DiskMove], target: Target) -> None:
     """Count it in for the machines that are planned after it."""
     target.hypervisor.room_wishes = room_wishes(disks, target)
-    target.promised_mib += traveller.memory_mib
+    target.promised[traveller.name] = traveller.memory_mib
     target.volumes.update((disk.target_pool.name, disk.ref.name) for disk in disks if disk.travels)
     target.images.update(disk.base.volume for disk in disks if disk.base is not None)
 
 
-def _clear_step(traveller: Traveller, old: MoveNote, road: Road) -> Step:
+def _clear_step(journey: Journey, traveller: Traveller, old: MoveNote, road: Road) -> Step:
     def clear() -> None:
-        volumes.clear_target(Ends(road.ends.source, old.uri), traveller.uuid, old.made)
+        journey.kept += clear_target(Ends(road.ends.source, old.uri), traveller.uuid, old)
         write_note(traveller.handle, None)
 
     return Step(f"clear what an interrupted run left on {old.target}", clear)
@@ -202,156 +165,69 @@ def _image_step(base: Base, road: Road, tell: Tell) -> Step:
     conn = road.target.hypervisor.conn
     return Step(
         f"bring image {base.volume} to {road.target.name}",
-        lambda: volumes.bring_image(base, road.ends, conn, tell, road.stop),
+        lambda: bring_image(base, road.ends, conn, road.source_name, tell, road.stop),
     )
 
 
-def _volumes_step(traveller: Traveller, disks: Sequence[DiskMove], note: MoveNote, road: Road) -> Step:
+def _volumes_step(journey: Journey, traveller: Traveller, writer: NoteWriter, road: Road, where: str) -> Step:
     """The note first: whoever finds it knows what may be there."""
+    disks, conn = [disk for disk in journey.disks if disk.travels], road.target.hypervisor.conn
     made: list[VolumeRef] = []
 
     def make() -> None:
-        write_note(traveller.handle, note)
+        look_again_at_room(disks, look_again_at_target(traveller, road, where), where)
+        upload = new_upload(road.source_name)
+        writer.begin(traveller.handle, [_source_ref(disk, upload.token) for disk in disks if disk.own], upload.token)
         for disk in disks:
-            if disk.travels:
-                # A volume that could not be made whole is to go, one that is somebody else's is not.
-                made.append(disk.ref)
-                try:
-                    volumes.make_volume_for(disk)
-                except AlreadyThereError:
-                    made.remove(disk.ref)
-                    raise
+            # A volume that could not be made whole is to go, one that is somebody else's is not.
+            made.append(disk.ref)
+            try:
+                volumes.make_volume_for(disk)
+            except AlreadyThereError:
+                made.remove(disk.ref)
+                raise
+            writer.know(traveller.handle, disk.ref, volumes.mark_volume_of(disk, conn, upload))
 
     def undo() -> None:
+        if journey.switched:
+            return
         # The note stays when the target cannot be cleared now: the next run does it.
         ends = road.ends.anew()
-        volumes.clear_target(ends, traveller.uuid, made)
+        note = writer.note_of(made)
+        require_none(clear_target(ends, traveller.uuid, note, trusted=writer.unmarked))
         with ends.open_source() as source:
             domain = find(source, traveller.uuid)
             if domain is not None:
                 write_note(domain, None)
 
-    names = ", ".join(disk.ref.name for disk in disks if disk.travels)
+    names = ", ".join(disk.ref.name for disk in disks)
     words = f"make {names} on {road.target.name}" if names else f"note that {traveller.name} goes to {road.target.name}"
     return Step(words, make, undo)
 
 
-def _content_step(disk: DiskMove, road: Road, tell: Tell) -> Step:
-    return Step(
-        f"copy {disk.ref.name} to {road.target.name}",
-        lambda: volumes.send_content(disk, road.target.hypervisor.conn, tell, road.stop),
-    )
+def _source_ref(disk: DiskMove, mark: str) -> VolumeRef:
+    return VolumeRef(disk.ref.pool, disk.ref.name, identify_source(disk.source_pool, disk.ref.name, mark))
 
 
-def _move_step(journey: Journey, traveller: Traveller, road: Road, tell: Tell) -> Step:
-    terms = road.terms
-    mirrored = [disk for disk in journey.disks if disk.way == MIRROR]
+def _content_step(
+    disk: DiskMove, traveller: Traveller, writer: NoteWriter, guard: WriteGuard, road: Road, tell: Tell
+) -> Step:
+    def copy() -> None:
+        guard.begin(disk.volume.path)
+        volumes.send_content(disk, road.target.hypervisor.conn, tell, road.stop)
+        # What is there now has the mark no more, and its own last change is not known yet.
+        writer.forget(disk.ref)
+        writer.know(traveller.handle, disk.ref, volumes.settle_content(disk))
 
-    def move() -> None:
-        options = parameters(
-            terms,
-            address=terms.migration_address or road.target.address,
-            active=traveller.active,
-            disks=[disk.device for disk in mirrored],
-        )
-        options.update(_documents(traveller, journey.disks))
-        oversight = Oversight(
-            tell,
-            road.stop,
-            journey.too_late(),
-            journey.left_seconds(),
-            terms.max_downtime_ms,
-            terms.postcopy and traveller.active,
-            reached=lambda: bool(road.target.hypervisor.conn.isAlive()),
-        )
-        wanted = flags(
-            terms,
-            active=traveller.active,
-            copied=bool(mirrored),
-            whole=any(disk.flattened for disk in mirrored),
-        )
-        try:
-            migrate(traveller.handle, road.ends.target, options, wanted, oversight)
-        except VirtError as exc:
-            # It may have arrived all the same, when only the answer was lost.
-            if not _has_arrived(exc, traveller, road):
-                raise _as_told(exc, traveller, road) from exc
-        found = look_until_arrived(road.ends, traveller.uuid, traveller.active)
-        if not found.arrived(traveller.active):
-            raise HostError(
-                f"libvirt has moved {traveller.name}, but it is not to be found on {road.target.name} as it was",
-                hint="Look at both hypervisors: virsh list --all",
-            )
-        journey.figures.update(_figures(road, traveller))
-
-    how = "move" if traveller.active else "move the record of"
-    return Step(f"{how} {traveller.name} to {road.target.name}", move)
+    return Step(f"copy {disk.ref.name} to {road.target.name}", copy)
 
 
-def _has_arrived(failure: VirtError, traveller: Traveller, road: Road) -> bool:
-    """Whether it is on the target although libvirt reports a failure. Raises HostError when nobody can know."""
-    if traveller.active and is_up(road.ends.anew(), traveller.uuid):
-        return False
-    try:
-        return look(road.ends.anew(), traveller.uuid).arrived(traveller.active)
-    except VirtError as exc:
-        raise HostError(
-            f"{traveller.name} is on its way to {road.target.name}, which does not answer ({failure.what}; {exc.what})",
-            hint="Run it again when both answer; nothing was deleted",
-        ) from exc
+def _finishing_steps(journey: Journey, uuid: str, writer: NoteWriter, road: Road, *, trusted: bool) -> list[Step]:
+    """What is left to do when the machine is on the target; each may be done twice.
 
-
-def _as_told(exc: VirtError, traveller: Traveller, road: Road) -> VirtError:
-    state = "runs on" if traveller.active else "stays"
-    return type(exc)(
-        f"{traveller.name} was not moved to {road.target.name} and {state} here: {exc.what}",
-        where=exc.where,
-        hint=exc.hint,
-    )
-
-
-def _documents(traveller: Traveller, disks: Sequence[DiskMove]) -> dict[str, str]:
-    """The XML for the target, where it is another than here."""
-    places = {disk.here.place: disk.there for disk in disks}
-    flattened = {disk.here.place for disk in disks if disk.flattened}
-    attached = {disk.ref for disk in disks}
-    notes = traveller.notes
-    left = {VolumeRef(n.pool, n.name) for n in notes.volumes} - attached if notes else set()
-    stay: dict[VolumeRef, VolumeRef | None] = dict.fromkeys(left)
-    secure = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
-    documents = {}
-    with errors_as_ours(f"cannot read the XML of {traveller.name}"):
-        record = parse_xml(traveller.handle.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_INACTIVE))
-        living = parse_xml(traveller.handle.XMLDesc(secure)) if traveller.active else record
-    new_living = moved_xml(living, places, stay, flattened)
-    new_record = moved_xml(record, places, stay, flattened)
-    if new_living is not None:
-        documents[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = new_living
-    if new_record is not None and traveller.active:
-        documents[libvirt.VIR_MIGRATE_PARAM_PERSIST_XML] = new_record
-    return documents
-
-
-def _figures(road: Road, traveller: Traveller) -> dict[str, t.Any]:
-    """What libvirt says of the migration that has ended; nothing of an offline one."""
-    with road.ends.open_target() as conn:
-        domain = find(conn, traveller.uuid)
-        try:
-            stats = domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED) if traveller.active else {}
-        except libvirt.libvirtError:
-            return {}
-    names = {
-        "time_elapsed": "time_ms",
-        "downtime": "downtime_ms",
-        "memory_processed": "memory_bytes",
-        "disk_processed": "disk_bytes",
-    }
-    return {ours: stats[theirs] for theirs, ours in names.items() if theirs in stats}
-
-
-def _finishing_steps(name: str, uuid: str, note: MoveNote, road: Road) -> list[Step]:
-    """What is left to do when the machine is on the target; each may be done twice."""
-    steps = []
+    trusted: this very run has copied the volumes at the source; those that nothing marks need no proof.
+    """
+    name, note, steps = journey.name, writer.note, []
 
     def on_target(work: Callable[[t.Any], None]) -> Callable[[], None]:
         def apply() -> None:
@@ -376,8 +252,12 @@ def _finishing_steps(name: str, uuid: str, note: MoveNote, road: Road) -> list[S
                 with errors_as_ours(f"cannot switch the autostart of {name} off"):
                     kept.setAutostart(0)
                 write_note(kept, None)
-            else:
-                volumes.delete_unused(conn, note.left)
+            elif note.left:
+                left = writer.note.left
+                unmarked = [ref for ref in left if ref.identity == VolumeIdentity()] if trusted else []
+                # Nobody is to make a machine with one of them meanwhile.
+                with hypervisor_lock("init", patience_seconds=_PROVISION_SECONDS):
+                    journey.kept += delete_proven(conn, left, trusted=unmarked)
 
     if note.autostart and road.terms.persistent:
         steps.append(Step(f"have {name} start with {note.target}", on_target(start_with_host)))

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError, as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
@@ -75,7 +75,7 @@ class Outcome:
         journey = self.journey
         result: dict[str, t.Any] = {
             "name": self.wish.name,
-            "changed": bool(journey and journey.actions) and self.error is None,
+            "changed": bool(journey and journey.actions and (journey.switched or self.error is None)),
             "failed": self.error is not None,
             "source": self.source,
             "target": self.target,
@@ -90,6 +90,7 @@ class Outcome:
                 }
                 for disk in (journey.disks if journey else ())
             ],
+            "kept_volumes": list(journey.kept) if journey else [],
             **(journey.figures if journey else {}),
         }
         if self.error is not None:
@@ -132,8 +133,8 @@ class Removal:
                 stack.enter_context(hypervisor_lock(f"move-{wish.name.replace('/', '_')}", patience_seconds=0))
             meter = Meter(self.progress.say, wish.name)
             outcome.journey = plan_journey(wish.name, road, wish.where, meter.at)
-        except VirtError as exc:
-            outcome.error = exc
+        except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on
+            outcome.error = as_ours(exc)
         return outcome
 
     def _target(self, wish: Wish, stack: contextlib.ExitStack) -> Target:
@@ -156,24 +157,43 @@ class Removal:
         return self._targets[uri]
 
     def _walk(self, outcome: Outcome) -> None:
-        if outcome.journey is None or outcome.error is not None:
+        journey = outcome.journey
+        if journey is None or outcome.error is not None:
             return
         if self.stop.is_set():
             outcome.error = stopped()
             return
-        outcome.journey.began = time.monotonic()
+        journey.began = time.monotonic()
         try:
-            plan.run(outcome.journey.before)
-        except VirtError as exc:
-            outcome.error = exc
+            self._act(outcome, journey)
+        except Exception as exc:  # noqa: BLE001 - one machine's trouble must not hide what became of the others
+            outcome.error = as_ours(exc)
+            if journey.switched:
+                outcome.error = _after_the_switch(outcome, outcome.error)
+        finally:
+            journey.release()
+        if outcome.error is not None and not journey.switched:
+            self._targets[outcome.wish.uri].promised.pop(outcome.wish.name, None)
             return
-        try:
-            # Not taken back: the machine is on the other side, and a later run finishes what is left here.
-            for step in outcome.journey.after:
-                step.apply()
-        except VirtError as exc:
-            outcome.error = type(exc)(
-                f"{outcome.wish.name} is on {outcome.target}, but what is left here was not cleared: {exc.what}",
-                where=exc.where,
-                hint=exc.hint or "Run it again",
-            )
+        # Only figures: nothing that goes wrong here makes a finished move fail.
+        with contextlib.suppress(Exception):
+            journey.figures.update(journey.measure())
+
+    def _act(self, outcome: Outcome, journey: Journey) -> None:
+        """Carry out a plan; what has changed since it was made is an error before anything is done."""
+        if journey.before:
+            journey.look_again()
+            plan.run(journey.before)
+            journey.release()
+        # Not rolled back: the machine is on the other side, and a later run finishes what is left here.
+        journey.switched = True
+        for step in journey.after:
+            step.apply()
+
+
+def _after_the_switch(outcome: Outcome, exc: VirtError) -> VirtError:
+    return type(exc)(
+        f"{outcome.wish.name} is on {outcome.target}, but not all is done: {exc.what}",
+        where=exc.where,
+        hint=exc.hint or "Run it again",
+    )

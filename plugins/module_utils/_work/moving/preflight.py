@@ -15,25 +15,24 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import observe_bridges, observe_networks
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import why_kept
 from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish, require_room
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.ties import ties_of_domain
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import DiskMove
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
+from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
-
-# What keeps a machine where it is, by the elements of its XML.
-_TIES = (
-    ("devices/hostdev", "it has a device of this hypervisor (host_devices)"),
-    ("devices/filesystem", "it has a folder of this hypervisor (shared_folders)"),
-)
 
 
 def check_traveller(traveller: Traveller, where: str) -> None:
     """Raise when something keeps the machine from going anywhere."""
-    for path, words in _TIES:
-        if traveller.living.find(path) is not None or traveller.record.find(path) is not None:
-            raise UnsupportedError(f"{traveller.name} cannot be moved: {words}", where=where, hint="Take it out first")
+    ties = ties_of_domain(traveller.living, traveller.record)
+    if ties:
+        raise UnsupportedError(
+            f"{traveller.name} cannot be moved: it has {' and '.join(ties)}", where=where, hint="Take it out first"
+        )
     with errors_as_ours(f"cannot look at the snapshots of {traveller.name}", where):
         snapshots = [snapshot.getName() for snapshot in traveller.handle.listAllSnapshots(0)]
         saved = not traveller.active and bool(traveller.handle.hasManagedSaveImage(0))
@@ -72,6 +71,7 @@ def _check_hidden_state(traveller: Traveller, where: str) -> None:
 def check_target(traveller: Traveller, target: Target, terms: Terms, where: str) -> None:
     """Raise what speaks against this machine on this hypervisor, whatever its disks are."""
     try:
+        _check_maintenance(target, where)
         _check_names(traveller, target, where)
         _check_machine(traveller, target, where)
         _check_nics(traveller, target, where)
@@ -84,6 +84,33 @@ def check_target(traveller: Traveller, target: Target, terms: Terms, where: str)
 def check_room(disks: Sequence[DiskMove], target: Target, where: str) -> None:
     """Raise ConflictError when the pools there have no room for the volumes that travel."""
     require_room(room_wishes(disks, target), where or None)
+
+
+def _check_maintenance(target: Target, where: str) -> None:
+    found = target.maintenance
+    if found is not None:
+        since = f" since {found.since}" if found.since else ""
+        reason = f" ({found.reason})" if found.reason else ""
+        raise ConflictError(
+            f"it is in maintenance{since}{reason}",
+            where=where,
+            hint="Choose another hypervisor, or end it: virt_maintenance with state: absent",
+        )
+
+
+def check_source_volumes(traveller: Traveller, disks: Sequence[DiskMove], source: Side, where: str) -> None:
+    """Raise ConflictError when a volume that is to be deleted here afterwards has to stay, and why."""
+    leaving = [(disk.source_pool, disk.volume.name) for disk in disks if disk.travels and disk.own]
+    for pool, volume in leaving:
+        use = source.usage.of(pool, volume, besides=traveller.name, together=leaving)
+        kept = why_kept(use)
+        if kept is not None:
+            raise ConflictError(
+                f"{traveller.name} is not moved, as its volume {volume} of pool {pool.name} could not be deleted here "
+                f"afterwards: {kept}",
+                where=where,
+                hint="Change that, or move it and keep its volumes here: source_volumes: none",
+            )
 
 
 def _check_names(traveller: Traveller, target: Target, where: str) -> None:

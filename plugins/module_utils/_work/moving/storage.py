@@ -26,6 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_source impo
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import is_the_one
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import ALL, NONE, Terms
 from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
@@ -266,16 +267,25 @@ class _Planner:
             )
 
     def _require_free(self, there: Pool, volume: Volume, known: t.Container[str]) -> None:
-        stale = self.traveller.moving
-        cleared = (
-            stale is not None and stale.uri == self.target.uri and VolumeRef(there.name, volume.name) in stale.made
-        )
-        if (volume.name in known and not cleared) or (there.name, volume.name) in self.target.volumes:
+        if (volume.name in known or (there.name, volume.name) in self.target.volumes) and not self._is_cleared(
+            there, volume
+        ):
             raise ConflictError(
                 f"pool {there.name} of {self.target.name} has a volume {volume.name} already",
                 where=self.place,
                 hint="Nothing is ever written over: look what it is, and remove or rename it",
             )
+
+    def _is_cleared(self, there: Pool, volume: Volume) -> bool:
+        """Whether the target's volume of this name was left by a move of this machine, which is cleared first.
+
+        A volume that only has the name of one that was left there may be somebody else's.
+        """
+        stale = self.traveller.moving
+        if stale is None or stale.uri != self.target.uri or (there.name, volume.name) in self.target.volumes:
+            return False
+        left = next((ref for ref in stale.made if ref == VolumeRef(there.name, volume.name)), None)
+        return left is not None and is_the_one(there, left, self.target.hypervisor.conn) is not False
 
     def _base(self, backing_path: str | None) -> Base | None:
         """The stored image that an overlay stands on; None when it stands on nothing, or on something else."""

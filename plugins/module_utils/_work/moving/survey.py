@@ -15,6 +15,8 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import Conflict
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.guest_kinds import GuestKinds
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import Maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance_mark import find_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
@@ -29,14 +31,25 @@ class Target:
         self.hypervisor = Side(conn)
         with errors_as_ours(f"cannot ask {uri} for its name"):
             self.name: str = conn.getHostname()
-        self.promised_mib = 0
+        # By machine, what those have that are planned and not there yet.
+        self.promised: dict[str, int] = {}
         self.images: set[str] = set()
         self.volumes: set[tuple[str, str]] = set()
+
+    @property
+    def promised_mib(self) -> int:
+        """The memory that this run has promised to machines."""
+        return sum(self.promised.values())
 
     @property
     def address(self) -> str:
         """The address in the URI, which the other side's certificates are for."""
         return urlsplit(self.uri).hostname or self.name
+
+    @functools.cached_property
+    def maintenance(self) -> Maintenance | None:
+        """The maintenance that it is in."""
+        return find_maintenance(self.hypervisor.conn)
 
     @functools.cached_property
     def guests(self) -> GuestKinds:

@@ -26,7 +26,7 @@ PROFILES = {"service": {"eth0": {"bridge": "service_br"}}}
 
 def test_plain_data_comes_back() -> None:
     result = place_filter(VMS, {"hv1": HOST, "hv2": "no route"}, nic_profiles=PROFILES, unseen="place")
-    assert result["by_host"] == {"hv1": VMS}
+    assert result["by_host"] == {"hv1": ["web1"]}
     assert result["silent"] == {"hv2": "no route"}
 
 

@@ -34,6 +34,8 @@ def _machine(name: str, **change: t.Any) -> dict[str, t.Any]:
         "variables": {},
         "host_keys": [],
         "address": "192.0.2.7",
+        "addresses": ["192.0.2.7"],
+        "nics": [{"addresses": [{"address": "192.0.2.7", "origin": "lease"}]}],
         "user": "ansible",
         "building": False,
         **change,
@@ -57,6 +59,8 @@ def plugin() -> InventoryModule:
         "strict": True,
         "use_extra_vars": False,
         "leading_separator": True,
+        "trust_guest_addresses": False,
+        "ssh_common_args": "",
     }
     return plugin
 
@@ -113,9 +117,36 @@ def test_a_host_that_the_user_calls_a_machine_is_the_machine(plugin: InventoryMo
     plugin.populate([_answer("hv1", _machine("web1"))], None)
     assert plugin.inventory.hosts["web1"].get_vars()["ansible_host"] == "192.0.2.7"
     # But not that of another file, which may be another machine.
-    plugin.populate([_answer("hv9", _machine("web1", address="192.0.2.99"))], None)
-    assert plugin.inventory.hosts["web1"].get_vars()["ansible_host"] == "192.0.2.7"
-    assert plugin.inventory.hosts["web1_hv9"].get_vars()["ansible_host"] == "192.0.2.99"
+    plugin.populate([_answer("hv9", _machine("web1", state="shutoff"))], None)
+    assert plugin.inventory.hosts["web1"].get_vars()["virt_state"] == "running"
+    assert plugin.inventory.hosts["web1_hv9"].get_vars()["virt_state"] == "shutoff"
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
+def test_the_controller_stays_itself_whatever_a_machine_is_called(plugin: InventoryModule, name: str) -> None:
+    assert plugin.inventory is not None
+    plugin.populate([_answer("hv1", _machine(name))], None)
+    assert set(plugin.inventory.hosts) == {f"{name}_hv1"}
+    localhost = plugin.inventory.get_host(name)
+    assert localhost is not None
+    assert localhost.implicit
+    assert localhost.get_vars()["ansible_connection"] == "local"
+
+
+def test_an_address_that_the_guest_claims_needs_a_host_key_or_the_users_word(plugin: InventoryModule) -> None:
+    assert plugin.inventory is not None
+    claimed = [{"addresses": [{"address": "192.0.2.7", "origin": "agent"}]}]
+    machines = [
+        _machine("stranger", nics=claimed),
+        _machine("ours", nics=claimed, uuid=UUID.replace("7f", "80"), host_keys=["ssh-ed25519 AAAA"]),
+    ]
+    plugin.populate([_answer("hv1", *machines)], "/kh")
+    assert "ansible_host" not in plugin.inventory.hosts["stranger"].get_vars()
+    assert plugin.inventory.hosts["ours"].get_vars()["ansible_host"] == "192.0.2.7"
+    plugin._options["trust_guest_addresses"] = True
+    plugin.inventory = InventoryData()
+    plugin.populate([_answer("hv1", *machines)], "/kh")
+    assert plugin.inventory.hosts["stranger"].get_vars()["ansible_host"] == "192.0.2.7"
 
 
 class Run(t.NamedTuple):
@@ -192,7 +223,7 @@ def test_a_whole_run(inventory: Inventory, node_uri: str, tmp_path: Path) -> Non
     assert (web1["ansible_host"], web1["ansible_user"]) == ("192.168.122.129", "ansible")
     assert f"UserKnownHostsFile={tmp_path}/kh/cloud" in web1["ansible_ssh_common_args"]
     assert (tmp_path / "kh" / "cloud").read_text() == (
-        f"virt-{UUID},web1,192.168.122.129 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2p brine.virt:hv1\n"
+        f"virt-{UUID} ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2p brine.virt:hv1 web1\n"
     )
     assert web1["http_port"] == 8080
     assert "ansible_connection" not in web1
@@ -201,6 +232,50 @@ def test_a_whole_run(inventory: Inventory, node_uri: str, tmp_path: Path) -> Non
     warnings = [line for line in run.errors.splitlines() if "WARNING" in line]
     assert len(warnings) == 1
     assert "Hypervisor hv3 did not answer, its machines are missing: cannot connect to qemu+unix" in warnings[0]
+
+
+SSH_OURS = f"-o HostKeyAlias=virt-{UUID} -o UserKnownHostsFile={{}} -o StrictHostKeyChecking=yes"
+
+
+@pytest.mark.parametrize(
+    ("options", "group", "environment", "before", "after"),
+    [
+        ({}, {}, {}, "", ""),
+        ({}, {"all": "-o ProxyJump={{ bastion }}"}, {}, "", " -o ProxyJump=gate"),
+        # What is said of the machines' own group comes before what is said of all.
+        ({}, {"all": "-o ProxyJump=a", "virt_machines": "-o ProxyJump=b"}, {}, "", " -o ProxyJump=b"),
+        ({}, {"virt_tag_web": "-o ProxyJump=c"}, {}, "", " -o ProxyJump=c"),
+        ({"ssh_common_args": "-F /x"}, {"all": "-o ProxyJump=a"}, {}, "-F /x ", " -o ProxyJump=a"),
+        ({}, {}, {"ANSIBLE_SSH_COMMON_ARGS": "-o ProxyJump=e"}, "", " -o ProxyJump=e"),
+        # The check of host keys is not for a group variable to undo: SSH takes the first value.
+        ({}, {"all": "-o StrictHostKeyChecking=no"}, {}, "", " -o StrictHostKeyChecking=no"),
+        (
+            {"compose": {"ansible_ssh_common_args": "ansible_ssh_common_args ~ ' -o ProxyJump=f'"}},
+            {"all": "-o ProxyJump=a"},
+            {},
+            "",
+            " -o ProxyJump=f",
+        ),
+    ],
+)
+def test_ssh_arguments_of_the_user_stay_beside_ours(
+    inventory: Inventory,
+    node_uri: str,
+    tmp_path: Path,
+    options: dict[str, t.Any],
+    group: dict[str, str],
+    environment: dict[str, str],
+    before: str,
+    after: str,
+) -> None:
+    for name, words in group.items():
+        path = tmp_path / "group_vars" / f"{name}.yml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"ansible_ssh_common_args": words, "bastion": "gate"}))
+    cloud = _cloud(hypervisors=[{"name": "hv1", "uri": node_uri}], known_hosts="kh", **options)
+    run = inventory(environment, cloud=cloud)
+    found = run.data["_meta"]["hostvars"]["web1"]["ansible_ssh_common_args"]
+    assert found == before + SSH_OURS.format(tmp_path / "kh") + after
 
 
 def test_text_of_machines_is_never_a_template(inventory: Inventory, node_uri: str) -> None:

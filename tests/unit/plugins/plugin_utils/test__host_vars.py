@@ -26,7 +26,11 @@ RECORD: dict[str, t.Any] = {
     "state": "running",
     "vcpus": 2,
     "address": "192.0.2.7",
-    "addresses": ["192.0.2.7"],
+    "addresses": ["192.0.2.7", "198.51.100.7"],
+    "nics": [
+        {"addresses": [{"address": "192.0.2.7", "origin": "agent"}]},
+        {"addresses": [{"address": "198.51.100.7", "origin": "lease"}]},
+    ],
     "user": "ansible",
     "host_keys": ["ssh-ed25519 AAAA"],
     "tags": ["web", "front end"],
@@ -49,14 +53,16 @@ RECORD: dict[str, t.Any] = {
                 ),
             },
         ),
-        ({}, None, {"ansible_host": "192.0.2.7", "ansible_user": "ansible"}),
-        ({"host_keys": []}, "/kh", {"ansible_host": "192.0.2.7", "ansible_user": "ansible"}),
-        ({"address": None, "user": None, "host_keys": []}, "/kh", {}),
+        # Without a host key to check, what the guest claims does not count.
+        ({}, None, {"ansible_host": "198.51.100.7", "ansible_user": "ansible"}),
+        ({"host_keys": []}, "/kh", {"ansible_host": "198.51.100.7", "ansible_user": "ansible"}),
+        ({"host_keys": [], "addresses": ["192.0.2.7"]}, "/kh", {"ansible_user": "ansible"}),
+        ({"address": None, "addresses": [], "user": None, "host_keys": []}, "/kh", {}),
         ({"building": True, "host_keys": []}, "/kh", {"ansible_user": "ansible"}),
         (
             {"variables": {"ansible_host": "203.0.113.1", "ansible_connection": "local"}, "host_keys": []},
             "/kh",
-            {"ansible_host": "192.0.2.7", "ansible_user": "ansible"},
+            {"ansible_host": "198.51.100.7", "ansible_user": "ansible"},
         ),
     ],
 )
@@ -65,6 +71,15 @@ def test_how_a_machine_is_connected_to(
 ) -> None:
     variables = host_vars({**RECORD, **change}, hypervisor="hv1", uri="qemu:///system", known_hosts=known_hosts)
     assert {key: value for key, value in variables.items() if key.startswith("ansible_")} == connection
+
+
+@pytest.mark.parametrize(("origin", "counts"), [("static", True), ("lease", True), ("agent", False), ("arp", False)])
+def test_which_addresses_count_where_no_host_key_is_known(origin: str, counts: bool) -> None:
+    nics = [{"addresses": [{"address": "192.0.2.7", "origin": origin}]}]
+    record = {**RECORD, "host_keys": [], "addresses": ["192.0.2.7"], "nics": nics}
+    for trust in (False, True):
+        found = host_vars(record, hypervisor="hv1", uri="u", known_hosts="/kh", trust_guest_addresses=trust)
+        assert found.get("ansible_host") == ("192.0.2.7" if counts or trust else None)
 
 
 def test_what_is_known_of_a_machine_has_the_prefix() -> None:
@@ -164,6 +179,10 @@ def _answer(hypervisor: str, *names: str) -> dict[str, t.Any]:
         # A qualified name that is somebody's own name gives way.
         ([_answer("hv1", "a", "a_hv2"), _answer("hv2", "a")], (), ["a_hv1", "a_hv2", "a_hv2_hv2-a"]),
         ([_answer("hv1", "a"), _answer("hv2", "a")], ("a_hv1",), ["a_hv1_hv1-a", "a_hv2"]),
+        # Names that mean something to Ansible, whatever the inventory has.
+        ([_answer("hv1", "localhost", "a")], (), ["localhost_hv1", "a"]),
+        ([_answer("hv1", "Localhost", "127.0.0.1", "ALL")], (), ["Localhost_hv1", "127.0.0.1_hv1", "ALL_hv1"]),
+        ([_answer("hv1", "virt_running", "virt_on_hv1")], (), ["virt_running_hv1", "virt_on_hv1_hv1"]),
     ],
 )
 def test_no_two_machines_share_a_name(
@@ -174,7 +193,19 @@ def test_no_two_machines_share_a_name(
     assert all((one.warning is None) == (one.host == one.record["name"]) for one in named)
 
 
+def test_a_claim_is_no_second_machine() -> None:
+    first, second = _answer("hv1", "a", "b"), _answer("hv2", "a", "b")
+    first["machines"][0]["claimed"] = first["machines"][1]["claimed"] = second["machines"][1]["claimed"] = True
+    named = name_hosts([first, second])
+    assert [(one.host, one.hypervisor, one.warning) for one in named] == [("b", "hv1", None), ("a", "hv2", None)]
+
+
 def test_the_warning_says_what_happened() -> None:
     first, second = name_hosts([_answer("hv1", "a"), _answer("hv2", "a")])
     assert first.warning == "There is a machine a on each of hv1, hv2; the one on hv1 is listed as a_hv1."
+    (third,) = name_hosts([_answer("hv1", "localhost")])
+    assert third.warning == (
+        "The name of machine localhost on hv1 is the controller itself to Ansible and SSH; the one on hv1 is listed as "
+        "localhost_hv1."
+    )
     assert second.warning == "There is a machine a on each of hv1, hv2; the one on hv2 is listed as a_hv2."

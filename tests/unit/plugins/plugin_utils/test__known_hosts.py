@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.plugin_utils._known_hosts import (
     known_hosts_lines,
+    last_seen,
     merge_lines,
     update_known_hosts,
 )
@@ -43,6 +44,11 @@ def _answer(hypervisor: str, *records: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _line(number: int, hypervisor: str = "hv1") -> str:
+    return f"virt-{_uuid(number)} {KEY} brine.virt:{hypervisor} m{number}"
+
+
+def _old_line(number: int, hypervisor: str = "hv1") -> str:
+    """As an earlier version wrote it: with name and addresses."""
     return f"virt-{_uuid(number)},m{number},192.0.2.{number} {KEY} brine.virt:{hypervisor}"
 
 
@@ -52,11 +58,12 @@ def _line(number: int, hypervisor: str = "hv1") -> str:
         (_record(1), [_line(1)]),
         (_record(1, host_keys=[]), []),
         (_record(1, host_keys=[f"{KEY} root@web1"]), [_line(1)]),
-        (_record(1, name="no name\n*"), [f"virt-{_uuid(1)},192.0.2.1 {KEY} brine.virt:hv1"]),
-        (_record(1, name="m1\n"), [f"virt-{_uuid(1)},192.0.2.1 {KEY} brine.virt:hv1"]),
+        (_record(1, name="no name\n*"), [f"virt-{_uuid(1)} {KEY} brine.virt:hv1"]),
+        (_record(1, name="m1\n"), [f"virt-{_uuid(1)} {KEY} brine.virt:hv1"]),
         (_record(1, uuid=f"{_uuid(1)}\n"), []),
-        (_record(1, name="*"), [f"virt-{_uuid(1)},192.0.2.1 {KEY} brine.virt:hv1"]),
-        (_record(1, addresses=["x,*", "2001:db8::1"]), [f"virt-{_uuid(1)},m1,2001:db8::1 {KEY} brine.virt:hv1"]),
+        (_record(1, name="*"), [f"virt-{_uuid(1)} {KEY} brine.virt:hv1"]),
+        # A guest can claim any address: its key is good for none.
+        (_record(1, addresses=["x,*", "2001:db8::1"]), [_line(1)]),
         (_record(1, uuid="*"), []),
         (_record(1, host_keys=["nonsense"]), []),
         (_record(1, host_keys=[f"{KEY}\n* {KEY}"]), []),
@@ -94,10 +101,22 @@ FOREIGN = ["# mine", "github.com ssh-ed25519 AAAA", "", "virt-not-ours ssh-ed255
         (FOREIGN, [_answer("hv1", _record(1))], True, [*FOREIGN, _line(1)]),
         # Migrated.
         ([_line(1)], [_answer("hv1"), _answer("hv2", _record(1))], True, [_line(1, "hv2")]),
+        # Migrated away from one that does not answer any more, or is not asked.
+        ([_line(1, "hv9")], [_answer("hv1", _record(1))], True, [_line(1)]),
+        ([_line(1, "hv9")], [_answer("hv1", _record(1, host_keys=[]))], True, [_line(1, "hv9")]),
+        # Old lines lose their names and addresses, those that stay too.
+        ([_old_line(1)], [_answer("hv1", _record(1))], True, [_line(1)]),
+        ([_old_line(1, "hv9")], [_answer("hv1")], True, [_line(1, "hv9")]),
+        ([_old_line(1).replace(",m1,", ",")], [{"hypervisor": "hv1", "machines": None}], True, [_line(1)[:-3]]),
     ],
 )
 def test_which_lines_stay(old: list[str], answers: list[dict[str, t.Any]], drop_gone: bool, new: list[str]) -> None:
     assert merge_lines(old, answers, drop_gone=drop_gone) == new
+
+
+def test_where_machines_were_seen_last() -> None:
+    lines = [*FOREIGN, _line(1), _line(2, "hv2"), _line(2, "hv2"), _line(1, "hv3"), _old_line(4), _line(5)[:-3]]
+    assert last_seen(lines) == {"m1": ["hv1", "hv3"], "m2": ["hv2"], "m4": ["hv1"]}
 
 
 def test_the_file_and_its_directory_are_private(tmp_path: Path) -> None:
@@ -152,6 +171,6 @@ def test_ssh_finds_the_key_by_the_alias(tmp_path: Path) -> None:
     public = (tmp_path / "key.pub").read_text().strip()
     path = tmp_path / "cloud"
     update_known_hosts(str(path), [_answer("hv1", _record(1, host_keys=[public]))])
-    for name in (f"virt-{_uuid(1)}", "m1", "192.0.2.1"):
-        found = subprocess.run(["ssh-keygen", "-F", name, "-f", str(path)], check=True, capture_output=True, text=True)
-        assert public.split()[1] in found.stdout
+    for name, is_known in ((f"virt-{_uuid(1)}", True), ("m1", False), ("192.0.2.1", False)):
+        found = subprocess.run(["ssh-keygen", "-F", name, "-f", str(path)], check=False, capture_output=True, text=True)
+        assert (public.split()[1] in found.stdout) is is_known

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import time
+import typing as t
 from pathlib import Path
 
 import pytest
 from ansible.playbook.play_context import PlayContext
 from ansible.plugins.connection import ConnectionBase
-from ansible.plugins.loader import connection_loader
+from ansible.plugins.loader import become_loader, connection_loader
+from ansible.utils.display import Display
 
 from ansible_collections.brine.virt.plugins.plugin_utils import _progress
 
@@ -89,3 +91,85 @@ def test_a_look_that_always_fails_is_given_up() -> None:
     with _progress.every(0.01, look):
         time.sleep(0.5)
     assert len(calls) == 3
+
+
+def test_the_look_has_a_connection_of_its_own(
+    tmp_path: Path, connection: ConnectionBase, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: t.Any, **_more: t.Any) -> t.NoReturn:
+        raise AssertionError("the module's own connection is used")
+
+    monkeypatch.setattr(connection, "exec_command", refuse)
+    (tmp_path / "lines").write_text("one\n", encoding="utf-8")
+    with _progress.follow(connection, str(tmp_path / "lines")):
+        _wait_for(shown, 1)
+    assert shown == ["one"]
+
+
+def test_another_connection_has_the_same_options_and_none_of_the_state() -> None:
+    context = PlayContext()
+    context.remote_addr = "hv1"
+    theirs = connection_loader.get("ssh", context)
+    given = {
+        "host": "hv1",
+        "password": "p",
+        "remote_user": "me",
+        "port": 2222,
+        "ssh_common_args": "-o A=b",
+        "timeout": 7,
+    }
+    theirs.set_options(direct={**given, "reconnection_retries": 5})
+    theirs.set_become_plugin(become_loader.get("sudo"))
+    own = _progress.own_connection(theirs)
+    assert own is not None
+    assert own is not theirs
+    assert own.get_options() == {**theirs.get_options(), "reconnection_retries": 0}
+    assert {name: own.get_option(name) for name in given} == given
+    assert own.become is None
+    assert own._play_context is not theirs._play_context
+    shared = [name for name, value in vars(own).items() if value is vars(theirs).get(name) and isinstance(value, list)]
+    assert shared == []
+
+
+def test_over_a_connection_that_shares_its_session_nothing_is_shown(
+    tmp_path: Path, connection: ConnectionBase, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet: list[str] = []
+    monkeypatch.setattr(_progress, "_say_quietly", quiet.append)
+    connection.ansible_name = "ansible.netcommon.libssh"
+    (tmp_path / "lines").write_text("one\n", encoding="utf-8")
+    with _progress.follow(connection, str(tmp_path / "lines")):
+        time.sleep(0.3)
+    assert (shown, quiet) == ([], ["no progress is shown over the connection ansible.netcommon.libssh"])
+
+
+def test_a_password_is_not_tried_twice(monkeypatch: pytest.MonkeyPatch, shown: list[str]) -> None:
+    calls: list[int] = []
+    theirs = connection_loader.get("ssh", PlayContext())
+    theirs.set_options(direct={"host": "hv1", "password": "wrong"})
+
+    def fail(*_args: t.Any, **_more: t.Any) -> t.NoReturn:
+        calls.append(1)
+        raise OSError("Permission denied")
+
+    monkeypatch.setattr(type(theirs), "exec_command", fail)
+    with _progress.follow(theirs, "/nowhere"):
+        time.sleep(0.5)
+    assert (len(calls), shown) == (1, [])
+
+
+def test_a_line_that_cannot_be_shown_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: t.Any, **_more: t.Any) -> t.NoReturn:
+        raise BrokenPipeError("nobody reads")
+
+    monkeypatch.setattr(Display, "display", fail)
+    _progress.show("a line")
+
+
+@pytest.mark.usefixtures("shown")
+def test_a_connection_that_cannot_be_made_fails_nothing(
+    connection: ConnectionBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_loader, "get", lambda *_args, **_more: None)
+    with _progress.follow(connection, "/nowhere"):
+        pass

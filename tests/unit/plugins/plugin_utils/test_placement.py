@@ -149,10 +149,10 @@ def test_machines_with_a_named_hypervisor_are_counted_before_the_free_ones() -> 
     assert [item["name"] for item in result["assignments"]] == ["free", "named"]
 
 
-def test_the_wishes_come_back_unchanged_in_the_users_order() -> None:
+def test_machines_of_a_hypervisor_are_named_in_the_users_order() -> None:
     wishes = [wish("a", hypervisor="hv1"), wish("b", memory="1GiB"), wish("c", hypervisor="hv1")]
     result = run(wishes, {"hv1": facts(), "hv2": facts(), "hv3": facts(total_mib=300)})
-    assert result["by_host"] == {"hv1": [wishes[0], wishes[2]], "hv2": [wishes[1]], "hv3": []}
+    assert result["by_host"] == {"hv1": ["a", "c"], "hv2": ["b"], "hv3": []}
 
 
 def test_images_are_named_for_the_hypervisors_that_need_them() -> None:
@@ -597,3 +597,89 @@ def test_a_free_machine_at_the_end_of_the_list_moves_none_before_it(
         return
     shorter = run(wishes, hosts, unseen="place")
     assert shorter["assignments"] == [item for item in longer["assignments"] if item["name"] != "last"]
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("hv1", "vms[0] (hv1): hv1 is a hypervisor. Choose another name for the machine"),
+        ("HV1", "vms[0] (HV1): hv1 is a hypervisor. Choose another name for the machine"),
+        ("web", "vms[0] (web): another host or a group of the inventory has this name. Choose another name, or put"),
+    ],
+)
+def test_a_new_machine_gets_no_name_of_something_else(name: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        place(read_machines([wish(name)]), [wish(name)], {"hv1": facts()}, taken=["web"], where="vms")
+    assert str(caught.value).startswith(words)
+    # One that is there keeps its name.
+    there = {"hv1": facts(machines={name: (1024, 1)})}
+    assert where(place(read_machines([wish(name)]), [wish(name)], there, taken=["web"])) == {name: "hv1"}
+
+
+def _seen(
+    wishes: list[t.Any], hosts: dict[str, t.Any], last_seen: dict[str, list[str]], unseen: str = "refuse"
+) -> t.Any:
+    return place(read_machines(wishes), wishes, hosts, last_seen=last_seen, terms=Terms(unseen=unseen))
+
+
+def test_a_machine_of_a_hypervisor_that_has_left_the_inventory_is_not_made_twice() -> None:
+    hosts, last_seen = {"hv1": facts()}, {"a": ["hv3"], "b": ["hv1"]}
+    result = _seen([wish("a"), wish("b"), wish("c")], hosts, last_seen)
+    assert where(result) == {"b": "hv1", "c": "hv1"}
+    (refused,) = result["refused_machines"]
+    assert refused["name"] == "a"
+    assert refused["why"].startswith("it was seen on hv3, which is not among the hypervisors now")
+    assert refused["why"].endswith("or name this machine's hypervisor, or place it with virt_unseen: place")
+    assert where(_seen([wish("a", hypervisor="hv1")], hosts, last_seen)) == {"a": "hv1"}
+    assert where(_seen([wish("a")], hosts, last_seen, "place")) == {"a": "hv1"}
+    assert where(_seen([wish("a")], {"hv1": facts(machines={"a": (1024, 1)})}, last_seen)) == {"a": "hv1"}
+
+
+def test_a_machine_that_is_being_made_elsewhere_is_told_from_one_that_lives_there() -> None:
+    hosts = {"hv1": facts(), "hv2": facts(machines={"a": (1024, 1)})}
+    hosts["hv2"]["machines"][0]["building"] = True
+    words = complaint([wish("a", hypervisor="hv1")], hosts)
+    assert words.startswith("vms[0] (a): a run that has not ended, or was cut off, makes it on hv2, and the task asks")
+    assert words.endswith("Say hypervisor: hv2 to finish it there; then it can be moved")
+
+
+def _claimed(*hosts: str) -> dict[str, t.Any]:
+    """Hypervisors with a claim of a."""
+    known = {"hv1": facts(), "hv2": facts(), "hv3": facts()}
+    for host in hosts:
+        known[host]["machines"] = [
+            {"name": "a", "memory_mib": 1024, "vcpus": 1, "building": True, "claimed": True, "uuid": f"of {host}"}
+        ]
+    return known
+
+
+def test_a_claim_is_where_the_machine_is_made() -> None:
+    assert where(run([wish("a")], _claimed("hv2"))) == {"a": "hv2"}
+    result = run([wish("a")], _claimed("hv2", "hv3"))
+    assert (where(result), result["withdraw"]) == ({"a": "hv2"}, {})
+    assert [machine["name"] for machine in result["new_by_host"]["hv2"]] == ["a"]
+    assert where(run([wish("a", hypervisor="hv3")], _claimed("hv2", "hv3"))) == {"a": "hv3"}
+
+
+def test_a_claim_beside_the_machine_is_to_be_withdrawn() -> None:
+    hosts = {**_claimed("hv2"), "hv1": facts(machines={"a": (1024, 1)})}
+    result = run([wish("a")], hosts)
+    assert (where(result), result["withdraw"]) == ({"a": "hv1"}, {"hv2": {"a": "of hv2"}})
+    assert result["new_by_host"]["hv1"] == []
+
+
+# What is looked at again where the machines are made
+
+
+def test_what_a_hypervisor_was_chosen_by_is_told() -> None:
+    hosts = {"hv1": facts(machines={"old": (1024, 1), "half": (512, 1)}, pools={"lvm": {"available_mib": None}})}
+    hosts["hv1"]["machines"][1]["building"] = True
+    disks = [{"name": "system", "size": 4096}, {"name": "data", "size": 100, "pool": "lvm"}]
+    result = run([wish("old"), wish("half", 512), wish("new", disks=disks)], hosts, memory_ratio=2.0)
+    assert result["new_by_host"] == {
+        "hv1": [{"name": "half", "memory_mib": 512, "vcpus": 1}, {"name": "new", "memory_mib": 1024, "vcpus": 1}]
+    }
+    assert result["decisions"] == {"hv1": {"memory_mib": 16384, "vcpus": 32, "pools_mib": {"default": 4096}}}

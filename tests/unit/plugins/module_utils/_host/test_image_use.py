@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._host import image_prune
+from ansible_collections.brine.virt.plugins.module_utils._host import image_prune, shared_storage
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline, locked_directory
 from ansible_collections.brine.virt.plugins.module_utils._host.image_prune import (
@@ -257,6 +257,45 @@ def test_a_disk_that_cannot_be_read_may_stand_on_anything(host: Host, monkeypatc
     found = host.prune()
     assert found.unseen == (f"{top} of machine a cannot be read (Permission denied)",)
     assert found.gone == ()
+
+
+class TestInAPoolThatOtherHypervisorsSee:
+    SHARED = "storage pool images lies on a file system of type nfs4"
+
+    @pytest.fixture(autouse=True)
+    def shared(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(shared_storage, "shared_because", lambda _pool: self.SHARED)
+
+    def prune(self, host: Host, used_elsewhere: frozenset[str] | None = None) -> Clearance:
+        leave = Leave(0, ignore_unseen=True, used_elsewhere=used_elsewhere)
+        return prune_images(host.conn, "images", None, leave, Deadline(5), check_mode=False)
+
+    def test_nothing_goes_until_all_of_them_were_asked(self, host: Host) -> None:
+        host.add_machine("a", notes=MachineNotes(image=ImageNote("debian", OLD, "images")))
+        found = self.prune(host)
+        reason = f"{self.SHARED}, and what machines of other hypervisors use there cannot be seen from this one"
+        assert (found.gone, found.blocked, found.shared, found.unseen) == ((), True, True, (reason,))
+        # What is said to each of them, so that the one that prunes can be told.
+        assert [verdict.users for verdict in found.verdicts] == [("machine a",), (), ()]
+        assert [verdict.reason for verdict in found.verdicts] == ["used by machine a", reason, reason]
+        with pytest.raises(ConflictError) as caught:
+            host.remove(NEW, ignore_unseen=True)
+        assert str(caught.value) == (
+            f"name: image {NEW} may be in use where nothing can be seen: {reason}. Ask all hypervisors that share the "
+            "pool, and say with used_elsewhere which images those use"
+        )
+        assert host.volumes() == ALL
+
+    def test_then_what_they_use_stays(self, host: Host) -> None:
+        host.add_machine("a", notes=MachineNotes(image=ImageNote("debian", OLD, "images")))
+        found = self.prune(host, frozenset({OTHER}))
+        assert found.gone == (NEW,)
+        assert [verdict.reason for verdict in found.verdicts][2] == "used by another hypervisor"
+        with pytest.raises(ConflictError, match=f"image {OTHER} is used by another hypervisor"):
+            remove_images(
+                host.conn, "images", OTHER, Leave(0, False, frozenset({OTHER})), Deadline(5), check_mode=False
+            )
+        assert self.prune(host, frozenset()).gone == (OTHER,)
 
 
 def test_an_image_is_removed_by_its_volume_or_with_all_of_its_name(host: Host) -> None:

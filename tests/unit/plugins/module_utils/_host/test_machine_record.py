@@ -122,7 +122,7 @@ def test_a_strange_machine_has_the_same_keys_and_nothing_of_ours() -> None:
     root = etree.fromstring("<domain type='test'><name>x</name><uuid>u</uuid><memory unit='KiB'>0</memory></domain>")
     record = record_from_xml(root, "shutoff")
     assert record.keys() == bare_record("x", "u", "shutoff").keys()
-    assert (record["managed"], record["firmware"], record["cpu_mode"], record["vcpus"]) == (False, "bios", None, 0)
+    assert (record["managed"], record["firmware"], record["cpu_mode"], record["vcpus"]) == (False, "bios", None, 1)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,13 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._host import maintenance_mark
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import (
     Maintenance,
     read_maintenance,
     write_maintenance,
 )
+from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 from ansible_collections.brine.virt.plugins.modules import virt_maintenance
 
 Call = t.Callable[..., dict[str, t.Any]]
@@ -35,6 +37,8 @@ def call(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     """The module on a file of this test."""
     monkeypatch.setattr(virt_maintenance, "read_maintenance", functools.partial(read_maintenance, str(path)))
     monkeypatch.setattr(virt_maintenance, "write_maintenance", functools.partial(write_maintenance, path=str(path)))
+    # Its libvirt has no secrets, and so cannot show anything to others.
+    monkeypatch.setattr(virt_maintenance, "DEFAULT_URI", "test:///default")
 
     def run(**arguments: t.Any) -> dict[str, t.Any]:
         with patch_module_args(arguments), pytest.raises(SystemExit):
@@ -93,6 +97,20 @@ def test_it_begins_once_and_keeps_its_beginning(call: Call, path: Path) -> None:
     other = call(reason="disk")
     assert (other["changed"], other["maintenance"]) == (True, {"since": since, "reason": "disk"})
     assert other["diff"]["before"]["maintenance"]["reason"] == "fan"
+
+
+def test_what_others_cannot_see_is_a_warning(call: Call, path: Path) -> None:
+    begun = call(reason="fan")
+    assert path.exists()
+    assert "Moves from other hypervisors do not see this change" in str(begun["warnings"])
+
+
+def test_what_libvirt_shows_is_read_as_it_was_written() -> None:
+    for wanted in (Maintenance("2026-11-21T10:00:00Z", "neue Lüfter <&>"), Maintenance(None, None)):
+        text = parse_xml(maintenance_mark._to_xml(wanted)).findtext("description")
+        assert maintenance_mark._from_description(text or "") == wanted
+    # Whatever else stands there, somebody has put it there to say so.
+    assert maintenance_mark._from_description("by hand") == Maintenance(None, None)
 
 
 def test_it_ends_once(call: Call, path: Path) -> None:

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
 import time
-
-import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import NotFoundError, UnreachableError
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
@@ -56,9 +55,13 @@ def test_an_error_of_ours_is_the_outcome_of_its_item_alone() -> None:
     assert [str(outcome.error) for outcome in outcomes if outcome.error] == ["number 1 is gone"]
 
 
-def test_a_fault_is_raised() -> None:
-    with pytest.raises(ZeroDivisionError):
-        map_in_threads(lambda n: 1 // n, [1, 0], threads=2)
+def test_a_fault_is_the_outcome_of_its_item_alone_too_and_says_where_it_is() -> None:
+    outcomes = map_in_threads(lambda n: 1 // n, [1, 0, -1], threads=2)
+    assert [outcome.value for outcome in outcomes] == [1, None, -1]
+    assert re.fullmatch(
+        r"unexpected ZeroDivisionError in test_parallel\.py, line \d+: integer division or modulo by zero",
+        str(outcomes[1].error),
+    )
 
 
 def test_what_is_late_costs_the_limit_and_nothing_else() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -41,3 +42,16 @@ def test_a_file_or_link_that_is_there_is_left_alone(tmp_path: Path) -> None:
             pass
     assert (tmp_path / "mine").read_text(encoding="utf-8") == "mine"
     assert not (tmp_path / "new").exists()
+
+
+def test_a_full_disk_and_a_strange_name_stop_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with progress_file(str(tmp_path / "progress")) as file:
+        file.say("web\udcff1: one")
+        assert (tmp_path / "progress").read_text(encoding="utf-8") == "web?1: one\n"
+
+    def full(*_args: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "open", full)
+    with progress_file(str(tmp_path / "progress")) as file:
+        file.say("nobody hears")

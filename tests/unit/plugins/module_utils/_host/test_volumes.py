@@ -335,3 +335,12 @@ def test_a_pool_that_went_to_sleep_is_no_missing_volume(files: Pool) -> None:
     files.handle.destroy()
     with pytest.raises(NotFoundError, match="cannot look at volume data of pool files: Storage pool not found"):
         find_volume(files, "data", image_format="raw")
+
+
+def test_a_file_that_libvirt_has_not_seen_yet_is_somebody_elses_too(conn: VirConnect, tmp_path: Path) -> None:
+    """As from another hypervisor that shares the pool: an undo must not delete it once libvirt has seen it."""
+    pool = dataclasses.replace(Pools(conn).get("files"), local=True)
+    (tmp_path / "files" / "theirs").write_bytes(b"x")
+    with pytest.raises(AlreadyThereError):
+        create_empty(pool, "theirs", size_bytes=MIB, image_format="raw")
+    assert volume_names(pool) == set()

@@ -75,3 +75,11 @@ def test_a_total_that_was_passed_is_no_more_than_all_of_it() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (250, "4 min 10 s"), (7500, "2 h 5 min")])
 def test_seconds(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text
+
+
+def test_a_line_that_cannot_be_said_stops_nothing() -> None:
+    def fail(_line: str) -> None:
+        raise BrokenPipeError("nobody reads")
+
+    Meter(fail, "web1", quiet_seconds=0).at("disks", 1, 2)
+    Meter(fail, "web1", quiet_seconds=0).at("disks", "not a number", 0)  # type: ignore[arg-type]

@@ -17,8 +17,10 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, VolumeNote, notes_to_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import survey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
@@ -116,7 +118,7 @@ def world(tmp_path: Path) -> Iterator[t.Callable[..., t.Callable[..., Journey]]]
                 road = Road(ends, source, "hv1", target, Terms(**terms), threading.Event(), check_mode=True)
                 return plan_journey(name, road, "", lambda *_progress: None)
 
-            plan.source = source  # type: ignore[attr-defined]
+            plan.source, plan.target = source, target  # type: ignore[attr-defined]
             return plan
 
         yield make
@@ -171,6 +173,11 @@ def test_what_a_guest_wrote_into_a_raw_disk_is_not_believed(world: World_) -> No
 
 
 HOSTDEV = "<hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>"
+HOSTDEV_NIC = (
+    "<interface type='hostdev'><mac address='52:54:00:00:00:01'/><source>"
+    "<address type='pci' domain='0' bus='1' slot='0' function='1'/></source></interface>"
+)
+FOLDER = "<filesystem><source dir='/srv'/><target dir='srv'/></filesystem>"
 OTHER = (
     "<domain type='test'><name>{name}</name><uuid>{uuid}</uuid><memory unit='KiB'>{memory}</memory>"
     "<os><type>hvm</type></os><devices>{devices}</devices></domain>"
@@ -184,7 +191,9 @@ NIC = "<interface type='network'><mac address='52:54:00:00:00:01'/><source netwo
 @pytest.mark.parametrize(
     ("special", "words"),
     [
-        ({"devices": HOSTDEV}, "it has a device of this hypervisor"),
+        ({"devices": HOSTDEV}, "it has a device of the hypervisor"),
+        ({"devices": HOSTDEV_NIC}, "it has a network card of the hypervisor"),
+        ({"devices": FOLDER}, "it has a folder of the hypervisor"),
         ({"target": OTHER.format(name="web1", uuid=TWO, memory=1024, devices="")}, "another machine has its name"),
         ({"target": OTHER.format(name="web1", uuid=ONE, memory=1024, devices="")}, "it is on record there too"),
         ({"target": OTHER.format(name="web2", uuid=ONE, memory=1024, devices="")}, "web2 there has the same UUID"),
@@ -237,6 +246,81 @@ def test_the_volumes_of_a_machine_that_has_arrived_are_no_left_overs(world: Worl
         plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
     with pytest.raises(VirtError, match=f"web1 came here from {source}, where a run that was cut off"):
         plan()
+
+
+def test_a_volume_that_only_has_the_name_of_a_left_over_is_somebody_elses(world: World_) -> None:
+    """The target was cleared by hand after a kill, and somebody has made another volume there."""
+    note = _note("hv1", "hv2").replace("qemu+tls://hv2/system", "test:///pools/target.xml")
+    with pytest.raises(VirtError, match=r"has a volume web1-system\.qcow2 already"):
+        world(note=note, target_volumes=volume("web1-system.qcow2", "qcow2"))()
+
+
+def test_nothing_is_rolled_back_when_libvirt_has_moved_it(world: World_) -> None:
+    journey = world()()
+    undo = journey.before[1].undo
+    assert undo is not None
+    with pytest.raises(VirtError, match="nothing is deleted"):
+        undo()
+    journey.switched = True
+    undo()
+
+
+def test_what_the_plan_is_based_on_is_looked_at_again(world: World_) -> None:
+    plan = world()
+    journey = plan()
+    journey.look_again()
+    there = plan.target.hypervisor.conn  # type: ignore[attr-defined]
+    other = there.defineXML(OTHER.format(name="web1", uuid=TWO, memory=1024, devices=""))
+    with pytest.raises(VirtError, match="another machine has its name there"):
+        journey.look_again()
+    other.undefine()
+    journey.look_again()
+    big = there.defineXML(OTHER.format(name="big", uuid=TWO, memory=3_000_000, devices=""))
+    with pytest.raises(VirtError, match="MiB of memory, 0 MiB are free"):
+        journey.look_again()
+    big.undefine()
+    here = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
+    here.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")
+    with pytest.raises(VirtError, match=r"has snapshots \(before\)"):
+        journey.look_again()
+    here.snapshotLookupByName("before").delete()
+    journey.look_again()
+    here.destroy()
+    with pytest.raises(VirtError, match="web1 has stopped since its move was planned"):
+        journey.look_again()
+
+
+def test_a_target_in_maintenance_gets_nothing(world: World_, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the move is planned, and when it has begun since; the test driver cannot show one."""
+    journey = world()()
+    monkeypatch.setattr(survey, "find_maintenance", lambda _conn: Maintenance("2026-11-21T10:00:00Z", "fan"))
+    with pytest.raises(
+        VirtError, match=r"web1 cannot go to hv2: it is in maintenance since 2026-11-21T10:00:00Z \(fan\)"
+    ):
+        journey.look_again()
+    with pytest.raises(VirtError, match="in maintenance"):
+        world()()
+
+
+def test_a_machine_that_gets_another_disk_after_the_plan(world: World_) -> None:
+    plan = world()
+    journey = plan()
+    conn = plan.source.conn  # type: ignore[attr-defined]
+    record = conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    conn.defineXML(record.replace("</devices>", disk("vdb", "/srv/new.qcow2") + "</devices>"))
+    with pytest.raises(VirtError, match="web1 has other disks than when its move was planned"):
+        journey.look_again()
+
+
+def test_memory_of_machines_that_are_still_on_their_way_counts_when_looked_again(world: World_) -> None:
+    plan = world()
+    first, second = plan(), plan("web2")
+    first.look_again()
+    second.look_again()
+    plan.target.promised["web1"] = 3_000_000  # type: ignore[attr-defined]
+    first.look_again()
+    with pytest.raises(VirtError, match="MiB of memory, 0 MiB are free"):
+        second.look_again()
 
 
 def test_nothing_is_copied_that_is_not_to_be(world: World_) -> None:
@@ -318,3 +402,34 @@ def test_what_only_the_running_machine_has_counts_too(world: World_) -> None:
     conn.defineXML(re.sub("<interface.*?</interface>", "", record, flags=re.DOTALL))
     with pytest.raises(VirtError, match="there is no libvirt network 'net1'"):
         plan()
+
+
+CLONE = (
+    "<volume><name>clone.qcow2</name><capacity unit='MiB'>64</capacity><target><format type='qcow2'/></target>"
+    "<backingStore><path>/pools/default/web1-system.qcow2</path><format type='qcow2'/></backingStore></volume>"
+)
+
+
+@pytest.mark.parametrize("live", [False, True], ids=["permanent", "running"])
+def test_a_machine_whose_volume_somebody_else_uses_is_not_moved(world: World_, live: bool) -> None:
+    plan = world()
+    source: Side = plan.source  # type: ignore[attr-defined]
+    other = {"name": "other", "uuid": TWO, "memory": 1024}
+    device = SYSTEM.replace("/pools/default", source.pools.get("default").path)
+    machine = source.conn.defineXML(OTHER.format(**other, devices=device))
+    if live:
+        machine.create()
+        source.conn.defineXML(OTHER.format(**other, devices=""))
+        assert "web1-system" not in machine.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    with pytest.raises(VirtError) as caught:
+        plan()
+    assert str(caught.value) == (
+        "web1 is not moved, as its volume web1-system.qcow2 of pool default could not be deleted here afterwards: it "
+        "is used by machine other. Change that, or move it and keep its volumes here: source_volumes: none"
+    )
+    assert plan(source_volumes="none").actions
+
+
+def test_a_machine_whose_volume_is_below_another_one_is_not_moved(world: World_) -> None:
+    with pytest.raises(VirtError, match=r"afterwards: it is used by volume default/clone\.qcow2\. Change that"):
+        world(source_volumes=CLONE)()

@@ -1,0 +1,98 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a description of a machine names as storage: its disks, whatever else has a path, and the notes in its metadata.
+
+Read are ``<domain>``, and what has one in it or speaks of its disks: snapshots, checkpoints, backups.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeRef, read_move_note
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+# A snapshot of a running machine has the permanent description under the second name.
+_DESCRIPTIONS = ("domain", "inactiveDomain")
+# A mirror had its path as an attribute of its own before it had a source, and still has it beside.
+_SOURCES = ("source", "mirror")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A path, a volume (pool and name) or a place in network storage (DiskSource.place) that a description names.
+
+    noted: in the metadata alone. chained: it is a disk, opened with all that it is backed by. raw: as a raw one; of a
+    noted volume, it was made as one.
+    """
+
+    path: str | None = None
+    volume: tuple[str, str] | None = None
+    place: str | None = None
+    noted: bool = False
+    chained: bool = False
+    raw: bool = False
+
+
+def references_in(root: etree._Element, host: str) -> t.Iterator[Reference]:
+    """All references in an XML document. host: the hypervisor's name for itself, to tell which notes of a move are its
+    own."""
+    for element in _elements(root):
+        if element.tag in _DESCRIPTIONS:
+            yield from _in_notes(element, host)
+        if element.tag in _SOURCES:
+            yield from _in_source(element)
+        # A kernel, a memory device, a log: whatever it is, a volume may serve as it.
+        for text in (*element.attrib.values(), (element.text or "").strip()):
+            if str(text).startswith("/"):
+                yield Reference(path=str(text))
+
+
+def _elements(root: etree._Element) -> t.Iterator[etree._Element]:
+    """All elements, but for the metadata, which may say anything."""
+    if not isinstance(root.tag, str) or root.tag == "metadata":
+        return
+    yield root
+    for child in root:
+        yield from _elements(child)
+
+
+def _in_source(source: etree._Element) -> t.Iterator[Reference]:
+    raw = _is_raw_disk(source)
+    if source.get("pool") and source.get("volume"):
+        yield Reference(volume=(source.get("pool", ""), source.get("volume", "")), chained=True, raw=raw)
+    if source.get("protocol") and source.get("name"):
+        yield Reference(place=f"{source.get('protocol')}:{source.get('name')}")
+    for attribute in ("file", "dev"):
+        path = source.get(attribute, "")
+        # A network device is named there too, without a path.
+        if path.startswith("/"):
+            yield Reference(path=path, chained=True, raw=raw)
+
+
+def _is_raw_disk(source: etree._Element) -> bool:
+    parent = source.getparent()
+    if parent is None or parent.tag != "disk" or source.tag != "source":
+        return False
+    driver = parent.find("driver")
+    return driver is not None and driver.get("type") == "raw"
+
+
+def _in_notes(description: etree._Element, host: str) -> t.Iterator[Reference]:
+    notes, move = read_notes(description), read_move_note(description)
+    if notes is not None:
+        for volume in notes.volumes:
+            # The format is a part of the name of every file that is made, and volumes of other kinds are raw.
+            yield Reference(volume=(volume.pool, volume.name), noted=True, raw=not volume.name.endswith(".qcow2"))
+        if notes.image is not None:
+            yield Reference(volume=(notes.image.pool, notes.image.volume), noted=True)
+    refs: list[VolumeRef] = []
+    if move is not None and move.target == host:
+        refs += move.made
+    if move is not None and move.source == host:
+        refs += move.left
+    for ref in refs:
+        yield Reference(volume=(ref.pool, ref.name), noted=True)

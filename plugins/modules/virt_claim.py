@@ -1,0 +1,190 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible module: take the names of new machines on a hypervisor."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_claim
+short_description: Take the names of new machines, so that two runs cannot make one machine twice
+version_added: "0.1.0"
+description:
+  - The role P(brine.virt.virt_provision#role) calls it before M(brine.virt.virt_init), where there are several
+    hypervisors. A single task with M(brine.virt.virt_init) does not need it.
+  - A claim is a machine without disks and nics, marked as unfinished, which M(brine.virt.virt_init) turns into the
+    machine itself. One that a killed run has left is shared with the next run that comes to this hypervisor.
+  - Under the same lock it looks again at what the hypervisor was chosen by. What does not hold any more is an error,
+    and nothing is claimed.
+author:
+  - brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes
+  - brine.virt._uri
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  machines:
+    description:
+      - The machines whose names are to be claimed, as P(brine.virt.place#filter) returned them in C(new_by_host).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the machine.
+        type: str
+        required: true
+      memory_mib:
+        description: The most memory that it can have, in MiB.
+        type: int
+        required: true
+      vcpus:
+        description: The most virtual CPUs that it can have.
+        type: int
+        required: true
+  decision:
+    description:
+      - What this hypervisor was chosen by, as in M(brine.virt.virt_init).
+    type: dict
+    default: {}
+  withdraw:
+    description:
+      - Claims to be withdrawn first, UUIDs by name. What is more than a claim by now stays.
+    type: dict
+    default: {}
+  look_for:
+    description:
+      - Names to look for on this hypervisor.
+    type: list
+    elements: str
+    default: []
+  lock_timeout:
+    description: How many seconds to wait for another run that is at work on this hypervisor.
+    type: int
+    default: 300
+seealso:
+  - module: brine.virt.virt_init
+"""
+
+EXAMPLES = r"""
+---
+- name: Claim a name
+  brine.virt.virt_claim:
+    machines:
+      - {name: web1, memory_mib: 2048, vcpus: 2}
+  register: claimed
+
+- name: Give it back
+  brine.virt.virt_claim:
+    withdraw: "{{ claimed.claims }}"
+"""
+
+RETURN = r"""
+claims:
+  description: The UUIDs of the claims by name. A name that a machine on this hypervisor has is not among them.
+  returned: success
+  type: dict
+  sample: {web1: 4a5e8c3e-6ad5-4c39-9d3b-9f1c8f3d1c55}
+machines:
+  description: The machines here that have one of the names of O(look_for), by name, whether they are more than a claim.
+  returned: success
+  type: dict
+  sample: {web1: {uuid: 4a5e8c3e-6ad5-4c39-9d3b-9f1c8f3d1c55, claimed: true}}
+"""
+
+import contextlib
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.machine_name import machine_name
+from ansible_collections.brine.virt.plugins.module_utils._work.claims import (
+    Claim,
+    is_claim,
+    look_for,
+    make_claims,
+    new_claims,
+    withdraw_claims,
+)
+from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
+    Decision,
+    check_decision,
+    check_maintenance,
+    read_decision,
+)
+
+
+def claim(conn: VirConnect, wanted: list[Claim], decision: Decision, check_mode: bool) -> tuple[bool, dict[str, str]]:
+    """Take the names; whether something is, or would be, changed, and the claims."""
+    domains = list_domains(conn)
+    new = new_claims(wanted, domains)
+    names = [one.name for one in wanted if one.name not in domains or is_claim(domains[one.name])]
+    check_maintenance(names, read_maintenance() if is_local(conn.getURI()) else None)
+    check_decision(new, decision, domains, Pools(conn), names)
+    if check_mode:
+        wanted = [one for one in wanted if one not in new]
+    return bool(new), make_claims(conn, wanted, domains)
+
+
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """Withdraw, claim, look."""
+    params = module.params
+    wanted = [
+        Claim(machine_name(item["name"], f"machines[{index}].name"), item["memory_mib"], item["vcpus"])
+        for index, item in enumerate(params["machines"])
+    ]
+    decision = read_decision(params["decision"], "decision")
+    writes = wanted or params["withdraw"]
+    # Looking needs no lock, and must not wait for a run that is at work here.
+    lock = hypervisor_lock("init", patience_seconds=params["lock_timeout"]) if writes else contextlib.nullcontext()
+    with open_connection(params["uri"]) as conn:
+        changed = False
+        claims: dict[str, str] = {}
+        with lock:
+            if params["withdraw"] and not module.check_mode:
+                changed = bool(withdraw_claims(conn, params["withdraw"]))
+            if wanted:
+                made, claims = claim(conn, wanted, decision, module.check_mode)
+                changed = changed or made
+        return {"changed": changed, "claims": claims, "machines": look_for(conn, params["look_for"])}
+
+
+def main() -> None:
+    module = make_module(
+        {
+            "machines": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "memory_mib": {"type": "int", "required": True},
+                    "vcpus": {"type": "int", "required": True},
+                },
+            },
+            "decision": {"type": "dict", "default": {}},
+            "withdraw": {"type": "dict", "default": {}},
+            "look_for": {"type": "list", "elements": "str", "default": []},
+            "lock_timeout": {"type": "int", "default": 300},
+        }
+    )
+    finish(module, lambda: work(module))
+
+
+if __name__ == "__main__":
+    main()

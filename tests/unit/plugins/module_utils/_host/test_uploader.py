@@ -1,0 +1,56 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the process that sends something is still there."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._host import uploader
+from ansible_collections.brine.virt.plugins.module_utils._host.uploader import Sender, ask_sender, new_upload
+from ansible_collections.brine.virt.plugins.module_utils._model.upload_mark import Upload
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """Another process of this host."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        yield child
+        child.kill()
+
+
+def upload_of(pid: int) -> Upload:
+    started = uploader._started(pid)
+    assert started is not None
+    return dataclasses.replace(new_upload("hv1"), pid=pid, started=started)
+
+
+def test_a_sender_that_runs_and_one_that_has_ended(process: subprocess.Popen[bytes]) -> None:
+    upload = upload_of(process.pid)
+    assert ask_sender(upload, "hv1") is Sender.ALIVE
+    process.kill()
+    process.wait()
+    assert ask_sender(upload, "hv1") is Sender.GONE
+
+
+def test_another_process_with_the_same_number(process: subprocess.Popen[bytes]) -> None:
+    later = dataclasses.replace(upload_of(process.pid), started=1)
+    assert ask_sender(later, "hv1") is Sender.GONE
+
+
+def test_the_host_has_been_started_again(process: subprocess.Popen[bytes]) -> None:
+    before = dataclasses.replace(upload_of(process.pid), boot="another")
+    assert ask_sender(before, "hv1") is Sender.GONE
+
+
+def test_a_process_of_another_host_cannot_be_asked(process: subprocess.Popen[bytes]) -> None:
+    assert ask_sender(upload_of(process.pid), "hv3") is Sender.UNKNOWN
+
+
+def test_two_transfers_are_never_taken_for_one() -> None:
+    assert new_upload("hv1").token != new_upload("hv1").token

@@ -1,0 +1,141 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moves carried out: what becomes of a machine when something goes wrong before, at and after the switch."""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host import migrate as migrating
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.migrate import Oversight, migrate
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.context import Journey
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.machines import Outcome, Removal, Wish
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
+from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+
+
+class Recorder:
+    """What was done, in order; each word is a thing to do."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def does(self, word: str, failure: Exception | None = None) -> t.Callable[[], t.Any]:
+        def act() -> None:
+            self.words.append(word)
+            if failure is not None:
+                raise failure
+
+        return act
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+def walk(journey: Journey) -> Outcome:
+    """Carry out one plan, as a task does."""
+    removal = Removal(None, threading.Event(), ProgressFile(None))
+    wish = Wish("web1", "hv2", "", Terms())
+    removal._targets[wish.uri] = t.cast(t.Any, type("", (), {"promised": {}})())
+    outcome = Outcome(wish, "hv1", "hv2", journey)
+    removal._walk(outcome)
+    return outcome
+
+
+def planned(recorder: Recorder, **special: t.Any) -> Journey:
+    """A plan with a step before the switch, the switch, and one after it."""
+    steps = {
+        "make": Step("make", recorder.does("make"), recorder.does("unmake")),
+        "move": Step("move", recorder.does("move")),
+    }
+    after = [Step("clear", special.pop("clear", recorder.does("clear")))]
+    if "move" in special:
+        steps["move"] = Step("move", special.pop("move"))
+    return Journey("web1", list(steps.values()), after, release=recorder.does("release"), **special)
+
+
+def test_figures_come_last_and_never_make_a_finished_move_fail(recorder: Recorder) -> None:
+    """The machine may be gone by then, and find() give nothing."""
+    outcome = walk(
+        planned(recorder, measure=recorder.does("measure", AttributeError("'NoneType' has no attribute 'jobStats'")))
+    )
+    assert outcome.error is None
+    assert outcome.as_result()["changed"] is True
+    assert [word for word in recorder.words if word != "release"] == ["make", "move", "clear", "measure"]
+
+
+def test_figures_are_part_of_the_result(recorder: Recorder) -> None:
+    outcome = walk(planned(recorder, measure=lambda: {"time_ms": 7}))
+    assert outcome.as_result()["time_ms"] == 7
+
+
+@pytest.mark.parametrize("failure", [HostError("it burns"), RuntimeError("it burns")])
+def test_what_fails_after_the_switch_is_never_rolled_back(recorder: Recorder, failure: Exception) -> None:
+    outcome = walk(planned(recorder, clear=recorder.does("clear", failure)))
+    assert "web1 is on hv2, but not all is done" in str(outcome.error)
+    assert "it burns" in str(outcome.error)
+    assert outcome.as_result()["changed"] is True
+    assert "unmake" not in recorder.words
+
+
+@pytest.mark.parametrize("failure", [HostError("it burns"), RuntimeError("it burns")])
+def test_what_fails_before_the_switch_is_rolled_back(recorder: Recorder, failure: Exception) -> None:
+    outcome = walk(planned(recorder, move=recorder.does("move", failure)))
+    assert "it burns" in str(outcome.error)
+    assert outcome.as_result()["changed"] is False
+    assert recorder.words == ["make", "move", "unmake", "release"]
+
+
+def test_what_has_changed_since_the_plan_is_an_error_before_anything_is_done(recorder: Recorder) -> None:
+    outcome = walk(planned(recorder, look_again=recorder.does("look", HostError("its name is taken there now"))))
+    assert str(outcome.error) == "its name is taken there now"
+    assert recorder.words == ["look", "release"]
+
+
+class Domain:
+    """A machine whose migration takes as long as it is looked at three times."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.enough = threading.Event()
+
+    def migrateToURI3(self, *_words: t.Any) -> None:
+        assert self.enough.wait(10)
+
+    def jobStats(self, _flags: int = 0) -> dict[str, t.Any]:
+        self.looks += 1
+        if self.looks >= 3:
+            self.enough.set()
+        return {"memory_total": 10, "memory_remaining": 5}
+
+
+def test_a_line_of_progress_that_cannot_be_told_does_not_end_a_migration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, it was taken for a failure while libvirt went on, and the target was cleared beneath the machine."""
+    monkeypatch.setattr(migrating, "_LOOK_SECONDS", 0.01)
+
+    def tell(*_progress: t.Any) -> None:
+        raise ValueError("no words for it")
+
+    domain, stop = Domain(), threading.Event()
+    migrate(domain, "qemu+tls://hv2/system", {}, 0, Oversight(tell, stop, HostError("too late")))
+    assert domain.looks >= 3
+
+
+def test_libvirts_failure_is_still_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = Domain()
+
+    def fail(*_words: t.Any) -> None:
+        raise libvirt.libvirtError("it burns")
+
+    monkeypatch.setattr(domain, "migrateToURI3", fail)
+    with pytest.raises(VirtError, match="libvirt could not move it"):
+        migrate(domain, "", {}, 0, Oversight(lambda *_progress: None, threading.Event(), HostError("too late")))

@@ -1,0 +1,83 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A module that gets secrets in its own options, past its action plugin, logs nothing and does nothing."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible.module_utils import basic
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.brine.virt.plugins.modules import virt_image, virt_init
+
+SECRET = "hunter22 canary"
+MACHINE = {"name": "a", "vcpus": 1, "memory": 128, "uri": "test:///nowhere/at/all"}
+URL = {"name": "a", "url": f"https://me:{SECRET.replace(' ', '-')}@127.0.0.1:1/a", "checksum": "sha256:00"}
+
+
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What goes to the host's log."""
+    lines: list[str] = []
+    monkeypatch.setattr(basic, "has_journal", False)
+    monkeypatch.setattr(basic.syslog, "syslog", lambda _level, line: lines.append(line))
+    return lines
+
+
+def call(module: t.Any, capsys: pytest.CaptureFixture[str], **options: t.Any) -> str:
+    with patch_module_args(options), pytest.raises(SystemExit):
+        module.main()
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("module", "options"),
+    [
+        (virt_init, {**MACHINE, "graphics": {"type": "vnc", "password": SECRET}}),
+        (virt_init, {"machines": [{**MACHINE, "seed": {"password_hash": SECRET}}]}),
+        (virt_init, {**MACHINE, "seed": {"user_data": f"#!/bin/sh\necho {SECRET}"}}),
+        (virt_image, URL),
+    ],
+)
+def test_it_refuses(
+    module: t.Any, options: dict[str, t.Any], logged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = call(module, capsys, **options)
+    result = json.loads(answer)
+    assert result["failed"] is True
+    assert result["msg"].startswith("There are secrets in the options, and they came without the action plugin")
+    assert "hunter22" not in answer
+    assert logged == []
+
+
+def test_options_that_are_wrong_are_not_repeated(logged: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    answer = call(virt_init, capsys, **MACHINE, seed={"password_hash": SECRET}, no_such_option=1)
+    assert "Unsupported parameters" in answer
+    assert "hunter22" not in answer
+    assert logged == []
+
+
+def test_without_secrets_it_works_and_logs_as_ever(logged: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    answer = call(virt_init, capsys, **MACHINE)
+    assert "action plugin" not in answer
+    assert len(logged) == 1
+    assert "Invoked with" in logged[0]
+
+
+def test_an_unexpected_error_is_masked(
+    monkeypatch: pytest.MonkeyPatch, logged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(_module: t.Any) -> t.NoReturn:
+        try:
+            raise KeyError(SECRET)
+        except KeyError as exc:
+            raise TypeError("something else") from exc
+
+    monkeypatch.setattr(virt_init, "work", work)
+    answer = call(virt_init, capsys, **MACHINE, _withheld={"values": "{}", "masks": [SECRET]})
+    assert "unexpected error, TypeError: something else" in answer
+    assert "hunter22" not in answer

@@ -1,0 +1,118 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""virt_claim and what virt_init does with claims, on libvirt's test driver."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import Maintenance
+from ansible_collections.brine.virt.plugins.modules import virt_claim, virt_init
+
+NEW = {"name": "new1", "memory_mib": 512, "vcpus": 2}
+SPEC = {"name": "new1", "vcpus": 2, "memory": 512, "image": "debian", "disk_profile": "default"}
+
+
+@pytest.fixture
+def conn(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
+    """One connection for all calls: the driver forgets all when it is closed."""
+    with open_connection(node_uri) as connection:
+        for module in (virt_claim, virt_init):
+            monkeypatch.setattr(module, "open_connection", lambda _uri: contextlib.nullcontext(connection))
+            monkeypatch.setattr(module, "hypervisor_lock", lambda _purpose, **_settings: contextlib.nullcontext())
+        yield connection
+
+
+@pytest.fixture
+def maintenance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hypervisor is in maintenance now."""
+    for module in (virt_claim, virt_init):
+        monkeypatch.setattr(module, "is_local", lambda _uri: True)
+        monkeypatch.setattr(module, "read_maintenance", lambda: Maintenance("2026-11-21T10:00:00Z", "disks"))
+
+
+def claim(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
+    empty = {"uri": "", "machines": [], "decision": {}, "withdraw": {}, "look_for": [], "lock_timeout": 1}
+    return virt_claim.work(t.cast("t.Any", types.SimpleNamespace(params={**empty, **params}, check_mode=check_mode)))
+
+
+def init(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
+    empty = {name: argument.get("default") for name, argument in virt_init.ARGUMENTS.items()}
+    module = types.SimpleNamespace(
+        params={"uri": "", **empty, **SPEC, "seed": {"method": "none"}, **params},
+        check_mode=check_mode,
+        warn=lambda _text: None,
+    )
+    return virt_init.work(t.cast("t.Any", module))
+
+
+def test_claim_look_withdraw(conn: t.Any) -> None:
+    made = claim(machines=[NEW], look_for=["new1"])
+    assert (made["changed"], made["machines"]) == (True, {"new1": {"uuid": made["claims"]["new1"], "claimed": True}})
+    again = claim(machines=[NEW], look_for=["new1"])
+    assert again == {**made, "changed": False}
+    assert claim(withdraw=made["claims"], look_for=["new1"]) == {"changed": True, "claims": {}, "machines": {}}
+
+
+def test_check_mode_claims_nothing(conn: t.Any) -> None:
+    assert claim(True, machines=[NEW], look_for=["new1"]) == {"changed": True, "claims": {}, "machines": {}}
+    made = claim(machines=[NEW])
+    assert claim(True, withdraw=made["claims"], look_for=["new1"])["machines"]["new1"]["claimed"] is True
+
+
+def test_a_claim_becomes_the_machine(conn: t.Any) -> None:
+    claims = claim(machines=[NEW])["claims"]
+    assert init(claims=claims)["changed"] is True
+    assert claim(look_for=["new1"])["machines"] == {"new1": {"uuid": claims["new1"], "claimed": False}}
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_what_keeps_the_machine_from_being_made_withdraws_its_claim(conn: t.Any, check_mode: bool) -> None:
+    claims = claim(machines=[NEW])["claims"]
+    with pytest.raises(InputError, match="less than"):
+        init(check_mode, claims=claims, disks=[{"name": "system", "size": 1}])
+    assert ("new1" in list_domains(conn)) is check_mode
+
+
+@pytest.mark.usefixtures("maintenance")
+def test_maintenance_since_the_choice(conn: t.Any) -> None:
+    with pytest.raises(ConflictError, match=r"in maintenance since 2026-11-21T10:00:00Z \(disks\).*new1"):
+        claim(machines=[NEW])
+    with pytest.raises(ConflictError, match="in maintenance"):
+        init()
+    assert "new1" not in list_domains(conn)
+    # What is there already is none of maintenance's business.
+    assert claim(machines=[{**NEW, "name": "web1"}])["claims"] == {}
+
+
+def test_maintenance_since_the_claim(conn: t.Any, request: pytest.FixtureRequest) -> None:
+    claims = claim(machines=[NEW])["claims"]
+    request.getfixturevalue("maintenance")
+    with pytest.raises(ConflictError, match="in maintenance"):
+        init(claims=claims)
+    assert "new1" not in list_domains(conn)
+
+
+def test_what_the_choice_was_made_by_has_gone(conn: t.Any) -> None:
+    with pytest.raises(ConflictError, match="512 MiB of memory are needed, 0 are free"):
+        claim(machines=[NEW], decision={"memory_mib": 1})
+    with pytest.raises(ConflictError, match="2 vCPUs are needed, 0 are free"):
+        init(decision={"vcpus": 1})
+    assert "new1" not in list_domains(conn)
+
+
+@pytest.mark.parametrize("name", ["localhost", "LOCALHOST", "127.0.0.1", "all"])
+def test_names_that_mean_something_else(conn: t.Any, name: str) -> None:
+    with pytest.raises(InputError, match=r"machines\[0\].name: .* Choose another name"):
+        claim(machines=[{**NEW, "name": name}])
+    with pytest.raises(InputError, match=r"^name: .* Choose another name"):
+        init(name=name)
