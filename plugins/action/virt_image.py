@@ -180,6 +180,7 @@ def look_at_file(path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadl
         image = None
         if image_format is not None:
             source.verify_image(content.sha256)
+            image_files.require_whole_file(path, path, "src")
             image = Preview(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))
     return LocalFile(Checksum("sha256", content.sha256), image)
 

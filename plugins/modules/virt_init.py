@@ -106,14 +106,20 @@ options:
       - C(size), as O(memory); no less than the image's. Without it a disk is as large as its image. A disk that is
         there grows, also while the machine runs, and never shrinks.
       - C(pool), the name of the storage pool, by default V(default). It has to exist.
-      - C(format), V(qcow2) or V(raw). The default is V(qcow2) in pools of files, V(raw) in others.
+      - C(format), V(qcow2) or V(raw). The default is V(qcow2) in pools of files, V(raw) in others. It is remembered
+        with the machine. What stands in the disk, which is the guest's to write, never changes it.
       - C(image), the disk's own image. Only the first disk gets the machine's O(image). A disk that is V(absent) does
         not count.
       - C(clone), as O(clone); C(overlay), V(true) for V(clone=overlay).
       - C(backing), an existing volume that the disk is an overlay on; its name, or a mapping with C(volume), C(pool)
         and C(format), which is refused if the volume has another one.
       - C(source), an existing volume of C(pool) that is used as it is, by its name or its path; for a C(cdrom) also a
-        URL. Its format is seen by inspection. V(none) empties a drive.
+        URL. V(none) empties a drive.
+      - A volume of C(source) or C(backing) has the format that the machines of this hypervisor have it in, or had when
+        this collection made it for them. For a volume that no machine knows, say C(format). Without it, the ending of
+        its name (C(.qcow2), C(.raw), C(.iso)) and its first bytes have to say the same, since a guest may have written
+        these. Such a qcow2 volume is refused if it leads to a file that is no volume of a storage pool, or to one that
+        a machine writes to, or if it has its data in another file.
       - C(device), V(disk) (default), V(cdrom), V(floppy) or V(lun).
       - C(model), the bus, V(virtio) (default), V(scsi), V(sata) (default for a C(cdrom)), V(usb) or V(fdc).
       - C(io), C(cache), C(discard), C(detect_zeroes), C(iothread), C(serial), C(boot_order), C(readonly) and

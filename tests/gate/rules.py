@@ -5,6 +5,7 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 
 * A wing of `plugins/module_utils` imports only from itself and from wings on lower floors, and never in a circle.
 * XML is parsed by `parse_xml` alone: lxml's default parser resolves entities.
+* A program that opens disks is started in one file, which tells it the disk's format; so does what libvirt resizes.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
 * The action group `virt` names exactly the modules with the option `uri`: defaults for the group are mostly that, and a
   module without it would refuse them. ansible-test does not look at the group.
@@ -33,12 +34,18 @@ PARSERS = {
 }
 SCHEMA_PARSER = (Path("plugins/module_utils/_host/schema.py"), "etree.parse")
 HOMES = {"libvirt": LIBVIRT_HOME, "libvirt_qemu": LIBVIRT_HOME, "libvirtmod": LIBVIRT_HOME, "lxml": LXML_HOME}
+DISK_OPENERS = {
+    "qemu-img": Path("plugins/module_utils/_qemu_img.py"),
+    "guestfish": Path("plugins/module_utils/_seeding/guestfs.py"),
+    ".resize": Path("plugins/module_utils/_host/volumes.py"),
+}
 # The wings of plugins/module_utils and their floors. Wings on one floor do not know each other.
 FLOORS = {
     "_commands": 1,
     "_errors": 1,
     "_file_lock": 1,
     "_guard": 2,
+    "_qemu_img": 2,
     "_xml": 1,
     "_model": 2,
     "_bridge": 3,
@@ -128,6 +135,24 @@ def check_parsers() -> Iterator[str]:
                     yield f"{source}:{node.lineno}: {called} is called in {LXML_HOME} only; call parse_xml"
 
 
+def check_disk_openers() -> Iterator[str]:
+    """Yield each place that starts a program on a disk, or has libvirt resize one, outside its one home.
+
+    Left to themselves they go by the disk's first bytes, which its guest may have written.
+    """
+    for source in sorted(Path("plugins").rglob("*.py")):
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"), str(source))):
+            if isinstance(node, ast.Constant):
+                word = str(node.value)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                word = f".{node.func.attr}"
+            else:
+                continue
+            home = DISK_OPENERS.get(word)
+            if home is not None and source != home:
+                yield f"{source}:{node.lineno}: {word} is for {home} only, which knows the format"
+
+
 def documentation(module: Path) -> dict[str, t.Any]:
     """Return the DOCUMENTATION of a module, or an empty one; ansible-test tells what is wrong with it."""
     for node in ast.parse(module.read_text(encoding="utf-8")).body:
@@ -197,6 +222,7 @@ def main() -> int:
         *check_floors(),
         *check_homes(),
         *check_parsers(),
+        *check_disk_openers(),
         *check_action_group(),
         *check_layout(),
         *check_commands(),

@@ -48,6 +48,7 @@ FULL_STORIES = (
     "trust",
     "images",
     "storage",
+    "hostile_disks",
     "description",
     "refusals",
     "secrets",
