@@ -55,6 +55,13 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """The result of the module."""
         super().run(tmp, task_vars)
+        try:
+            return self._have(task_vars)
+        except AnsibleActionFail as exc:
+            # As a result, which a task can judge with failed_when; an exception ends the task past that.
+            return {"failed": True, "msg": exc.message}
+
+    def _have(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
         args = dict(self._task.args)
         others = args.get("url") or args.get("path") or args.get("state", "present") != "present"
         if not args.get("src") or others:
@@ -173,6 +180,7 @@ def look_at_file(path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadl
         image = None
         if image_format is not None:
             source.verify_image(content.sha256)
+            image_files.require_whole_file(path, path, "src")
             image = Preview(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))
     return LocalFile(Checksum("sha256", content.sha256), image)
 

@@ -35,6 +35,14 @@ options:
   settings:
     description: The inventory variables of the hypervisors, as in P(brine.virt.place#filter); V(hostvars) will do.
     type: dict
+  errors:
+    description:
+      - What becomes of mistakes in what the user wrote.
+    type: str
+    choices:
+      raise: the filter fails, with a line for each
+      return: they are given back in C(errors), and nothing else is. For a task that shows them.
+    default: raise
 seealso:
   - plugin: brine.virt.moves
     plugin_type: filter
@@ -87,24 +95,30 @@ _value:
       sample:
         hv1: {before: 75.0, after: 50.0}
         hv2: {before: 10.0, after: 35.0}
+    errors:
+      description: With O(errors=return), the mistakes, a sentence each. When there is one, this is the only key.
+      type: list
+      elements: str
+      sample: []
 """
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_balance import plan_balance
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_fleet import read_fleet
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
 
 
-def balance_filter(hosts: t.Any, limit: t.Any = 20.0, settings: t.Any = None) -> dict[str, t.Any]:
+def balance_filter(
+    hosts: t.Any, limit: t.Any = 20.0, settings: t.Any = None, errors: str = "raise"
+) -> dict[str, t.Any]:
     """The moves; see RETURN."""
-    try:
+
+    def work() -> dict[str, t.Any]:
         return plan_balance(read_fleet(hosts, settings, Terms()), read_number(float, limit, "limit"))
-    except VirtError as exc:
-        raise AnsibleFilterError(f"brine.virt.balance: {exc}") from exc
+
+    return answer(work, errors, "brine.virt.balance: ")
 
 
 class FilterModule:

@@ -52,6 +52,14 @@ options:
     type: str
     choices: [require, prefer]
     default: require
+  errors:
+    description:
+      - What becomes of mistakes in what the user wrote.
+    type: str
+    choices:
+      raise: the filter fails, with a line for each
+      return: they are given back in C(errors), and nothing else is. For a task that shows them.
+    default: raise
 seealso:
   - plugin: brine.virt.balance
     plugin_type: filter
@@ -156,13 +164,17 @@ _value:
       description: The hypervisors that did not answer, and why.
       type: dict
       sample: {}
+    errors:
+      description: With O(errors=return), the mistakes, a sentence each. When there is one, this is the only key.
+      type: list
+      elements: str
+      sample: []
 """
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_fleet import read_fleet
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_moves import plan_moves
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms
@@ -176,16 +188,18 @@ def moves_filter(
     settings: t.Any = None,
     policy: str = "spread",
     anti_affinity: str = "require",
+    errors: str = "raise",
 ) -> dict[str, t.Any]:
     """The decisions for machines that live somewhere; see RETURN."""
-    try:
+
+    def work() -> dict[str, t.Any]:
         terms = Terms(policy=policy, anti_affinity=anti_affinity)
         if isinstance(names, str) or not (names is None or isinstance(names, (list, tuple))):
             raise InputError(f"{names!r} is not a list of names", where="names")
         fleet = read_fleet(hosts, settings, terms)
         return plan_moves(fleet, terms, names=names, source=source, target=target)
-    except VirtError as exc:
-        raise AnsibleFilterError(f"brine.virt.moves: {exc}") from exc
+
+    return answer(work, errors, "brine.virt.moves: ")
 
 
 class FilterModule:

@@ -117,9 +117,24 @@ options:
         seen on one that is not in O(hosts) at all, is treated as O(unseen) says.
     type: dict
   where:
-    description: The name of the list of wishes, as the user knows it, for error messages.
+    description:
+      - The name of the list of wishes, as the user knows it, for error messages.
+      - Empty for a single wish that is in no list.
     type: str
     default: virt_vms
+  homes:
+    description:
+      - By the name of each machine, the hypervisor that it lived on when the inventory was made.
+      - It counts where that hypervisor did not answer, and the wish names none.
+    type: dict
+  errors:
+    description:
+      - What becomes of mistakes in what the user wrote, and of machines that cannot be placed.
+    type: str
+    choices:
+      raise: the filter fails, with a line for each
+      return: they are given back in C(errors), and nothing else is. For a task that shows them.
+    default: raise
 seealso:
   - module: brine.virt.virt_host_info
   - module: brine.virt.virt_init
@@ -213,6 +228,14 @@ _value:
       sample:
         hv1: [debian]
         hv2: []
+    places_by_host:
+      description:
+        - For every hypervisor that answered, what messages call the wishes for it, to be used for
+          O(brine.virt.virt_init#module:places).
+      type: dict
+      sample:
+        hv1: ["virt_vms[0]"]
+        hv2: []
     silent:
       description: The hypervisors that did not answer, and why.
       type: dict
@@ -220,24 +243,29 @@ _value:
     refused_machines:
       description:
         - The machines that have no place because a hypervisor did not answer, by C(name) and C(why).
-        - The wish names that hypervisor, or they may live on it, see O(unseen) and O(last_seen).
+        - The wish names that hypervisor, or they live on it (O(homes)), and then it stands in C(hypervisor).
+        - Or they may live on it, see O(unseen) and O(last_seen), and then that is null.
       type: list
       elements: dict
+      sample: []
+    errors:
+      description: With O(errors=return), the mistakes, a sentence each. When there is one, this is the only key.
+      type: list
+      elements: str
       sample: []
 """
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
+from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import places_of, read_good_machines
+from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
 # The names that the role virt_provision has for the list.
-_ROLE_LISTS = ("virt_vms", "vm")
+_ROLE_LISTS = ("virt_vms", "")
 
 
 def place_filter(
@@ -258,9 +286,12 @@ def place_filter(
     anti_affinity: str = "require",
     taken: t.Any = None,
     last_seen: t.Any = None,
+    homes: t.Any = None,
+    errors: str = "raise",
 ) -> dict[str, t.Any]:
     """The decisions for a list of wishes; see RETURN."""
-    try:
+
+    def work() -> dict[str, t.Any]:
         terms = Terms(
             policy=policy,
             memory_reserve_mib=read_number(int, memory_reserve_mib, "memory_reserve_mib"),
@@ -270,8 +301,10 @@ def place_filter(
             anti_affinity=anti_affinity,
             image_pool=image_pool,
         )
-        machines = read_machines(
+        mistakes = Mistakes()
+        machines = read_good_machines(
             wishes,
+            mistakes,
             disk_profiles=disk_profiles,
             nic_profiles=nic_profiles,
             seed_defaults=seed_defaults,
@@ -279,20 +312,25 @@ def place_filter(
             # The variables of the role, whose names these are.
             prefix="virt_" if where in _ROLE_LISTS else "",
         )
-        return place(
-            machines,
-            wishes,
-            hosts,
-            images=images,
-            settings=settings,
-            terms=terms,
-            taken=frozenset(taken or ()),
-            last_seen=last_seen or {},
-            where=where,
-        )
-    except VirtError as exc:
-        given = Withheld({"machines": wishes, "seed": seed_defaults})
-        raise AnsibleFilterError(given.cleaned_text(str(exc))) from None
+        places = places_of(len(wishes), where)
+        # Those that are right are placed all the same, so that what hinders them is said in the same run.
+        with mistakes.noted():
+            placed = place(
+                list(machines.values()),
+                [wishes[index] for index in machines],
+                hosts,
+                images=images,
+                settings=settings,
+                terms=terms,
+                places=[places[index] for index in machines],
+                homes=homes,
+                taken=frozenset(taken or ()),
+                last_seen=last_seen or {},
+            )
+        mistakes.conclude()
+        return placed
+
+    return answer(work, errors, clean=Withheld({"machines": wishes, "seed": seed_defaults}).cleaned_text)
 
 
 class FilterModule:

@@ -9,8 +9,10 @@ input it stands, and what would be right.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
+import typing as t
 
 
 class VirtError(Exception):
@@ -66,3 +68,34 @@ def as_ours(exc: BaseException) -> VirtError:
     place = f" in {os.path.basename(frames[-1].filename)}, line {frames[-1].lineno}" if frames else ""
     words = " ".join(str(exc).split()).rstrip(".")
     return HostError(f"unexpected {type(exc).__name__}{place}" + (f": {words}" if words else ""))
+
+
+def in_one(errors: t.Sequence[VirtError]) -> VirtError:
+    """Several errors as one with a line for each; a single one as it is. Of their class when they share it."""
+    if len(errors) == 1:
+        return errors[0]
+    # A class from elsewhere may want more than a text.
+    classes = {next(kind for kind in type(error).__mro__ if kind.__module__ == __name__) for error in errors}
+    one_class = classes.pop() if len(classes) == 1 else VirtError
+    return one_class("\n".join(str(error) for error in errors))
+
+
+class Mistakes:
+    """Errors that are collected, each once, so that the user meets all of them in one run."""
+
+    def __init__(self) -> None:
+        self.found: list[VirtError] = []
+
+    @contextlib.contextmanager
+    def noted(self) -> t.Iterator[None]:
+        """Inside the block, an error of ours is kept and ends the block; everything else passes."""
+        try:
+            yield
+        except VirtError as exc:
+            if str(exc) not in map(str, self.found):
+                self.found.append(exc)
+
+    def conclude(self) -> None:
+        """Raise what was found, as one error."""
+        if self.found:
+            raise in_one(self.found)

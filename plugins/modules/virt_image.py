@@ -24,6 +24,8 @@ description:
   - Both the format and the compression are found by looking at the content, never by the file's name. The format may be
     qcow2 or raw. An image that has a backing file or an external data file, is encrypted, in an archive, or in another
     format is refused, and the error names the command that makes it fit.
+  - An image that is cut off or damaged is refused, as far as its own tables (C(qemu-img check)), its compression and
+    O(checksum) can tell. A raw image has no such tables. Without a checksum, nothing can tell whether it is whole.
   - The file that the image comes from is never changed.
   - While an image is hashed, sent, downloaded, copied or decompressed, the play's output says every few seconds how
     far it is, how fast it goes and how long it will still take; not of what is done within three seconds.

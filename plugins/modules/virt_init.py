@@ -14,11 +14,9 @@ description:
   - Makes one machine, or the many of O(machines), on the hypervisor that the task runs on. Each gets its disks as
     overlays on a stored image, its nics, and a seed that cloud-init reads at the first boot; then it is started.
   - A machine that is there already is never made anew. It is compared with what the task names, and brought there;
-    what
-    libvirt filled in is no difference, and what the task does not name stays as it is. What a running machine cannot
-    take waits until it is powered off and on, reported in RV(machines[].pending). What would leave it without its data or
-    unable
-    to boot is an error.
+    what libvirt filled in is no difference, and what the task does not name stays as it is. What a running machine
+    cannot take waits until it is powered off and on, and is reported in RV(machines[].pending). What would leave it
+    without its data or unable to boot is an error.
   - Everything is checked before anything is changed. A machine whose building fails is taken back, the others are
     kept,
     and the task fails at the end.
@@ -106,14 +104,20 @@ options:
       - C(size), as O(memory); no less than the image's. Without it a disk is as large as its image. A disk that is
         there grows, also while the machine runs, and never shrinks.
       - C(pool), the name of the storage pool, by default V(default). It has to exist.
-      - C(format), V(qcow2) or V(raw). The default is V(qcow2) in pools of files, V(raw) in others.
+      - C(format), V(qcow2) or V(raw). The default is V(qcow2) in pools of files, V(raw) in others. It is remembered
+        with the machine. What stands in the disk, which is the guest's to write, never changes it.
       - C(image), the disk's own image. Only the first disk gets the machine's O(image). A disk that is V(absent) does
         not count.
       - C(clone), as O(clone); C(overlay), V(true) for V(clone=overlay).
       - C(backing), an existing volume that the disk is an overlay on; its name, or a mapping with C(volume), C(pool)
         and C(format), which is refused if the volume has another one.
       - C(source), an existing volume of C(pool) that is used as it is, by its name or its path; for a C(cdrom) also a
-        URL. Its format is seen by inspection. V(none) empties a drive.
+        URL. V(none) empties a drive.
+      - A volume of C(source) or C(backing) has the format that the machines of this hypervisor have it in, or had when
+        this collection made it for them. For a volume that no machine knows, say C(format). Without it, the ending of
+        its name (C(.qcow2), C(.raw), C(.iso)) and its first bytes have to say the same, since a guest may have written
+        these. Such a qcow2 volume is refused if it leads to a file that is no volume of a storage pool, or to one that
+        a machine writes to, or if it has its data in another file.
       - C(device), V(disk) (default), V(cdrom), V(floppy) or V(lun).
       - C(model), the bus, V(virtio) (default), V(scsi), V(sata) (default for a C(cdrom)), V(usb) or V(fdc).
       - C(io), C(cache), C(discard), C(detect_zeroes), C(iothread), C(serial), C(boot_order), C(readonly) and
@@ -282,6 +286,12 @@ options:
         O(seed) is laid over its default key by key.
     type: list
     elements: dict
+  places:
+    description:
+      - What messages call the items of O(machines), one name for each, where they come from another list of the user's.
+      - Without it they are called C(machines[0]) and so on.
+    type: list
+    elements: str
   concurrency:
     description: How many of O(machines) are built at the same time.
     type: int
@@ -575,6 +585,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "anti_affinity": {"type": "list", "elements": "str"},
     "variables": {"type": "dict"},
     "machines": {"type": "list", "elements": "dict"},
+    "places": {"type": "list", "elements": "str"},
     "concurrency": {"type": "int", "default": 8},
     "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
@@ -587,6 +598,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 # Of the task. All others are options of a machine, and beside a list of machines the defaults for it.
 TASK_OPTIONS = (
     "machines",
+    "places",
     "concurrency",
     "images",
     "image_pool",
@@ -607,7 +619,14 @@ def read_wishes(params: dict[str, t.Any]) -> list[Machine]:
     if params["machines"] is None:
         return [read_machine(named, **profiles)]
     seed = named.pop("seed", None)
-    return read_machines(params["machines"], seed_defaults=seed, defaults=named, where="machines", **profiles)
+    return read_machines(
+        params["machines"],
+        seed_defaults=seed,
+        defaults=named,
+        where="machines",
+        places=params["places"],
+        **profiles,
+    )
 
 
 def _read_wishes_here(params: dict[str, t.Any]) -> list[Machine]:
@@ -648,7 +667,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         )
         try:
             check_still_chosen(machines, hypervisor, decision)
-            plans = make_plans(machines, hypervisor, where)
+            plans = make_plans(machines, hypervisor, where, params["places"])
         except VirtError:
             if not module.check_mode:
                 withdraw_claims(conn, hypervisor.claims)
@@ -701,6 +720,7 @@ def main() -> None:
     module = make_module(
         ARGUMENTS,
         required_one_of=[("name", "machines")],
+        required_by={"places": "machines"},
         mutually_exclusive=[("machines", "name")],
         has_secrets=has_secrets,
     )

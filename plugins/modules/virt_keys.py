@@ -108,8 +108,11 @@ options:
   folder:
     description:
       - Where V(client) in O(kinds) puts C(cacert.pem), C(clientcert.pem) and C(clientkey.pem).
-      - The default is C(~/.pki/libvirt), where libvirt looks for them. For another one add C(?pkipath=FOLDER) to the
-        connection's URI.
+      - By default they go where libvirt looks for them, C(~/.pki/libvirt), or for root C(/etc/pki/CA/cacert.pem),
+        C(/etc/pki/libvirt/clientcert.pem) and C(/etc/pki/libvirt/private/clientkey.pem).
+      - On a hypervisor root's files are the hypervisor's own and stay as they are. Root's client certificate goes to
+        C(~/.pki/libvirt) there, with a warning.
+      - For another folder than where libvirt looks, add C(?pkipath=FOLDER) to the connection's URI.
     type: path
   qemu_user:
     description:
@@ -326,13 +329,20 @@ REQUIRED_TOGETHER = [("authority_certificate", "authority_key")]
 
 
 def keep_keys(
-    params: dict[str, t.Any], *, check_mode: bool, root: str = "/", reload_mark: str = MARK
+    params: dict[str, t.Any],
+    *,
+    check_mode: bool,
+    root: str = "/",
+    reload_mark: str = MARK,
+    warn: t.Callable[[str], None] = lambda _text: None,
 ) -> dict[str, t.Any]:
     """One visit of the controller, see _tls/keep.py. root: where the host's files begin, for tests."""
     exchange = params["exchange"]
     if exchange is None:
         raise InputError("virt_keys works only together with the controller's half of it")
     places = find_places(params["kinds"], folder=params["folder"], qemu_user=params["qemu_user"], root=root)
+    if places.note:
+        warn(places.note)
     wish = read_wish(params)
     report = Report(check_mode, reload_mark)
     if "certificates" in exchange:
@@ -408,7 +418,7 @@ def main() -> None:
             exception=certs.CRYPTOGRAPHY_IMPORT_ERROR,
         )
     try:
-        result = keep_keys(module.params, check_mode=module.check_mode)
+        result = keep_keys(module.params, check_mode=module.check_mode, warn=module.warn)
     except VirtError as exc:
         module.fail_json(msg=str(exc), exception=exc)
     module.exit_json(**result)

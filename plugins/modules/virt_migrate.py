@@ -176,8 +176,8 @@ options:
   progress_file:
     description:
       - Where to write lines about the progress, in a file that is made and removed again.
-      - The play's output has them without it, where Ansible's connection is V(ssh) or V(local). They are read over a second
-        connection; over others nothing is said about progress.
+      - The play's output has them without it, where Ansible's connection is V(ssh) or V(local). They are read over a
+        second connection; over others nothing is said about progress.
     type: path
 extends_documentation_fragment:
   - brine.virt._uri

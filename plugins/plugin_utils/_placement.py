@@ -12,9 +12,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError, in_one
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, places_of
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_choice import choose, notes_on
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_hosts import read_hosts
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_need import Need, images_of, need_of_wish
@@ -33,14 +33,18 @@ def place(
     taken: t.Container[str] = (),
     last_seen: Mapping[str, Sequence[str]] | None = None,
     where: str = "machines",
+    places: Sequence[str] | None = None,
+    homes: Mapping[str, str] | None = None,
 ) -> dict[str, t.Any]:
     """The hypervisor of each machine, in plain data.
 
     machines: the wishes as read, wishes: the same as the user wrote them; hosts: facts by hypervisor, or the sentence
     that says why one did not answer; images: the user's images by name; settings: the hypervisors' inventory
-    variables; taken: names that mean something else in the inventory; last_seen: by machine, the hypervisors that it
-    is known on by other means than their answers. The result has ``assignments``, ``by_host``, ``new_by_host``,
-    ``decisions``, ``images_by_host``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
+    variables; where, places: what messages call the machines, see places_of; homes: where machines lived when the
+    inventory was made; taken: names that mean something else in the inventory; last_seen: by machine, the hypervisors
+    that it is known on by other means than their answers. The result has ``assignments``, ``by_host``,
+    ``places_by_host``, ``new_by_host``, ``withdraw``, ``decisions``, ``images_by_host``, ``silent`` and
+    ``refused_machines``; the filter's documentation describes them.
 
     Raises InputError or ConflictError, for all machines at once, when any of them cannot be placed; only those that
     may live on, or were asked for on, a hypervisor which did not answer, or is not known any more, are given back as
@@ -50,9 +54,12 @@ def place(
     known_images = _known_images(images)
     rooms, silent = read_hosts(hosts, settings, terms)
     needs = [need_of_wish(machine, terms.image_pool) for machine in machines]
-    places = [f"{where}[{index}] ({machine.name})" for index, machine in enumerate(machines)]
+    inputs = places_of(len(machines), where, places)
+    titles = [
+        f"{inputs[index]} ({machine.name})" if inputs[index] else machine.name for index, machine in enumerate(machines)
+    ]
     problems: dict[int, VirtError] = {}
-    refused: dict[int, str] = {}
+    refused: dict[int, tuple[str | None, str]] = {}
     chosen: dict[int, dict[str, t.Any]] = {}
     homeless: list[int] = []
     withdraw: dict[str, dict[str, str]] = {}
@@ -61,47 +68,54 @@ def place(
     }
 
     for index, machine in enumerate(machines):
-        homes, left = _homes(machine, rooms)
+        living_on, left = _homes(machine, rooms)
         for host in left:
             withdraw.setdefault(host, {})[machine.name] = rooms[host].machines[machine.name]["uuid"]
-        refusal = None if homes else _unseen(machine, silent, terms) or _left_behind(machine, hosts, last_seen, terms)
+        refusal = None
+        if not living_on:
+            refusal = _unseen(machine, silent, terms, (homes or {}).get(machine.name))
+            refusal = refusal or _left_behind(machine, hosts, last_seen, terms)
         try:
-            _check_home(machine, homes, hosts, places[index])
-            if not homes:
-                _check_name(machine, hosts, taken, places[index])
+            _check_home(machine, living_on, hosts, titles[index])
+            if not living_on:
+                _check_name(machine, hosts, taken, titles[index])
             if refusal is None:
-                _check_images(machine, known_images, rooms, places[index])
+                _check_images(machine, known_images, rooms, titles[index])
         except VirtError as exc:
             problems[index] = exc
             continue
         if refusal is not None:
             refused[index] = refusal
-        elif homes:
-            rooms[homes[0]].take(needs[index])
-            others = {host: f"it lives on {homes[0]}" for host in rooms if host != homes[0]}
-            why = "; ".join(["it lives there", *_misfits(needs[index], rooms[homes[0]])])
-            chosen[index] = _assignment(machine, homes[0], why, others, silent, existing=True)
+        elif living_on:
+            home = living_on[0]
+            rooms[home].take(needs[index])
+            others = {host: f"it lives on {home}" for host in rooms if host != home}
+            why = "; ".join(["it lives there", *_misfits(needs[index], rooms[home])])
+            chosen[index] = _assignment(machine, home, why, others, silent, existing=True)
         else:
             homeless.append(index)
 
     # Sorting keeps the user's order among equals.
     for index in sorted(homeless, key=lambda number: machines[number].hypervisor is None):
         try:
-            chosen[index] = _pick(machines[index], needs[index], rooms, silent, known_images, terms, places[index])
+            chosen[index] = _pick(machines[index], needs[index], rooms, silent, known_images, terms, titles[index])
         except VirtError as exc:
             problems[index] = exc
         else:
             rooms[chosen[index]["hypervisor"]].take(needs[index])
 
-    _raise_all(problems)
+    if problems:
+        raise in_one([problems[index] for index in sorted(problems)])
     by_host: dict[str, list[t.Any]] = {host: [] for host in rooms}
     new_by_host: dict[str, list[dict[str, t.Any]]] = {host: [] for host in rooms}
+    places_by_host: dict[str, list[str]] = {host: [] for host in rooms}
     images_by_host: dict[str, list[str]] = {host: [] for host in rooms}
     for index in sorted(chosen):
         host, machine = chosen[index]["hypervisor"], machines[index]
         by_host[host].append(wishes[index]["name"])
         if not chosen[index]["existing"] or (host, machine.name) in unfinished:
             new_by_host[host].append({"name": machine.name, "memory_mib": machine.memory_mib, "vcpus": machine.vcpus})
+        places_by_host[host].append(inputs[index])
         wanted = images_by_host[host]
         wanted += [image for image in images_of(machine) if image in known_images and image not in wanted]
     return {
@@ -110,9 +124,13 @@ def place(
         "new_by_host": new_by_host,
         "withdraw": withdraw,
         "decisions": {host: room.decision() for host, room in rooms.items()},
+        "places_by_host": places_by_host,
         "images_by_host": images_by_host,
         "silent": silent,
-        "refused_machines": [{"name": machines[index].name, "why": refused[index]} for index in sorted(refused)],
+        "refused_machines": [
+            {"name": machines[index].name, "hypervisor": refused[index][0], "why": refused[index][1]}
+            for index in sorted(refused)
+        ],
     }
 
 
@@ -208,28 +226,40 @@ def _is_unfinished(name: str, facts: Mapping[str, t.Any]) -> bool:
     return any(found["name"] == name and found.get("building") for found in facts.get("machines") or [])
 
 
-def _unseen(machine: Machine, silent: Mapping[str, str], terms: Terms) -> str | None:
-    """Why a machine that lives on no hypervisor which answered is not to be made now, or None."""
+def _unseen(
+    machine: Machine, silent: Mapping[str, str], terms: Terms, home: str | None
+) -> tuple[str | None, str] | None:
+    """Why a machine that lives on no hypervisor which answered is not to be made now, or None.
+
+    home: the hypervisor that it lived on when the inventory was made. With the reason comes the hypervisor that it
+    belongs to, where that is known.
+    """
     if machine.hypervisor is not None and machine.hypervisor in silent:
-        return f"it is to be on {machine.hypervisor}, which did not answer: {silent[machine.hypervisor]}"
+        return machine.hypervisor, f"it is to be on {machine.hypervisor}, which {_silence(machine.hypervisor, silent)}"
+    if home in silent and machine.hypervisor is None and terms.unseen != "place":
+        return home, f"it lives on {home}, as the inventory says, which {_silence(str(home), silent)}"
     if not silent or machine.hypervisor is not None or terms.unseen == "place":
         return None
     reasons = "; ".join(f"{host}: {why}" for host, why in silent.items())
-    return (
+    return None, (
         f"it may live on a hypervisor that did not answer ({reasons}), and made on another one it would exist twice, "
         "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with "
         "virt_unseen: place"
     )
 
 
+def _silence(host: str, silent: Mapping[str, str]) -> str:
+    return f"did not answer: {silent[host]}"
+
+
 def _left_behind(
     machine: Machine, hosts: Mapping[str, t.Any], last_seen: Mapping[str, Sequence[str]] | None, terms: Terms
-) -> str | None:
+) -> tuple[None, str] | None:
     """Why a machine that was seen on a hypervisor which nobody asks any more is not to be made now, or None."""
     gone = [host for host in (last_seen or {}).get(machine.name, ()) if host not in hosts]
     if not gone or machine.hypervisor is not None or terms.unseen == "place":
         return None
-    return (
+    return None, (
         f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now, and made on another one it "
         "would exist twice, with the same addresses. Put that hypervisor back into the inventory, or name this "
         "machine's hypervisor, or place it with virt_unseen: place"
@@ -279,10 +309,3 @@ def _fits_nowhere(
     reasons = {**refused, **{host: f"did not answer: {why}" for host, why in silent.items()}}
     listed = "; ".join(f"{host}: {reasons[host]}" for host in sorted(reasons))
     return ConflictError(f"fits no hypervisor: {listed}", where=where, hint=hint)
-
-
-def _raise_all(problems: Mapping[int, VirtError]) -> None:
-    if len(problems) == 1:
-        raise next(iter(problems.values()))
-    if problems:
-        raise ConflictError("\n".join(str(problems[index]) for index in sorted(problems)))

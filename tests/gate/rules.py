@@ -5,9 +5,12 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 
 * A wing of `plugins/module_utils` imports only from itself and from wings on lower floors, and never in a circle.
 * XML is parsed by `parse_xml` alone: lxml's default parser resolves entities.
+* A program that opens disks is started in one file, which tells it the disk's format; so does what libvirt resizes.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
 * The action group `virt` names exactly the modules with the option `uri`: defaults for the group are mostly that, and a
   module without it would refuse them. ansible-test does not look at the group.
+* A documented command means what it seems to mean: of `-e reason="new disks"` the shell leaves `reason=new disks`, and
+  Ansible keeps `new` of that; `-e 'reason="new disks"'` is right. And the playbooks that it names are there.
 * A role has a README and an argument spec; a playbook's name is an identifier, or its full name cannot be run.
 """
 
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import shlex
 import sys
 import typing as t
 from collections.abc import Iterator
@@ -30,12 +34,18 @@ PARSERS = {
 }
 SCHEMA_PARSER = (Path("plugins/module_utils/_host/schema.py"), "etree.parse")
 HOMES = {"libvirt": LIBVIRT_HOME, "libvirt_qemu": LIBVIRT_HOME, "libvirtmod": LIBVIRT_HOME, "lxml": LXML_HOME}
+DISK_OPENERS = {
+    "qemu-img": Path("plugins/module_utils/_qemu_img.py"),
+    "guestfish": Path("plugins/module_utils/_seeding/guestfs.py"),
+    ".resize": Path("plugins/module_utils/_host/volumes.py"),
+}
 # The wings of plugins/module_utils and their floors. Wings on one floor do not know each other.
 FLOORS = {
     "_commands": 1,
     "_errors": 1,
     "_file_lock": 1,
     "_guard": 2,
+    "_qemu_img": 2,
     "_xml": 1,
     "_model": 2,
     "_bridge": 3,
@@ -125,6 +135,24 @@ def check_parsers() -> Iterator[str]:
                     yield f"{source}:{node.lineno}: {called} is called in {LXML_HOME} only; call parse_xml"
 
 
+def check_disk_openers() -> Iterator[str]:
+    """Yield each place that starts a program on a disk, or has libvirt resize one, outside its one home.
+
+    Left to themselves they go by the disk's first bytes, which its guest may have written.
+    """
+    for source in sorted(Path("plugins").rglob("*.py")):
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"), str(source))):
+            if isinstance(node, ast.Constant):
+                word = str(node.value)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                word = f".{node.func.attr}"
+            else:
+                continue
+            home = DISK_OPENERS.get(word)
+            if home is not None and source != home:
+                yield f"{source}:{node.lineno}: {word} is for {home} only, which knows the format"
+
+
 def documentation(module: Path) -> dict[str, t.Any]:
     """Return the DOCUMENTATION of a module, or an empty one; ansible-test tells what is wrong with it."""
     for node in ast.parse(module.read_text(encoding="utf-8")).body:
@@ -162,9 +190,43 @@ def check_layout() -> Iterator[str]:
             yield f"{playbook}: the name is no identifier, so `brine.virt.{playbook.stem}` cannot be run"
 
 
+def shell_words(text: str) -> list[str]:
+    """Return the words of a command line as a shell splits it, or none when it is no command line."""
+    with contextlib.suppress(ValueError):
+        return shlex.split(text, comments=True)
+    return []
+
+
+def check_commands() -> Iterator[str]:
+    """Yield each documented command whose `-e` loses words on the way to Ansible, or whose playbook is not there."""
+    documents = [Path("README.md"), *Path().glob("roles/*/README.md"), *Path("tests").rglob("*.md")]
+    for source in sorted([*documents, *Path("playbooks").glob("*.yml")]):
+        rows = source.read_text(encoding="utf-8").split("\n")
+        for line, command in (
+            (line, part) for line, row in enumerate(rows, 1) for part in (row, *row.split("`")[1::2])
+        ):
+            words = shell_words(command.lstrip("#$ "))
+            for option, value in zip(words, words[1:], strict=False):
+                as_ansible = [] if value.startswith(("@", "{", "[")) else shell_words(value)
+                if option in ("-e", "--extra-vars") and any("=" not in word for word in as_ansible):
+                    yield f"{source}:{line}: of -e {value!r} Ansible keeps the first word: quote it once more"
+            for word in words if "ansible-playbook" in words else ():
+                name = word.removeprefix("brine.virt.")
+                if word.startswith("brine.virt.") and name != "..." and not Path(f"playbooks/{name}.yml").exists():
+                    yield f"{source}:{line}: there is no playbook {word}"
+
+
 def main() -> int:
     """Print every broken rule; return 1 when there is one."""
-    broken = [*check_floors(), *check_homes(), *check_parsers(), *check_action_group(), *check_layout()]
+    broken = [
+        *check_floors(),
+        *check_homes(),
+        *check_parsers(),
+        *check_disk_openers(),
+        *check_action_group(),
+        *check_layout(),
+        *check_commands(),
+    ]
     print("\n".join(broken) or "all rules kept")
     return 1 if broken else 0
 

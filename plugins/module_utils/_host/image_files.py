@@ -15,9 +15,9 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._file_lock import LockTimeout, lock_descriptor
+from ansible_collections.brine.virt.plugins.module_utils._host.full_disk import disk_full
 from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import (
     Content,
     Tell,
@@ -29,9 +29,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.image_stream impo
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
     HEADER_BYTES,
     judge_image,
-    unusable_format,
+    require_whole,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.units import format_size
+from ansible_collections.brine.virt.plugins.module_utils._qemu_img import QCOW2, run_qemu_img
 
 PART_PREFIX = ".brine-part-"
 STORED_MODE = 0o444
@@ -44,6 +45,10 @@ _RESERVE_PART = 50
 # How much may be written between two looks at the room.
 _LOOK_BYTES = 16 * 1024 * 1024
 _INSPECTION_SECONDS = 120
+# Of the tables of a whole image; of a large one these are some hundred MiB.
+_CHECK_SECONDS = 900
+# The exit status of qemu-img check when some clusters belong to nobody, which loses nothing.
+_LEAKS_ONLY = 3
 # ioctl_ficlone(2): share all blocks of one file with another.
 _FICLONE = 0x40049409
 
@@ -75,12 +80,18 @@ class Deadline:
 
 
 @contextlib.contextmanager
-def disk_errors(what: str) -> t.Iterator[None]:
-    """Inside the block, an error of the file system is raised as HostError; what: what was being done, in words."""
+def disk_errors(what: str, directory: str | None = None, needed_bytes: int | None = None) -> t.Iterator[None]:
+    """Inside the block, an error of the file system is raised as HostError; what: what was being done, in words.
+
+    directory: what is written to, for the error of a full file system, and how much there is to write in all.
+    """
     try:
         yield
     except OSError as exc:
-        hint = "Free some space, or take another pool" if exc.errno in (errno.ENOSPC, errno.EDQUOT) else None
+        full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+        if full and directory is not None:
+            raise disk_full(what, directory, needed_bytes) from exc
+        hint = "Free some space, or take another pool" if full else None
         raise HostError(f"{what}: {exc.strerror or exc}", hint=hint) from exc
 
 
@@ -106,7 +117,8 @@ def copy_file(
 
     The content is that of what stands in the target afterwards. Raises HostError when it cannot be read or has no room.
     """
-    with disk_errors(f"cannot copy {source_path} to {target_directory}"), open(source_path, "rb") as source:
+    what = f"cannot copy {source_path} to {target_directory}"
+    with disk_errors(what, target_directory), open(source_path, "rb") as source:
         if _share_blocks(source.fileno(), target_fd):
             with open(target_fd, "rb", closefd=False) as target:
                 return copy_stream(told_chunks(target, tell, "checksum"), None, algorithms)
@@ -177,37 +189,50 @@ def read_header(path: str) -> tuple[bytes, int]:
 
 
 def inspect_file(path: str, what: str, where: str | None = None) -> Inspection:
-    """What an image file is, by its own bytes and by ``qemu-img info``. what: the file, in words, for complaints.
+    """What an image file is, by its own bytes and then by qemu-img, and that it is whole. what: the file, in words,
+    for complaints.
 
     Raises InputError for what cannot be stored, UnsupportedError without qemu-img, HostError when it fails.
     """
     image_format = judge_image(*read_header(path), what, where)
-    info = _qemu_img_info(path, what)
-    if info.get("format") != image_format:
-        raise unusable_format(what, str(info.get("format")), where)
+    require_whole_file(path, what, where)
+    info = _qemu_img_info(path, image_format, what)
     # judge_image has seen these in the header. qemu-img has the last word on what it would open.
     details = info.get("format-specific", {}).get("data", {})
     if info.get("backing-filename") or info.get("encrypted") or details.get("data-file"):
         raise InputError(f"{what} does not stand alone, or is encrypted", where=where)
     if details.get("corrupt"):
         raise InputError(f"{what} is marked as corrupt", where=where, hint="Look at it with qemu-img check")
+    _check(path, image_format, what, where)
     return Inspection(image_format, int(info["virtual-size"]))
 
 
-def _qemu_img_info(path: str, what: str) -> dict[str, t.Any]:
-    command = ["qemu-img", "info", "--output", "json", os.path.abspath(path)]
-    try:
-        answer = run_program(command, timeout_seconds=_INSPECTION_SECONDS)
-    except FileNotFoundError as exc:
-        raise UnsupportedError(
-            "qemu-img is not installed on this host",
-            hint="It is in the package qemu-utils on Debian and Ubuntu, qemu-img on Fedora, RHEL and SUSE",
-        ) from exc
-    except TimeoutError as exc:
-        raise HostError(f"qemu-img info did not finish within {_INSPECTION_SECONDS} s on {what}") from exc
+def require_whole_file(path: str, what: str, where: str | None = None) -> None:
+    """Raises InputError for an image file whose own tables say that it goes on behind its end."""
+    with disk_errors(f"cannot read {path}"), open(path, "rb") as file:
+        fd = file.fileno()
+        require_whole(lambda offset, length: os.pread(fd, length, offset), os.fstat(fd).st_size, what, where)
+
+
+def _qemu_img_info(path: str, image_format: str, what: str) -> dict[str, t.Any]:
+    arguments = ("--output", "json", os.path.abspath(path))
+    answer = run_qemu_img("info", image_format, *arguments, timeout_seconds=_INSPECTION_SECONDS)
     if answer.status != 0:
         raise HostError(f"qemu-img cannot read {what}: {answer.complaint}")
     return dict(json.loads(answer.text))
+
+
+def _check(path: str, image_format: str, what: str, where: str | None) -> None:
+    if image_format != QCOW2:
+        return
+    answer = run_qemu_img("check", image_format, os.path.abspath(path), timeout_seconds=_CHECK_SECONDS)
+    if answer.status not in (0, _LEAKS_ONLY):
+        first = answer.errors.decode(errors="replace").strip().partition("\n")[0]
+        raise InputError(
+            f"{what} is damaged, by qemu-img check: {first or answer.complaint}",
+            where=where,
+            hint="Get it again, and give its checksum",
+        )
 
 
 @contextlib.contextmanager

@@ -109,6 +109,9 @@ def preview(source: Source, deadline: Deadline, where: str | None = None, tell: 
     source.verify_image(taken.content.sha256)
     size_bytes = taken.content.size_bytes
     image_format = judge_image(taken.header, size_bytes, source.what, where)
+    if taken.how is None and source.path is not None:
+        # What is in a compressed file lies nowhere yet; its compressor's check sums have been right.
+        image_files.require_whole_file(source.path, source.what, where)
     return Preview(taken.content.sha256, image_format, size_bytes, virtual_size(taken.header, size_bytes))
 
 
@@ -136,7 +139,7 @@ def _take_file(
     header = image_files.read_header(path)[0]
     how = compression(header)
     if how is not None:
-        with image_files.disk_errors(f"cannot decompress {path}"), open(path, "rb") as file:
+        with image_files.disk_errors(f"cannot decompress {path}", directory or None), open(path, "rb") as file:
             hashed = HashedChunks(image_files.told_chunks(file, tell, "decompression"), source.algorithms)
             return _decompress(hashed, hashed, how, source, target_fd, directory, deadline, where)
     if target_fd is None:
@@ -153,7 +156,7 @@ def _take_download(url: str, source: Source, target_fd: int, directory: str, dea
         hashed = HashedChunks(told(answer.chunks, tell, "download", answer.size_bytes), source.algorithms)
         header, chunks = with_beginning(hashed, HEADER_BYTES)
         how = compression(header)
-        with image_files.disk_errors(f"cannot store {source.what} in {directory}"):
+        with image_files.disk_errors(f"cannot store {source.what} in {directory}", directory, answer.size_bytes):
             if how is not None:
                 return _decompress(hashed, chunks, how, source, target_fd, directory, deadline)
             guard = RoomGuard(directory, source.what).wrote if answer.size_bytes is None else None

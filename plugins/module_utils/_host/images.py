@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import ImageName, parse_image_volume
@@ -116,17 +117,16 @@ def refresh_pool(pool: t.Any, name: str, patience_seconds: float = _REFRESH_PATI
 
 
 def load_image(pool: Pool, image: ImageName) -> StoredImage:
-    """What libvirt knows of a stored image. The virtual size is the volume's capacity."""
-    with errors_as_ours(f"cannot look at image {image.volume} in pool {pool.name}"):
-        volume = pool.handle.storageVolLookupByName(image.volume)
-        capacity_bytes = volume.info()[1]
-        path = volume.path()
+    """A stored image, with the size of its disk. Its format is what its name says. NotFoundError when it is gone."""
+    found = find_volume(pool, image.volume, image_format=image.format)
+    if found is None:
+        raise NotFoundError(f"there is no image {image.volume} in pool {pool.name}")
     return StoredImage(
         name=image.name,
         volume=image.volume,
         pool=pool.name,
-        path=path,
+        path=found.path,
         format=image.format,
-        virtual_size_bytes=capacity_bytes,
+        virtual_size_bytes=found.capacity_bytes,
         digest=image.digest,
     )

@@ -205,14 +205,13 @@ def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:
         described = [(parsed, v.name(), parse_xml(v.XMLDesc())) for parsed, v in volumes if parsed]
     images = []
     for parsed, volume, root in sorted(described, key=lambda entry: entry[1]):
-        target_format = root.find("target/format")
         virtual_size = int(root.findtext("capacity") or 0)
         images.append(
             {
                 "name": parsed.name,
                 "volume": volume,
                 "pool": image_pool,
-                "format": parsed.format if target_format is None else target_format.get("type"),
+                "format": parsed.format,
                 "size_mib": _mib_rounded_up(int(root.findtext("allocation") or 0)),
                 "virtual_size_mib": _mib_rounded_up(virtual_size) if virtual_size else None,
             }

@@ -20,11 +20,18 @@ import struct
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import (
+    ConflictError,
+    HostError,
+    UnsupportedError,
+    VirtError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import (
+    grow_volume,
     make_volume,
     new_volume_element,
 )
@@ -35,6 +42,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_source impo
     DiskSource,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import HEADER_BYTES, disk_format
+from ansible_collections.brine.virt.plugins.module_utils._qemu_img import run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 # ioctl_ficlone(2), ioctl_ficlonerange(2)
@@ -83,15 +91,23 @@ def shares_blocks(pool: Pool, image_path: str, image_format: str) -> bool:
     return False
 
 
-def create_copy(pool: Pool, name: str, *, size_bytes: int, image_format: str, source: t.Any) -> None:
+def create_copy(
+    pool: Pool, name: str, *, size_bytes: int, image_format: str, source: t.Any, source_format: str
+) -> None:
     """A new volume with all of another volume's content, grown to size_bytes.
 
-    source: libvirt's handle of the volume to copy, which nobody writes to. Blocks are shared with it where the file
-    system can. Raises UnsupportedError when the pool cannot hold such a copy; whatever else goes wrong, what was made
-    is left under this name for the caller to take back.
+    source: libvirt's handle of the volume to copy, which nobody writes to; source_format: what it is known to be.
+    Blocks are shared with it where the file system can. Raises ConflictError when libvirt takes the source for another
+    format, UnsupportedError when the pool cannot hold such a copy; whatever else goes wrong, what was made is left
+    under this name for the caller to take back.
     """
     pool.require_format(image_format)
-    origin = _look_at(source)
+    origin = _look_at(source, source_format)
+    with full_pool_named(pool, f"cannot copy {origin.name} to volume {name} of pool {pool.name}", size_bytes):
+        _copy(pool, name, size_bytes, image_format, origin)
+
+
+def _copy(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source) -> None:
     if not origin.overlay and shares_blocks(pool, origin.path, image_format):
         _clone(pool, name, size_bytes, image_format, origin)
     elif pool.type in _FILLED_BY_LIBVIRT or (pool.type == "rbd" and pool.name == origin.pool):
@@ -106,23 +122,31 @@ def create_copy(pool: Pool, name: str, *, size_bytes: int, image_format: str, so
         )
 
 
-def _look_at(handle: t.Any) -> _Source:
+def _look_at(handle: t.Any, image_format: str) -> _Source:
     with errors_as_ours("cannot look at the volume to copy"):
+        name, pool = handle.name(), handle.storagePoolLookupByVolume().name()
         root = parse_xml(handle.XMLDesc(0))
-        image_format = root.find("target/format")
-        return _Source(
-            handle=handle,
-            name=handle.name(),
-            pool=handle.storagePoolLookupByVolume().name(),
-            path=root.findtext("target/path") or "",
-            format="raw" if image_format is None else image_format.get("type", "raw"),
-            kind=root.get("type", "file"),
-            overlay=root.find("backingStore/path") is not None,
+    seen = root.find("target/format")
+    by_libvirt = "raw" if seen is None else seen.get("type", "raw")
+    if "qcow2" in (image_format, by_libvirt) and image_format != by_libvirt:
+        # libvirt copies and converts by its own word.
+        raise ConflictError(
+            f"volume {name} of pool {pool} is of format {image_format}, and libvirt takes it for {by_libvirt}",
+            hint=f"It may have been changed, or libvirt has not looked since: virsh pool-refresh {pool}",
         )
+    return _Source(
+        handle=handle,
+        name=name,
+        pool=pool,
+        path=root.findtext("target/path") or "",
+        format=image_format,
+        kind=root.get("type", "file"),
+        overlay=root.find("backingStore/path") is not None,
+    )
 
 
 def _clone(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source) -> None:
-    volume = make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format))
+    make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format))
     try:
         with open(origin.path, "rb") as image, open(pool.source_of(name).path, "r+b") as copy:
             if image_format != "raw":
@@ -130,20 +154,21 @@ def _clone(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _S
             fcntl.ioctl(copy.fileno(), _FICLONE, image.fileno())
     except OSError as exc:
         raise HostError(f"cannot copy {origin.path} to volume {name} of pool {pool.name}: {exc.strerror}") from exc
-    _grow_to(volume, size_bytes, name, pool)
+    _grow_to(pool, name, size_bytes, image_format)
 
 
 def _copy_by_libvirt(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source) -> None:
     root = new_volume_element(pool, name, size_bytes, image_format)
-    volume = None
+    made = False
     # Files of another machine cannot be cloned from here. libvirt can, raw to raw, and leaves nothing when it cannot.
     if not pool.local and pool.source_type == FILE and origin.format == image_format == "raw":
         with contextlib.suppress(VirtError):
-            volume = make_volume(pool, name, root, origin.handle, libvirt.VIR_STORAGE_VOL_CREATE_REFLINK)
-    if volume is None:
-        volume = make_volume(pool, name, root, origin.handle)
+            make_volume(pool, name, root, origin.handle, libvirt.VIR_STORAGE_VOL_CREATE_REFLINK)
+            made = True
+    if not made:
+        make_volume(pool, name, root, origin.handle)
     if pool.source_type != BLOCK:
-        _grow_to(volume, size_bytes, name, pool)
+        _grow_to(pool, name, size_bytes, image_format)
 
 
 def _fill_here(pool: Pool, name: str, size_bytes: int, origin: _Source) -> None:
@@ -151,19 +176,16 @@ def _fill_here(pool: Pool, name: str, size_bytes: int, origin: _Source) -> None:
     make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"))
     target = pool.source_of(name)
     # -n: the volume is there. It has never been written to, so that zeros need not be.
-    command, key = ["qemu-img", "convert", "-n", "--target-is-zero", "-f", origin.format], b""
+    arguments, key = ["-n", "--target-is-zero"], b""
     if target.type == NETWORK:
         if target.auth_user is not None:
             key = _key(pool, target)
-            command += ["--object", f"secret,id={KEY_ID},format=base64,file=/dev/stdin"]
-        command += ["--target-image-opts", origin.path, rbd_options(target)]
+            arguments += ["--object", f"secret,id={KEY_ID},format=base64,file=/dev/stdin"]
+        arguments += ["--target-image-opts", origin.path, rbd_options(target)]
     else:
-        command += ["-O", "raw", origin.path, target.path]
+        arguments += ["-O", "raw", origin.path, target.path]
     what = f"cannot copy {origin.path} to {target.place}"
-    try:
-        answer = run_program(command, data=key, timeout_seconds=_CONVERT_SECONDS)
-    except (FileNotFoundError, TimeoutError) as exc:
-        raise HostError(f"{what}: {exc}") from exc
+    answer = run_qemu_img("convert", origin.format, *arguments, data=key, timeout_seconds=_CONVERT_SECONDS)
     if answer.status != 0:
         raise HostError(f"{what}: {answer.complaint}")
 
@@ -194,7 +216,7 @@ def _key(pool: Pool, source: DiskSource) -> bytes:
         return base64.b64encode(secret.value(0))
 
 
-def _grow_to(volume: t.Any, size_bytes: int, name: str, pool: Pool) -> None:
-    with errors_as_ours(f"cannot grow volume {name} of pool {pool.name}"):
-        if volume.info()[1] < size_bytes:
-            volume.resize(size_bytes, 0)
+def _grow_to(pool: Pool, name: str, size_bytes: int, image_format: str) -> None:
+    found = find_volume(pool, name, image_format=image_format)
+    if found is not None and found.capacity_bytes < size_bytes:
+        grow_volume(pool, name, size_bytes, image_format=image_format)

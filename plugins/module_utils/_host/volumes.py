@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 import typing as t
@@ -24,8 +25,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     libvirt,
     translate_error,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish
 from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB, format_size
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
@@ -105,7 +108,9 @@ def make_volume(pool: Pool, name: str, root: etree._Element, source: t.Any = Non
     doing = (
         f"make volume {name} in pool {pool.name}" if source is None else f"copy to volume {name} of pool {pool.name}"
     )
-    with errors_as_ours(f"cannot {doing}"), _never_somebody_elses(pool, name):
+    what = f"cannot {doing}"
+    needed_bytes = int(root.findtext("capacity") or 0)
+    with full_pool_named(pool, what, needed_bytes), errors_as_ours(what), _never_somebody_elses(pool, name):
         if source is None:
             return pool.handle.createXML(xml, flags)
         return pool.handle.createXMLFrom(xml, source, flags)
@@ -141,23 +146,26 @@ def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect) -> No
     pool.require_format("raw")
     size_bytes = -(-len(content) // MIB) * MIB
     volume = make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"))
-    _upload(volume, content, conn, f"cannot write volume {name} of pool {pool.name}")
+    _upload(pool, volume, content, conn, f"cannot write volume {name} of pool {pool.name}")
 
 
 def refill(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
     """Other content for a volume of create_filled, in its place: a living machine that has it open sees the new one."""
     what = f"cannot write volume {name} of pool {pool.name}"
+    found = find_volume(pool, name, image_format="raw")
+    if found is None:
+        raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}")
+    size_bytes = found.capacity_bytes
+    if len(content) > size_bytes:
+        size_bytes = -(-len(content) // MIB) * MIB
+        grow_volume(pool, name, size_bytes, image_format="raw")
     with errors_as_ours(what):
         volume = pool.handle.storageVolLookupByName(name)
-        size_bytes = volume.info()[1]
-        if len(content) > size_bytes:
-            size_bytes = -(-len(content) // MIB) * MIB
-            volume.resize(size_bytes, 0)
-    _upload(volume, content.ljust(size_bytes, b"\0"), conn, what)
+    _upload(pool, volume, content.ljust(size_bytes, b"\0"), conn, what)
 
 
-def _upload(volume: t.Any, content: bytes, conn: VirConnect, what: str) -> None:
-    with errors_as_ours(what):
+def _upload(pool: Pool, volume: t.Any, content: bytes, conn: VirConnect, what: str) -> None:
+    with full_pool_named(pool, what, len(content)), errors_as_ours(what):
         stream = conn.newStream(0)
         volume.upload(stream, 0, len(content), 0)
         for chunk in _chunks(content):
@@ -192,15 +200,15 @@ def delete_volume(pool: Pool, name: str) -> bool:
             return True
 
 
-def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str | None = None) -> bool:
+def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str) -> bool:
     """Make a volume larger; False when it has this size already.
 
     The machine is off. Only a volume of a block pool may be in use: there the device grows first, and then the machine
-    is told. image_format: what the machine takes it for. Raises NotFoundError; ConflictError for a size below the
-    present one (nothing is ever cut off) and for a volume that looks like another format; UnsupportedError where it
-    cannot grow, with what can be done.
+    is told. image_format: what the machine takes it for, and the only format that it is grown in. Raises NotFoundError;
+    ConflictError for a size below the present one (nothing is ever cut off), and for a volume that would be taken for
+    another format; UnsupportedError where it cannot grow, with what can be done.
     """
-    volume = find_volume(pool, name)
+    volume = find_volume(pool, name, image_format=image_format)
     if volume is None:
         raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}")
     if pool.same_size(size_bytes, volume.capacity_bytes):
@@ -210,21 +218,53 @@ def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str | N
             f"volume {name} of pool {pool.name} has {format_size(volume.capacity_bytes)}, and is never made smaller",
             hint="A smaller disk would lose what stands at its end",
         )
-    if image_format is not None and volume.format != image_format:
-        # libvirt goes by what it sees. It would write a qcow2 header's new size into what is a raw disk to its guest.
-        raise ConflictError(f"volume {name} of pool {pool.name} looks like {volume.format}, not like {image_format}")
-    if pool.type == "logical" and pool.local:
-        _extend_logical(pool, volume.path, size_bytes)
-        return True
+    what = f"cannot grow volume {name} of pool {pool.name}"
+    with full_pool_named(pool, what, size_bytes - volume.capacity_bytes):
+        if pool.type == "logical" and pool.local:
+            _extend_logical(pool, volume.path, size_bytes)
+        elif image_format != "raw" or not _extend_file(pool, volume, size_bytes, what):
+            _resize(pool, volume, size_bytes, what)
+    return True
+
+
+def _extend_file(pool: Pool, volume: Volume, size_bytes: int, what: str) -> bool:
+    """A raw disk grows as its file does, whatever stands in it. False where that is not for this user to do."""
+    if not pool.local or volume.source.type != FILE:
+        return False
     try:
-        pool.handle.storageVolLookupByName(name).resize(size_bytes, 0)
+        fd = os.open(volume.source.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as exc:
+        if exc.errno in (errno.EACCES, errno.EPERM, errno.ENOENT):
+            return False
+        raise HostError(f"{what}: {exc.strerror}") from exc
+    try:
+        if os.fstat(fd).st_size < size_bytes:
+            os.ftruncate(fd, size_bytes)
+    except OSError as exc:
+        raise HostError(f"{what}: {exc.strerror}") from exc
+    finally:
+        os.close(fd)
+    return True
+
+
+def _resize(pool: Pool, volume: Volume, size_bytes: int, what: str) -> None:
+    """By libvirt, which goes by what it sees: it would write a larger size into a header that a guest has made, and
+    into the file that this leads to."""
+    if volume.looks_like != volume.format:
+        raise ConflictError(
+            f"volume {volume.name} of pool {pool.name} looks like {volume.looks_like}, not like {volume.format}",
+            hint="Nothing is done to it on the word of what stands in it"
+            if pool.local
+            else "Run the task on its hypervisor, as root",
+        )
+    try:
+        pool.handle.storageVolLookupByName(volume.name).resize(size_bytes, 0)
     except libvirt.libvirtError as exc:
-        error = translate_error(exc, f"cannot grow volume {name} of pool {pool.name}")
+        error = translate_error(exc, what)
         if not isinstance(error, UnsupportedError):
             raise error from exc
         hint = _OTHER_WAYS_TO_GROW.get(pool.type, "").format(size=size_bytes, path=volume.path, pool=pool.name)
         raise UnsupportedError(error.what, hint=hint or None) from exc
-    return True
 
 
 def _extend_logical(pool: Pool, path: str, size_bytes: int) -> None:

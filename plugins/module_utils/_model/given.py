@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import Rule, inside, one_of_these
 
 
@@ -88,18 +88,31 @@ class Given:
         return Given({**base.values, **self.values}, {**base.places, **self.places}, self.place, self.name)
 
     def check_words(self, known: t.Iterable[str]) -> None:
-        """Raises InputError for an option that is not known. known: all spellings."""
+        """Raises InputError with a line for each option that is not known. known: all spellings."""
         words = list(known)
+        mistakes = Mistakes()
         for key, place in self.places.items():
             if key not in words:
-                raise InputError(
-                    f"unknown option {place.word!r}", where=place.parent or None, hint=one_of_these(place.word, words)
+                mistakes.found.append(
+                    InputError(
+                        f"unknown option {place.word!r}",
+                        where=place.parent or None,
+                        hint=one_of_these(place.word, words),
+                    )
                 )
+        mistakes.conclude()
 
     def read(self, rules: Mapping[str, Rule]) -> dict[str, t.Any]:
         """The values by their rules; options that are absent or null are absent in the result.
 
-        Raises InputError for an unknown option and for what a rule refuses, each with its place.
+        Raises InputError for all unknown options, or for all that rules refuse, each with its place.
         """
         self.check_words(rules)
-        return {key: rules[key](value, self.at(key)) for key, value in self.values.items() if value is not None}
+        clean = {}
+        mistakes = Mistakes()
+        for key, value in self.values.items():
+            if value is not None:
+                with mistakes.noted():
+                    clean[key] = rules[key](value, self.at(key))
+        mistakes.conclude()
+        return clean

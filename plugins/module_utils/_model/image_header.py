@@ -13,6 +13,13 @@ import struct
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.qcow2 import (
+    BrokenQcow2Error,
+    Read,
+    needed_bytes,
+    read_header,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.units import format_size
 
 HEADER_BYTES = 512
 _SECTOR_BYTES = 512
@@ -51,9 +58,6 @@ _QCOW2 = b"QFI\xfb"
 _QCOW2_SIZE_OFFSET = 24
 _LARGEST_CLUSTER_BYTES = 2 * 1024 * 1024
 _LONGEST_NAME_BYTES = 1023
-# Bit 2 of the incompatible features: the data lie in another file.
-# https://www.qemu.org/docs/master/interop/qcow2.html
-_EXTERNAL_DATA_FILE = 1 << 2
 
 
 def compression(header: bytes) -> str | None:
@@ -87,7 +91,7 @@ def judge_image(header: bytes, size_bytes: int, what: str, where: str | None = N
     if header.startswith(_LUKS):
         raise InputError(f"{what} is encrypted", where=where, hint="Decrypt it first with qemu-img convert")
     if header.startswith(_QCOW2):
-        return _judge_qcow2(header, what, where)
+        return _judge_qcow2(header, size_bytes, what, where)
     if size_bytes % _SECTOR_BYTES:
         raise InputError(
             f"{what} is no disk image: it is not qcow2, and its {size_bytes} bytes are no whole number of sectors",
@@ -131,27 +135,56 @@ def backing_name(read: t.Callable[[int, int], bytes]) -> str | None:
     return read(offset, length).decode(errors="surrogateescape")
 
 
-def _judge_qcow2(header: bytes, what: str, where: str | None) -> str:
-    if len(header) < 104:
-        raise InputError(f"{what} is a broken qcow2 image", where=where, hint="Its header ends too early")
-    version, backing_offset = struct.unpack_from(">IQ", header, 4)
-    if version not in (2, 3):
-        raise InputError(f"{what} is a qcow2 image of the unknown version {version}", where=where)
-    if backing_offset:
+def _judge_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) -> str:
+    try:
+        # A backing file's name lies behind these bytes; that there is one is enough here.
+        header = read_header(lambda offset, length: start[offset : offset + length])
+    except BrokenQcow2Error as exc:
+        raise InputError(f"{what} is a broken qcow2 image", where=where, hint=f"{exc}".capitalize()) from exc
+    if header is None:
+        raise unusable_format(what, "qcow (version 1)", where)
+    if header.backing_file is not None:
         raise InputError(
             f"{what} has a backing file, and would be incomplete without it",
             where=where,
             hint="Make it whole first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
         )
-    if struct.unpack_from(">I", header, 32)[0]:
+    if header.encrypted:
         raise InputError(f"{what} is encrypted", where=where, hint="Decrypt it first with qemu-img convert")
-    if version == 3 and struct.unpack_from(">Q", header, 72)[0] & _EXTERNAL_DATA_FILE:
+    if header.data_file:
         raise InputError(
             f"{what} has its data in another file, and would be empty without it",
             where=where,
             hint="Make it whole first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
         )
+    if header.unknown_features:
+        raise InputError(
+            f"{what} is a qcow2 image with features that are not known here",
+            where=where,
+            hint="Convert it first with qemu-img convert -O qcow2 FILE NEW_FILE",
+        )
+    _require_length(header.tables_end, size_bytes, what, where)
     return "qcow2"
+
+
+def require_whole(read: Read, size_bytes: int, what: str, where: str | None = None) -> None:
+    """Raises InputError for a qcow2 file that is shorter than what its tables lead to.
+
+    read: bytes of the file by offset and length. Nothing tells whether a raw file is whole.
+    """
+    header = read_header(read)
+    if header is not None:
+        _require_length(needed_bytes(header, read), size_bytes, what, where)
+
+
+def _require_length(needed: int, size_bytes: int, what: str, where: str | None) -> None:
+    if needed > size_bytes:
+        raise InputError(
+            f"{what} is cut off: it has {format_size(size_bytes)}, and by its own tables at least "
+            f"{format_size(needed)} ({needed - size_bytes} bytes more)",
+            where=where,
+            hint="Get it again, and give its checksum",
+        )
 
 
 def unusable_format(what: str, name: str, where: str | None = None) -> InputError:

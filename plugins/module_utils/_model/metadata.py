@@ -14,6 +14,7 @@ import json
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, format_by_name
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 NAMESPACE = "urn:brine:virt:1"
@@ -37,12 +38,20 @@ class VolumeNote:
     """A volume that was made for this machine and belongs to nobody else; role is ``disk`` or ``seed``.
 
     building: it is for a disk that is being added to a machine which is there already, and may not be whole yet.
+    format: ``raw`` or ``qcow2``, as it was made; None in notes of versions that did not write it. What stands in the
+    volume is the guest's doing and says nothing.
     """
 
     pool: str
     name: str
     role: str
     building: bool = False
+    format: str | None = None
+
+    @property
+    def known_format(self) -> str | None:
+        """The format as it was made, for older notes by the name that every file was given; None where nothing says."""
+        return self.format or (RAW if self.role == "seed" else format_by_name(self.name))
 
 
 @dataclass(frozen=True)
@@ -111,6 +120,8 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
         element = etree.SubElement(root, _tag("volume"), pool=volume.pool, name=volume.name, role=volume.role)
         if volume.building:
             element.set("status", BUILDING)
+        if volume.format:
+            element.set("format", volume.format)
     for disk in notes.disks:
         etree.SubElement(root, _tag("disk"), name=disk.name, target=disk.target)
     for nic in notes.nics:
@@ -171,7 +182,13 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
         if image is None
         else ImageNote(image.get("name", ""), image.get("volume", ""), image.get("pool", "")),
         volumes=tuple(
-            VolumeNote(v.get("pool", ""), v.get("name", ""), v.get("role", "disk"), v.get("status") == BUILDING)
+            VolumeNote(
+                v.get("pool", ""),
+                v.get("name", ""),
+                v.get("role", "disk"),
+                v.get("status") == BUILDING,
+                v.get("format") or None,
+            )
             for v in root.iterfind(_tag("volume"))
         ),
         disks=tuple(DiskNote(d.get("name", ""), d.get("target", "")) for d in root.iterfind(_tag("disk"))),

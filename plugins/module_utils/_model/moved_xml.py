@@ -12,7 +12,6 @@ from dataclasses import replace
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
     MachineNotes,
-    VolumeNote,
     find_notes,
     notes_to_element,
     read_notes,
@@ -70,5 +69,5 @@ def _moved_notes(notes: MachineNotes, volumes: Mapping[VolumeRef, VolumeRef | No
         here = VolumeRef(note.pool, note.name)
         there = volumes.get(here, here)
         if there is not None:
-            moved.append(VolumeNote(there.pool, there.name, note.role, note.building))
+            moved.append(replace(note, pool=there.pool, name=there.name))
     return replace(notes, volumes=tuple(moved))

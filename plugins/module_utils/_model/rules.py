@@ -11,7 +11,7 @@ import re
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model.units import parse_size_mib
 
 # A rule takes the value and its place, and gives back the clean value or raises InputError.
@@ -40,18 +40,21 @@ def one_of_these(word: str, known: t.Iterable[str]) -> str:
 def read_mapping(value: t.Any, where: str, rules: Mapping[str, Rule]) -> dict[str, t.Any]:
     """The keys of a mapping by their rules; keys that are absent or null are absent in the result.
 
-    Raises InputError for anything but a mapping, for an unknown key, and for what a rule refuses.
+    Raises InputError for anything but a mapping, and with a line for each unknown key and each value that is refused.
     """
     if not isinstance(value, Mapping):
         raise InputError(
             f"{value!r} is not a mapping of options", where=where or None, hint=f"Known are: {', '.join(rules)}"
         )
     clean = {}
+    mistakes = Mistakes()
     for key, item in value.items():
-        if key not in rules:
-            raise InputError(f"unknown option {key!r}", where=where or None, hint=one_of_these(str(key), rules))
-        if item is not None:
-            clean[str(key)] = rules[key](item, inside(where, str(key)))
+        with mistakes.noted():
+            if key not in rules:
+                raise InputError(f"unknown option {key!r}", where=where or None, hint=one_of_these(str(key), rules))
+            if item is not None:
+                clean[str(key)] = rules[key](item, inside(where, str(key)))
+    mistakes.conclude()
     return clean
 
 

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.fragment import check_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.given import Given
@@ -28,6 +28,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic, read_nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import Seed, make_seed, read_seed
 from ansible_collections.brine.virt.plugins.module_utils._model.table import Values
+
+_Device = t.TypeVar("_Device", Disk, Nic)
 
 
 @dataclass(frozen=True)
@@ -101,27 +103,75 @@ def read_machines(
     seed_defaults: t.Any = None,
     defaults: Mapping[str, t.Any] | None = None,
     where: str = "machines",
+    places: t.Sequence[str] | None = None,
     prefix: str = "",
 ) -> list[Machine]:
     """A list of wishes as the user wrote them, checked and with their profiles resolved.
 
     defaults: options of a machine for all of the list, which give way to a machine's own; seed_defaults: the same for
-    the options of the seed. where is the list's own name in the user's input (``virt_vms``), prefix what the names of
-    the profiles begin with there. Raises InputError at the first thing that is wrong.
+    the options of the seed. where, places: as in places_of; prefix: what the names of the profiles begin with in the
+    user's input. Raises InputError for all items that are wrong, with a line for each mistake.
+    """
+    mistakes = Mistakes()
+    machines = read_good_machines(
+        wishes,
+        mistakes,
+        disk_profiles=disk_profiles,
+        nic_profiles=nic_profiles,
+        seed_defaults=seed_defaults,
+        defaults=defaults,
+        where=where,
+        places=places,
+        prefix=prefix,
+    )
+    mistakes.conclude()
+    return list(machines.values())
+
+
+def read_good_machines(
+    wishes: t.Any,
+    mistakes: Mistakes,
+    *,
+    disk_profiles: t.Any = None,
+    nic_profiles: t.Any = None,
+    seed_defaults: t.Any = None,
+    defaults: Mapping[str, t.Any] | None = None,
+    where: str = "machines",
+    places: t.Sequence[str] | None = None,
+    prefix: str = "",
+) -> dict[int, Machine]:
+    """As read_machines, but what is wrong goes to mistakes: the other machines by their index in the list.
+
+    Raises InputError for what is no list, and for profiles or defaults that are wrong.
     """
     if not isinstance(wishes, (list, tuple)):
-        raise InputError(f"{wishes!r} is not a list of machines", where=where)
+        raise InputError(f"{wishes!r} is not a list of machines", where=where or None)
     common = _Common.read(disk_profiles, nic_profiles, seed_defaults, defaults, prefix)
-    machines = [_read(wish, common, f"{where}[{index}]") for index, wish in enumerate(wishes)]
-    first: dict[str, int] = {}
-    for index, machine in enumerate(machines):
-        if machine.name in first:
-            raise InputError(
-                f"the name {machine.name!r} is taken by {where}[{first[machine.name]}] already",
-                where=f"{where}[{index}].name",
-            )
-        first[machine.name] = index
+    machines: dict[int, Machine] = {}
+    first: dict[str, str] = {}
+    for index, place in enumerate(places_of(len(wishes), where, places)):
+        with mistakes.noted():
+            machine = _read(wishes[index], common, place)
+            if machine.name in first:
+                raise InputError(
+                    f"the name {machine.name!r} is taken by {first[machine.name]} already", where=f"{place}.name"
+                )
+            first[machine.name] = place
+            machines[index] = machine
     return machines
+
+
+def places_of(count: int, where: str, places: t.Sequence[str] | None = None) -> list[str]:
+    """What messages call the items of a list.
+
+    where: the list's own name in the user's input (``virt_vms``), empty for one machine that is in no list. places: the
+    names of the items themselves, where these are of another list. Raises InputError when there are more or fewer.
+    """
+    if places is None:
+        return [f"{where}[{index}]" for index in range(count)] if where or count != 1 else [""]
+    if len(places) != count:
+        raise InputError(f"there are {len(places)} for {count} machines", where="places", hint="Give one for each")
+    return list(places)
 
 
 def read_machine(
@@ -193,8 +243,8 @@ def _read(wish: t.Any, common: _Common, where: str) -> Machine:
         vcpus=hardware["vcpus"]["maximum"],
         memory_mib=hardware["memory"]["maximum"],
         image=image,
-        disks=tuple(read_disk(device) for device in disks),
-        nics=tuple(read_nic(device, given["name"]) for device in nics),
+        disks=_each(read_disk, disks),
+        nics=_each(lambda device: read_nic(device, given["name"]), nics),
         seed=make_seed(given["name"], given.pop("seed", {}), options.at("seed"), defaults=seed_base),
         hardware=hardware,
         given=options,
@@ -202,6 +252,17 @@ def _read(wish: t.Any, common: _Common, where: str) -> Machine:
     )
     _check_whole(machine)
     return machine
+
+
+def _each(read: t.Callable[[Given], _Device], devices: t.Iterable[Given]) -> tuple[_Device, ...]:
+    """All devices as read; of those that are wrong, all mistakes at once."""
+    found = []
+    mistakes = Mistakes()
+    for device in devices:
+        with mistakes.noted():
+            found.append(read(device))
+    mistakes.conclude()
+    return tuple(found)
 
 
 def _yielding(defaults: Given, own: Given) -> Given:

@@ -13,8 +13,9 @@ import re
 from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._qemu_img import run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
 from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import SCRIPT, STAGE, seed_archive
 
@@ -83,9 +84,9 @@ def failure(path: str, image_format: str, complaint: str) -> UnsupportedError | 
         # guestfish has a page of advice for this and no reason; QEMU's own tool has the reason if it is the disk.
         what = f"libguestfs could not start its appliance with the disk {path}"
         try:
-            disk = run_program(["qemu-img", "info", "-f", image_format, path], timeout_seconds=_INFO_SECONDS)
-        except TimeoutError as exc:
-            return HostError(f"{what}: {exc}")
+            disk = run_qemu_img("info", image_format, path, timeout_seconds=_INFO_SECONDS)
+        except VirtError as exc:
+            return HostError(f"{what}: {exc.what}", hint=exc.hint)
         if disk.status != 0:
             return HostError(f"{what}: {disk.complaint}")
         return HostError(what, hint="libguestfs-test-tool, run on the hypervisor, says more")

@@ -66,16 +66,18 @@ class Trust:
 
 @dataclass(frozen=True)
 class Places:
-    """All that a host is to have."""
+    """All that a host is to have. note: what the user has to know about where it is, empty for most."""
 
     slots: tuple[Slot, ...]
     trusts: tuple[Trust, ...]
+    note: str = ""
 
 
 def find_places(
     kinds: list[str], *, folder: str | None = None, qemu_user: str | None = None, root: str = "/"
 ) -> Places:
     """The places of these kinds on this host. root: where the host's files begin, for tests."""
+    note = ""
     slots: list[Slot] = []
     trusts: list[Trust] = []
     pki = os.path.join(root, "etc/pki")
@@ -92,10 +94,22 @@ def find_places(
             slots.append(Slot("qemu", purpose, *path, user))
     if "client" in kinds:
         account = _owner(pwd.getpwuid(os.geteuid()))
-        place = os.path.expanduser(folder) if folder else os.path.join(account.home, ".pki/libvirt")
-        trusts.append(Trust("client", f"{place}/cacert.pem", f"{place}/cacrl.pem", account))
-        slots.append(Slot("client", "client", f"{place}/clientcert.pem", f"{place}/clientkey.pem", account))
-    return Places(tuple(slots), tuple(trusts))
+        is_hypervisor = "libvirt" in kinds or os.path.exists(f"{pki}/libvirt/servercert.pem")
+        if account.uid == 0 and not folder and not is_hypervisor:
+            # libvirt looks into root's own folder for nobody: https://libvirt.org/kbase/tlscerts.html
+            trusts.append(Trust("client", f"{pki}/CA/cacert.pem", f"{pki}/CA/cacrl.pem", account))
+            path = f"{pki}/libvirt/clientcert.pem", f"{pki}/libvirt/private/clientkey.pem"
+            slots.append(Slot("client", "client", *path, account))
+        else:
+            place = os.path.expanduser(folder) if folder else os.path.join(account.home, ".pki/libvirt")
+            trusts.append(Trust("client", f"{place}/cacert.pem", f"{place}/cacrl.pem", account))
+            slots.append(Slot("client", "client", f"{place}/clientcert.pem", f"{place}/clientkey.pem", account))
+            if account.uid == 0 and not folder:
+                note = (
+                    f"This host is a hypervisor, and root's virsh uses its own certificate in {pki}/libvirt. "
+                    f"The client certificate is in {place}; to use it add ?pkipath={place} to the connection's URI"
+                )
+    return Places(tuple(slots), tuple(trusts), note)
 
 
 def find_owner(name: str, where: str) -> Owner:

@@ -20,17 +20,17 @@ from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_copy import create_copy, shares_blocks
-from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import delete_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import Placed
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.room import require_room
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import NO_MEDIUM, REMOVABLE, Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._work.outside_volume import outside_volume
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 
 # Protocols that QEMU reads a CD from by itself.
@@ -58,7 +58,7 @@ class PlannedDisk:
     @property
     def note(self) -> VolumeNote | None:
         """The note of the volume that is made, if one is."""
-        return VolumeNote(self.pool.name, self.volume, "disk") if self.pool else None
+        return VolumeNote(self.pool.name, self.volume, "disk", format=self.format) if self.pool else None
 
     def placed(self, target: str) -> Placed:
         """The disk as the domain's XML needs it."""
@@ -140,11 +140,8 @@ def _base(disk: Disk, hypervisor: Hypervisor) -> Volume | None:
     if disk.backing is None:
         return None
     place = disk.given.at("backing")
-    base = _find(disk.backing.pool, disk.backing.volume, hypervisor, place, place)
-    if disk.backing.format not in (None, base.format):
-        raise ConflictError(
-            f"volume {base.name} is of format {base.format}, the task says {disk.backing.format}", where=place
-        )
+    pool = hypervisor.pools.get(disk.backing.pool, place)
+    base = outside_volume(pool, disk.backing.volume, disk.backing.format, hypervisor, place)
     user = hypervisor.written_paths.get(base.source.place)
     if user:
         raise ConflictError(
@@ -152,18 +149,6 @@ def _base(disk: Disk, hypervisor: Hypervisor) -> Volume | None:
             where=place,
         )
     return base
-
-
-def _find(pool_name: str, volume: str, hypervisor: Hypervisor, where: str, pool_where: str) -> Volume:
-    pool = hypervisor.pools.get(pool_name, pool_where)
-    found = find_volume(pool, volume, where)
-    if found is None:
-        raise NotFoundError(
-            f"pool {pool_name!r} has no volume {volume!r}",
-            where=where,
-            hint=one_of_these(volume, hypervisor.volumes(pool)),
-        )
-    return found
 
 
 def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor) -> PlannedDisk:
@@ -178,27 +163,17 @@ def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor) -> PlannedDi
             raise InputError(f"a {disk.device} cannot be read from the web", where=place, hint="A cdrom can")
         return PlannedDisk(disk, "raw", _web_source(source))
     if source.startswith("/"):
-        at_path = hypervisor.volume_at(source)
+        at_path = hypervisor.locate(source)
         if at_path is None:
             raise NotFoundError(
                 f"no pool of this hypervisor has a volume {source}",
                 where=place,
                 hint="Put the file into a pool, so that libvirt can say what it is",
             )
-        found = at_path[1]
+        pool, volume = at_path
     else:
-        found = _find(disk.pool, source, hypervisor, place, disk.given.at("pool"))
-    image_format = found.format
-    if disk.format not in (None, image_format):
-        raise ConflictError(
-            f"volume {found.name} is of format {image_format}, the wish says {disk.format}", where=place
-        )
-    if disk.format is None and image_format == "raw" and found.backing_path:
-        raise ConflictError(
-            f"volume {found.name} looks like an overlay to libvirt, and like a raw disk by its first bytes",
-            where=place,
-            hint="Say which it is with format",
-        )
+        pool, volume = hypervisor.pools.get(disk.pool, disk.given.at("pool")), source
+    found = outside_volume(pool, volume, disk.format, hypervisor, place)
     user = hypervisor.paths.get(found.source.place)
     shared = disk.device in REMOVABLE or disk.options.get("shareable") or disk.options.get("readonly")
     if user and user != machine.name and not shared:
@@ -207,7 +182,7 @@ def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor) -> PlannedDi
             where=place,
             hint="Two machines may share it only if both say shareable or readonly",
         )
-    return PlannedDisk(disk, image_format, found.source)
+    return PlannedDisk(disk, found.format, found.source)
 
 
 def _web_source(url: str) -> DiskSource:
@@ -296,7 +271,9 @@ def disk_step(planned: PlannedDisk, maker: Maker) -> Step | None:
         size, image_format = planned.size_bytes, planned.format
         if image is not None and planned.copied:
             source = hypervisor.pools.get(image.pool).handle.storageVolLookupByName(image.volume)
-            create_copy(pool, name, size_bytes=size, image_format=image_format, source=source)
+            create_copy(
+                pool, name, size_bytes=size, image_format=image_format, source=source, source_format=image.format
+            )
         elif image is not None:
             volumes.create_overlay(pool, name, size_bytes=size, image_path=image.path, image_format=image.format)
         elif base is not None:

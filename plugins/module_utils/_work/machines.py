@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes, VirtError, as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, places_of
 from ansible_collections.brine.virt.plugins.module_utils._work import plan
 from ansible_collections.brine.virt.plugins.module_utils._work.build import steps_to_build
 from ansible_collections.brine.virt.plugins.module_utils._work.claims import check_claim
@@ -61,16 +61,22 @@ class Outcome:
         return result
 
 
-def make_plans(machines: Sequence[Machine], hypervisor: Hypervisor, where: str) -> list[MachinePlan]:
+def make_plans(
+    machines: Sequence[Machine], hypervisor: Hypervisor, where: str, places: Sequence[str] | None = None
+) -> list[MachinePlan]:
     """A plan for each machine, in order; nothing is changed.
 
-    where: the name of the list in the input, empty for a single machine's own options.
-    Raises the first thing that makes one of them impossible: a wish that is wrong changes nothing at all. A fault that
-    nobody expected is another thing: it is the error of its machine, and the others are made.
+    where, places: what messages call the machines, see places_of; where is empty for a single machine's own options.
+    Raises what makes any of them impossible, with a line for each: a mistake in one changes nothing at all.
+    A fault that nobody expected is another thing: it is the error of its machine, and the others are made.
     """
-    return [
-        _make_plan(machine, hypervisor, f"{where}[{index}]" if where else "") for index, machine in enumerate(machines)
-    ]
+    plans = []
+    mistakes = Mistakes()
+    for place, machine in zip(places_of(len(machines), where, places), machines):  # noqa: B905 - not in Python 3.9
+        with mistakes.noted():
+            plans.append(_make_plan(machine, hypervisor, place))
+    mistakes.conclude()
+    return plans
 
 
 def is_new(domain: Domain | None) -> bool:

@@ -42,7 +42,7 @@ class PlannedSeed:
     @property
     def note(self) -> VolumeNote | None:
         """The note of the volume that is made, if one is."""
-        return VolumeNote(self.pool.name, self.volume, "seed") if self.pool else None
+        return VolumeNote(self.pool.name, self.volume, "seed", format="raw") if self.pool else None
 
 
 def plan_seed(

@@ -6,9 +6,15 @@
 from __future__ import annotations
 
 import functools
+import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    libvirt,
+    translate_error,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     Domain,
     list_domains,
@@ -19,7 +25,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools imp
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import volume_names
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, driver_format, safest_format
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 
 class Side:
@@ -69,13 +78,62 @@ class Side:
             self._volumes[pool.name] = volume_names(pool)
         return self._volumes[pool.name]
 
-    def volume_at(self, path: str) -> tuple[Pool, Volume] | None:
-        """The volume at a path with its pool, whichever that is; None when libvirt knows none."""
+    def locate(self, path: str) -> tuple[Pool, str] | None:
+        """The pool and the name of the volume at a path; None when libvirt knows none."""
         try:
             with errors_as_ours(f"cannot look for a volume {path}"):
                 handle = self.conn.storageVolLookupByPath(path)
-                name, pool = handle.name(), self.pools.get(handle.storagePoolLookupByVolume().name())
+                return self.pools.get(handle.storagePoolLookupByVolume().name()), handle.name()
         except NotFoundError:
             return None
-        found = find_volume(pool, name)
-        return None if found is None else (pool, found)
+
+    def volume_at(self, path: str, *, image_format: str) -> tuple[Pool, Volume] | None:
+        """The volume at a path with its pool, whichever that is; None when libvirt knows none."""
+        place = self.locate(path)
+        found = None if place is None else find_volume(*place, image_format=image_format)
+        return None if place is None or found is None else (place[0], found)
+
+    def recorded_format(self, pool: Pool, volume: str) -> str | None:
+        """The format of a volume by the machines that have it as a disk, else by our notes; None when nobody knows."""
+        if pool.source_type != FILE:
+            return RAW
+        key = (pool.name, volume)
+        by_machine = [self._disk_formats.get(pool.volume_path(volume)), self._disk_formats.get(key)]
+        return safest_format(filter(None, by_machine)) or self._noted_formats.get(key)
+
+    @functools.cached_property
+    def _disk_formats(self) -> dict[t.Hashable, str]:
+        """What machines open their disks as, now or at their next start, by place or by pool and volume."""
+        said: dict[t.Hashable, list[str]] = {}
+        for domain in self.domains.values():
+            for disk in [disk for xml in _descriptions(domain) for disk in xml.iterfind("devices/disk")]:
+                said.setdefault(_place(disk), []).append(driver_format(disk))
+        return {place: safest_format(formats) or RAW for place, formats in said.items()}
+
+    @functools.cached_property
+    def _noted_formats(self) -> dict[tuple[str, str], str]:
+        said: dict[tuple[str, str], list[str]] = {}
+        for domain in self.domains.values():
+            for note in domain.notes.volumes if domain.notes else ():
+                if note.known_format:
+                    said.setdefault((note.pool, note.name), []).append(note.known_format)
+        return {volume: safest_format(formats) or RAW for volume, formats in said.items()}
+
+
+def _place(disk: etree._Element) -> t.Hashable:
+    source, found = disk.find("source"), DiskSource.read(disk)
+    if found is None and source is not None:
+        return source.get("pool"), source.get("volume")
+    return found.place if found else None
+
+
+def _descriptions(domain: Domain) -> list[etree._Element]:
+    """A machine for its next start, and as it runs."""
+    if not domain.active:
+        return [domain.xml]
+    try:
+        return [domain.xml, parse_xml(domain.handle.XMLDesc(0))]
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return [domain.xml]
+        raise translate_error(exc, f"cannot look at machine {domain.name}") from exc

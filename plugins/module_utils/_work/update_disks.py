@@ -8,13 +8,19 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._errors import (
+    InputError,
+    NotFoundError,
+    UnsupportedError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, plain
 from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import add_disk, attachable, disk_targets
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import BLOCK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import DiskNote, VolumeNote
@@ -69,7 +75,10 @@ def _find(xml: t.Any, target: str | None) -> etree._Element | None:
 
 
 def _left_over(disk: Disk, machine: Machine, draft: Draft) -> Disk | None:
-    """The disk on its own volume, where the machine has only lost the way to it (``virsh detach-disk``)."""
+    """The disk on its own volume, where the machine has only lost the way to it (``virsh detach-disk``).
+
+    It is opened as before: the notes know its format.
+    """
     stem = f"{machine.name}-{disk.name}"
     for volume in draft.known_notes.volumes:
         if volume.role == "disk" and not volume.building and volume.name in (stem, f"{stem}.qcow2", f"{stem}.raw"):
@@ -192,7 +201,7 @@ def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft
     if disk.source is not None:
         _compare_source(disk, machine, element, source, draft)
     elif source is not None and disk.made:
-        _compare_size(disk, source, target.get("dev", ""), draft)
+        _compare_size(disk, source, element, draft)
     _compare_options(disk, element, target.get("dev", ""), draft)
     _look_at_home(disk, element, source, draft)
     if draft.live is not None and _find(draft.live, target.get("dev")) is None:
@@ -248,14 +257,16 @@ def _set_medium(element: etree._Element | None, planned: PlannedDisk) -> None:
         planned.source.write(element)
 
 
-def _compare_size(disk: Disk, source: DiskSource, target: str, draft: Draft) -> None:
+def _compare_size(disk: Disk, source: DiskSource, element: etree._Element, draft: Draft) -> None:
     found = _volume_of(source, draft) if disk.size_mib is not None else None
     if disk.size_mib is None or found is None:
         return
     pool, name = found
-    with errors_as_ours(f"cannot look at disk {disk.name}", disk.given.place):
-        have = pool.handle.storageVolLookupByName(name).info()[1]
-    wanted = disk.size_mib * MIB
+    target, image_format = need(element, "target").get("dev", ""), driver_format(element)
+    volume = find_volume(pool, name, disk.given.place, image_format=image_format)
+    if volume is None:
+        raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}", where=disk.given.place)
+    have, wanted = volume.capacity_bytes, disk.size_mib * MIB
     if pool.same_size(wanted, have):
         return
     if wanted < have:
@@ -269,15 +280,15 @@ def _compare_size(disk: Disk, source: DiskSource, target: str, draft: Draft) -> 
     draft.live_steps.append(
         Step(
             f"grow disk {disk.name} of {draft.name} to {disk.size_mib} MiB",
-            lambda: _grow(draft, pool, name, target, wanted),
+            lambda: _grow(draft, pool, name, image_format, target, wanted),
         )
     )
 
 
-def _grow(draft: Draft, pool: Pool, name: str, target: str, wanted_bytes: int) -> None:
+def _grow(draft: Draft, pool: Pool, name: str, image_format: str, target: str, wanted_bytes: int) -> None:
     """The volume of a machine that is off; of a living one the disk, which takes its file with it, but no device."""
     if draft.live is None or pool.source_type == BLOCK:
-        volumes.grow_volume(pool, name, wanted_bytes)
+        volumes.grow_volume(pool, name, wanted_bytes, image_format=image_format)
     if draft.live is not None:
         with errors_as_ours(f"cannot grow disk {target} of machine {draft.name}"):
             draft.domain.handle.blockResize(target, wanted_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
@@ -289,8 +300,7 @@ def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:
         pool = draft.hypervisor.pools.get(volume.pool)
         if pool.source_of(volume.name) == source:
             return pool, volume.name
-    found = draft.hypervisor.volume_at(source.path) if source.path else None
-    return (found[0], found[1].name) if found else None
+    return draft.hypervisor.locate(source.path) if source.path else None
 
 
 def _look_at_home(disk: Disk, element: etree._Element, source: DiskSource | None, draft: Draft) -> None:

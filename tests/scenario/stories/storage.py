@@ -30,7 +30,7 @@ def tell(teller: Teller, cloud: Cloud) -> None:
     teller.step("a full copy shares its blocks with the image, and has the size of the wish", lambda: _copy(cloud))
     teller.step("a full copy in another format has the same content", lambda: _convert(cloud))
     teller.step("a disk of a machine that is off grows, and never shrinks", lambda: _grow(cloud))
-    teller.step("an existing volume is what stands in it, whatever its name says", lambda: _existing(cloud))
+    teller.step("an existing volume is what it is said to be, whatever its name says", lambda: _existing(cloud))
     teller.step("a copy that has no room is refused before anything is made", lambda: _no_room(cloud))
     teller.step("a typo in a pool's name makes nothing", lambda: _typo(cloud))
     teller.step("the image is as it was, and all of this goes again", lambda: _clear(cloud))
@@ -108,6 +108,8 @@ def _grow(cloud: Cloud) -> None:
 def _existing(cloud: Cloud) -> None:
     cloud.on(HOST, f"truncate -s 16M {PLACE}/old.qcow2; qemu-img create -q -f qcow2 {PLACE}/old.raw 16M")
     disks = [{"name": name, "pool": POOL, "source": f"old.{name}"} for name in ("qcow2", "raw")]
+    _refused(cloud, "looks like raw by its first bytes", "copy3", image=None, disk_profile="none", disks=disks)
+    disks = [{**disk, "format": other} for disk, other in zip(disks, ("raw", "qcow2"))]
     _init(cloud, "copy3", image=None, disk_profile="none", disks=disks)
     xml = cloud.on(HOST, "virsh dumpxml --inactive copy3")
     formats = [

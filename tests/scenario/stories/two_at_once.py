@@ -7,11 +7,10 @@ Its machines are its own: ``race1`` and so on, ``late1``, ``left1``, and a ``loc
 from __future__ import annotations
 
 import json
+import re
 import socket
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
-
-import yaml
 
 from .. import needs
 from ..cloud import FLEET, Answer, Cloud, must
@@ -103,7 +102,10 @@ def _maintenance(cloud: Cloud) -> None:
 
 def _capacity(cloud: Cloud) -> None:
     answer, _result = cloud.init("hv1", name="late1", decision={"memory_mib": 1, "vcpus": 99}, **TINY)
-    must(answer.status != 0 and "128 MiB of memory are needed, 0 are free" in answer.text, answer.text)
+    must(
+        answer.status != 0 and re.search(r"128 MiB of memory are needed, -?\d+ are free", answer.text) is not None,
+        answer.text,
+    )
     must(not _homes(cloud, "late1") and not _volumes(cloud, "hv1", "late1"), "something was made")
 
 
@@ -111,10 +113,9 @@ def _left(cloud: Cloud) -> None:
     answer = _provision(cloud, [{"name": "left1", "hypervisor": "hv2"}])
     must(answer.status == 0, answer.text)
     cloud.listed()  # writes the host keys down
-    hosts = yaml.safe_load((cloud.inventory / "hosts.yml").read_text(encoding="utf-8"))
-    del hosts["hypervisors"]["hosts"]["hv2"]
+    hosts = (cloud.inventory / "hosts.yml").read_text(encoding="utf-8")
     without = cloud.build / "scenario-hosts-without.yml"
-    without.write_text(json.dumps(hosts), encoding="utf-8")
+    without.write_text(re.sub(r"^    hv2:\n(?:      .*\n)+", "", hosts, flags=re.MULTILINE), encoding="utf-8")
     wanted = json.dumps({"virt_vms": [{**TINY, "name": "left1"}], "virt_provision_wait": False})
     for words, status, said in (
         ((), 2, "left1 was not provisioned: it was seen on hv2, which is not among the hypervisors now"),

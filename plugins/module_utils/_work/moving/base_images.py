@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import STORED_MODE
 from ansible_collections.brine.virt.plugins.module_utils._host.images import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
@@ -64,15 +65,16 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
             try:
                 send_mark(handle, conn, upload)
                 image = parse_image_volume(base.volume)
-                send_file(
-                    base.path,
-                    handle,
-                    conn,
-                    sparse=True,
-                    tell=lambda done, total: tell(f"image {base.volume}", done, total),
-                    stop=stop,
-                    digest=image.digest if image else "",
-                )
+                with full_pool_named(pool, f"cannot bring image {base.volume}", base.size_bytes):
+                    send_file(
+                        base.path,
+                        handle,
+                        conn,
+                        sparse=True,
+                        tell=lambda done, total: tell(f"image {base.volume}", done, total),
+                        stop=stop,
+                        digest=image.digest if image else "",
+                    )
             except BaseException:
                 with ends.anew().open_target() as again:
                     delete_upload(Pools(again).get(base.pool), base.volume, again, upload)
@@ -103,8 +105,8 @@ def _make(pool: Pool, base: Base) -> t.Any:
 
 def _stored(base: Base, conn: VirConnect) -> bool:
     """Whether the image is in the store, and whole: its format can be read only when all of it is there."""
-    found = find_volume(Pools(conn).get(base.pool), base.volume)
-    if found is None or found.format != base.format:
+    found = find_volume(Pools(conn).get(base.pool), base.volume, image_format=base.format)
+    if found is None or found.looks_like != base.format:
         return False
     if found.capacity_bytes != base.virtual_size_bytes:
         raise ConflictError(
@@ -125,8 +127,8 @@ def _wait_or_clear(base: Base, conn: VirConnect, host: str, tell: Tell, stop: th
         if stop.is_set():
             raise stopped()
         pool = Pools(conn).get(base.pool)
-        found = find_volume(pool, base.volume)
-        if found is None or found.format == base.format:
+        found = find_volume(pool, base.volume, image_format=base.format)
+        if found is None or found.looks_like == base.format:
             return
         tell(f"waiting for image {base.volume}", found.allocation_bytes, base.size_bytes)
         if found.allocation_bytes != size_bytes:

@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, NETWORK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeRef
@@ -122,9 +123,10 @@ class _Planner:
     def plan(self, disk: etree._Element, device: str, in_use: bool, probe: bool) -> DiskMove:
         self._check_kind(disk)
         here = self._source_of(disk)
-        pool, volume = self._find(here)
+        pool, volume = self._find(here, driver_format(disk))
         there_pool = self._pool_there(pool.name)
-        image_format, capacity_bytes, backing_path = self._content(disk, device, volume)
+        self._check_format(volume)
+        image_format, capacity_bytes, backing_path = volume.format, volume.capacity_bytes, volume.backing_path
 
         def move(way: str, **more: t.Any) -> DiskMove:
             there = there_pool.source_of(volume.name)
@@ -182,21 +184,12 @@ class _Planner:
                 hint="Start the machine and move it running",
             )
 
-    def _content(self, disk: etree._Element, device: str, volume: Volume) -> tuple[str, int, str | None]:
-        """Format, size for the guest, and what it stands on.
-
-        The machine's own word for the format counts. A guest can write the mark of another one into a raw disk.
-        """
-        driver = disk.find("driver")
-        image_format = "raw" if driver is None else driver.get("type", "raw")
-        if image_format == volume.format:
-            return image_format, volume.capacity_bytes, volume.backing_path
-        if image_format != "raw":
+    def _check_format(self, volume: Volume) -> None:
+        """The machine's own word for the format counts. A guest can write the mark of another one into a raw disk."""
+        if volume.format != "raw" and volume.looks_like != volume.format:
             raise ConflictError(
-                f"it is to be {image_format}, and the volume looks like {volume.format}", where=self.place
+                f"it is to be {volume.format}, and the volume looks like {volume.looks_like}", where=self.place
             )
-        with errors_as_ours("cannot read its size", self.place):
-            return image_format, self.traveller.handle.blockInfo(device)[0], None
 
     def _check_kind(self, disk: etree._Element) -> None:
         if disk.find("mirror") is not None:
@@ -216,7 +209,7 @@ class _Planner:
             raise UnsupportedError(f"its source is of type {disk.get('type')}, which cannot be moved", where=self.place)
         return found
 
-    def _find(self, here: DiskSource) -> tuple[Pool, Volume]:
+    def _find(self, here: DiskSource, image_format: str) -> tuple[Pool, Volume]:
         """The pool and the volume at this place."""
         for pool in self.source.pools.all():
             if _holds(pool, here):
@@ -224,10 +217,10 @@ class _Planner:
                 name = (
                     (here.name or "")[len(pool.network.name or "") :] if pool.network else posixpath.basename(here.path)
                 )
-                volume = find_volume(pool, name, self.place)
+                volume = find_volume(pool, name, self.place, image_format=image_format)
                 if volume is not None:
                     return pool, volume
-        found = self.source.volume_at(here.path) if here.type != NETWORK else None
+        found = self.source.volume_at(here.path, image_format=image_format) if here.type != NETWORK else None
         if found is None:
             raise NotFoundError(
                 f"{here.place} lies in no storage pool of this hypervisor",
@@ -265,7 +258,7 @@ class _Planner:
         return own or self.terms.source_volumes == "all"
 
     def _require_same(self, there: Pool, volume: Volume, seen: bool) -> None:
-        found = find_volume(there, volume.name, self.place) if seen else None
+        found = find_volume(there, volume.name, self.place, image_format=volume.format) if seen else None
         if found is None or found.capacity_bytes != volume.capacity_bytes:
             raise NotFoundError(
                 f"{self.target.name} has no {volume.name} of the same size in pool {there.name}",
@@ -303,7 +296,7 @@ class _Planner:
         pool = next((p for p in self.source.pools.all() if p.source_type == FILE and p.path == folder), None)
         if image is None or pool is None:
             return None
-        found = find_volume(self.source.pools.get(pool.name), image.volume, self.place)
+        found = find_volume(self.source.pools.get(pool.name), image.volume, self.place, image_format=image.format)
         if found is None:
             raise NotFoundError(f"the image {backing_path} that it stands on is not there", where=self.place)
         if found.backing_path is not None:

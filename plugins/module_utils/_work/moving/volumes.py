@@ -12,6 +12,7 @@ import typing as t
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.images import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import send_file
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE
@@ -50,14 +51,15 @@ def mark_volume_of(disk: DiskMove, conn: VirConnect, upload: Upload) -> VolumeId
 def send_content(disk: DiskMove, conn: VirConnect, tell: Tell, stop: threading.Event) -> None:
     """The bytes of a disk that nobody writes to, to the volume that was made for it."""
     pool = disk.target_pool
-    send_file(
-        disk.volume.path,
-        _handle(disk),
-        conn,
-        sparse=pool.source_type == FILE,
-        tell=lambda done, total: tell(f"disk {disk.device}", done, total),
-        stop=stop,
-    )
+    with full_pool_named(pool, f"cannot copy disk {disk.device} to volume {disk.ref.name}", _size_of(disk.volume.path)):
+        send_file(
+            disk.volume.path,
+            _handle(disk),
+            conn,
+            sparse=pool.source_type == FILE,
+            tell=lambda done, total: tell(f"disk {disk.device}", done, total),
+            stop=stop,
+        )
 
 
 def settle_content(disk: DiskMove) -> VolumeIdentity:

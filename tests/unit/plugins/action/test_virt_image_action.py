@@ -31,7 +31,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 SHA512 = hashlib.sha512(CONTENT).hexdigest()
 VOLUME = f"debian-{SHA256[:16]}.raw"
 XZ = lzma.compress(CONTENT)
-SOON = Deadline(60)
+SOON = Deadline(3600)
 
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
@@ -60,6 +60,16 @@ def test_a_checksum_file_is_fetched_by_the_controller(tmp_path: Path, web: t.Any
     path.rename(tmp_path / "other")
     with pytest.raises(AnsibleActionFail, match=f"checksum: .*other has the sha256 .*, not {SHA256}"):
         look_at_file(str(tmp_path / "other"), f"sha256:{sums}", None, SOON)
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("left", [600, 150_000])
+def test_a_part_of_an_image_is_not_sent(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "image"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "3G"], check=True)
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(AnsibleActionFail, match=r"src: .*image is cut off: it has .* Get it again"):
+        look_at_file(str(path), None, None, SOON)
 
 
 @needs_qemu_img

@@ -55,6 +55,14 @@ def test_a_machine_that_cannot_be_read_has_no_figures() -> None:
     assert "its XML makes no sense" in FILTERS["moves_table"](FILTERS["moves"](fleet, source="hv1"))
 
 
+@pytest.mark.parametrize(("name", "arguments"), [("moves", {"names": ["web7"]}), ("balance", {"limit": "many"})])
+def test_mistakes_come_back_as_data_on_request(name: str, arguments: dict[str, t.Any]) -> None:
+    result = FILTERS[name]({**FLEET, "hv3": "no route"}, **arguments, errors="return")
+    assert list(result) == ["errors"] and len(result["errors"]) == 1
+    assert result["errors"][0].startswith(("there is no machine 'web7'", "limit: 'many' is not a number"))
+    assert FILTERS["balance"](FLEET, 30, errors="return")["errors"] == []
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "text"),
     [

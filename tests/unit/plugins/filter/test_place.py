@@ -50,6 +50,46 @@ def test_wrong_terms_are_one_sentence(terms: dict[str, t.Any], text: str) -> Non
     assert str(caught.value) == text
 
 
+def test_mistakes_come_back_as_data_on_request_the_written_and_the_impossible_at_once() -> None:
+    machines = [{"name": "a", "vcpus": 1, "memroy": 1}, *VMS, {"name": "c", "vcpus": 1, "memory": 1, "hypervisor": "x"}]
+    result = place_filter(machines, {"hv1": {**HOST, "bridges": ["br0"]}}, nic_profiles=PROFILES, errors="return")
+    assert result == {
+        "errors": [
+            "virt_vms[0]: unknown option 'memroy'. Did you mean memory?",
+            "virt_vms[1] (web1): fits no hypervisor: hv1: has no bridge service_br (has br0)",
+            "virt_vms[2] (c): unknown hypervisor 'x'. Known are: hv1",
+        ]
+    }
+    assert place_filter(VMS, {"hv1": HOST}, nic_profiles=PROFILES, errors="return")["errors"] == []
+    with pytest.raises(AnsibleFilterError, match="errors: 'hide' is not a choice. Choose raise or return"):
+        place_filter(VMS, {"hv1": HOST}, errors="hide")
+
+
+def test_a_single_machine_stands_in_no_list() -> None:
+    vm = {"name": "a", "vcpus": 1, "memory": "9TiB"}
+    (error,) = place_filter([vm], {"hv1": HOST}, where="", errors="return")["errors"]
+    assert error.startswith("a: fits no hypervisor")
+    (error,) = place_filter([{**vm, "memory": "9 parsecs"}], {"hv1": HOST}, where="", errors="return")["errors"]
+    assert error.startswith("memory: '9 parsecs'")
+
+
+def test_machines_carry_their_places_to_their_hypervisors() -> None:
+    machines = [
+        {**VMS[0], "name": name, "hypervisor": host} for name, host in (("a", "hv2"), ("b", "hv1"), ("c", "hv2"))
+    ]
+    result = place_filter(machines, {"hv1": HOST, "hv2": HOST}, nic_profiles=PROFILES)
+    assert result["places_by_host"] == {"hv1": ["virt_vms[1]"], "hv2": ["virt_vms[0]", "virt_vms[2]"]}
+
+
+def test_where_a_machine_lived_when_the_inventory_was_made_counts_while_that_hypervisor_is_silent() -> None:
+    hosts = {"hv1": HOST, "hv2": "it was not asked (--limit)"}
+    machines = [{"name": "a", "vcpus": 1, "memory": 1024}, {"name": "b", "vcpus": 1, "memory": 1024}]
+    refused = place_filter(machines, hosts, homes={"a": "hv2", "b": "hv1"})["refused_machines"]
+    assert [(item["name"], item["hypervisor"]) for item in refused] == [("a", "hv2"), ("b", None)]
+    assert refused[0]["why"].startswith("it lives on hv2, as the inventory says")
+    assert refused[1]["why"].startswith("it may live on a hypervisor that did not answer (hv2: it was not asked")
+
+
 def test_terms_may_be_texts_as_extra_variables_are() -> None:
     assert place_filter(VMS, {"hv1": HOST}, nic_profiles=PROFILES, vcpu_ratio="0.25", memory_reserve_mib="3072")
 

@@ -14,6 +14,7 @@ import hashlib
 import json
 import lzma
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -129,6 +130,31 @@ def test_an_image_of_the_web_comes_once(task: Task, node: t.Any, web: t.Any, pac
         assert again["diff"] == {"before": {"volumes": [VOLUME]}, "after": {"volumes": [VOLUME]}}
     assert (web.asked, node.names()) == (["image"], [VOLUME])
     assert first["image"]["sha256"] == SHA256
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+@pytest.mark.parametrize("kept", ["half", "600 bytes", "half, compressed since", "half of what was compressed"])
+def test_a_part_of_an_image_never_enters(
+    capsys: pytest.CaptureFixture[str], node: t.Any, tmp_path: Path, kept: str, check_mode: bool
+) -> None:
+    image, source = tmp_path / "whole.qcow2", tmp_path / "random"
+    source.write_bytes(random.Random(1).randbytes(4 * 1024 * 1024))
+    subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(source), str(image)], check=True)
+    whole = image.read_bytes()
+    parts = {
+        "half": whole[: len(whole) // 2],
+        "600 bytes": whole[:600],
+        "half, compressed since": gzip.compress(whole[: len(whole) // 2]),
+        "half of what was compressed": gzip.compress(whole)[: len(whole) // 2],
+    }
+    image.write_bytes(parts[kept])
+    result = run(capsys, uri=node.uri(), name="debian", path=str(image), _ansible_check_mode=check_mode)
+    if kept == "half, compressed since" and check_mode:
+        # What is in a compressed file is hashed as it comes by; nothing has all of it before it is stored.
+        assert result["changed"] is True
+    else:
+        assert "ends too early" in result["msg"] or "is cut off" in result["msg"], result
+    assert node.names() == []
 
 
 def test_an_image_that_turns_out_to_be_stored_is_known_the_next_time(

@@ -490,7 +490,7 @@ def test_a_machine_for_a_silent_hypervisor_is_refused_and_the_others_go_on() -> 
     result = run([wish("a", hypervisor="hv2"), wish("b")], {"hv1": facts(), "hv2": SILENT}, unseen="place")
     assert where(result) == {"b": "hv1"}
     assert result["refused_machines"] == [
-        {"name": "a", "why": f"it is to be on hv2, which did not answer: {SILENT}"},
+        {"name": "a", "hypervisor": "hv2", "why": f"it is to be on hv2, which did not answer: {SILENT}"},
     ]
 
 

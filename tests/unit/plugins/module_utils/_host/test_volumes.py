@@ -27,7 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.volume_copy impor
     rbd_options,
     shares_blocks,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import (
     AlreadyThereError,
     create_empty,
@@ -72,6 +72,12 @@ def local(pool: Pool) -> Pool:
     return dataclasses.replace(pool, local=True)
 
 
+def seen(pool: Pool, name: str, image_format: str = "raw") -> Volume:
+    found = find_volume(pool, name, image_format=image_format)
+    assert found is not None
+    return found
+
+
 def qemu_img(*arguments: t.Any) -> None:
     subprocess.run(["qemu-img", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
 
@@ -79,12 +85,11 @@ def qemu_img(*arguments: t.Any) -> None:
 def test_what_was_made_is_found(files: Pool) -> None:
     create_empty(files, "data.qcow2", size_bytes=64 * MIB, image_format="qcow2")
     create_overlay(files, "web.qcow2", size_bytes=64 * MIB, image_path="/i/debian.raw", image_format="raw")
-    data, web = find_volume(files, "data.qcow2"), find_volume(files, "web.qcow2")
-    assert data is not None and web is not None
+    data, web = seen(files, "data.qcow2", "qcow2"), seen(files, "web.qcow2", "qcow2")
     assert (data.format, data.capacity_bytes, data.backing_path, data.backing_format) == ("qcow2", 64 * MIB, None, None)
     assert data.source == DiskSource("file", f"{files.path}/data.qcow2") == files.source_of("data.qcow2")
     assert (web.backing_path, web.backing_format) == ("/i/debian.raw", "raw")
-    assert find_volume(files, "dta.qcow2") is None
+    assert find_volume(files, "dta.qcow2", image_format="raw") is None
     assert volume_names(files) == {"data.qcow2", "web.qcow2"}
     assert delete_volume(files, "data.qcow2")
     assert not delete_volume(files, "data.qcow2")
@@ -97,10 +102,14 @@ def test_a_volume_that_is_there_is_never_touched(files: Pool) -> None:
         create_empty(files, "data", size_bytes=MIB, image_format="raw")
     with pytest.raises(AlreadyThereError):
         create_copy(
-            files, "data", size_bytes=MIB, image_format="raw", source=files.handle.storageVolLookupByName("data")
+            files,
+            "data",
+            size_bytes=MIB,
+            image_format="raw",
+            source=files.handle.storageVolLookupByName("data"),
+            source_format="raw",
         )
-    found = find_volume(files, "data")
-    assert found is not None
+    found = seen(files, "data")
     assert found.capacity_bytes == 64 * MIB
 
 
@@ -150,38 +159,73 @@ def test_room_is_counted_as_it_is_taken(conn: VirConnect, pool: str, copied: int
 )
 def test_volumes_that_are_no_files_are_found(conn: VirConnect, pool: str, source: DiskSource) -> None:
     create_empty(Pools(conn).get(pool), "data", size_bytes=MIB, image_format="raw")
-    found = find_volume(Pools(conn).get(pool), "data")
-    assert found is not None
+    found = seen(Pools(conn).get(pool), "data")
     assert (found.format, found.source) == ("raw", source)
 
 
 @needs_qemu_img
 @pytest.mark.parametrize(("made", "named"), [("raw", "x.qcow2"), ("qcow2", "x.raw"), ("vmdk", "x.qcow2"), ("vpc", "x")])
-def test_the_format_is_what_stands_in_the_file(files: Pool, made: str, named: str) -> None:
+def test_the_format_is_what_was_told_and_not_what_stands_in_the_file(files: Pool, made: str, named: str) -> None:
     create_empty(files, named, size_bytes=MIB, image_format="raw" if made == "qcow2" else "qcow2")
     qemu_img("create", "-f", made, f"{files.path}/{named}", "1M")
-    found = find_volume(local(files), named)
-    assert found is not None
-    assert found.format == made
+    found = seen(local(files), named)
+    assert (found.format, found.looks_like) == ("raw", made)
+    assert found.capacity_bytes == os.stat(f"{files.path}/{named}").st_size
 
 
 def test_nothing_is_made_smaller(files: Pool) -> None:
     create_empty(files, "data", size_bytes=64 * MIB, image_format="raw")
-    assert not grow_volume(files, "data", 64 * MIB)
+    assert not grow_volume(files, "data", 64 * MIB, image_format="raw")
     with pytest.raises(ConflictError, match=r"volume data of pool files has 64.0M, and is never made smaller"):
-        grow_volume(files, "data", 64 * MIB - 1)
+        grow_volume(files, "data", 64 * MIB - 1, image_format="raw")
     with pytest.raises(NotFoundError, match="there is no volume 'dta' in pool files"):
-        grow_volume(files, "dta", 128 * MIB)
+        grow_volume(files, "dta", 128 * MIB, image_format="raw")
     with pytest.raises(ConflictError, match="looks like raw, not like qcow2"):
         grow_volume(files, "data", 128 * MIB, image_format="qcow2")
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("size", ["1T", "1M"])
+def test_a_raw_disk_is_as_large_as_its_file_whatever_stands_in_it(files: Pool, size: str) -> None:
+    """libvirt takes the disk for what its guest wrote into it, as soon as it looks at the pool again."""
+    create_empty(files, "data", size_bytes=1 << 40, image_format="qcow2")
+    disk = Path(files.path, "data")
+    qemu_img("create", "-f", "qcow2", disk, size)
+    header = disk.read_bytes()
+    os.truncate(disk, 64 * MIB)
+    assert seen(local(files), "data").capacity_bytes == 64 * MIB
+    assert not grow_volume(local(files), "data", 64 * MIB, image_format="raw")
+    with pytest.raises(ConflictError, match="never made smaller"):
+        grow_volume(local(files), "data", 32 * MIB, image_format="raw")
+    assert grow_volume(local(files), "data", 128 * MIB, image_format="raw")
+    assert disk.stat().st_size == 128 * MIB
+    assert disk.read_bytes()[: len(header)] == header
+
+
+def test_a_disk_of_another_machine_is_grown_by_libvirt_only_if_that_takes_it_for_raw(files: Pool) -> None:
+    create_empty(files, "data", size_bytes=MIB, image_format="qcow2")
+    with pytest.raises(
+        ConflictError, match=r"looks like qcow2, not like raw\. Run the task on its hypervisor, as root"
+    ):
+        grow_volume(files, "data", 2 * MIB, image_format="raw")
+
+
+def test_a_copy_is_made_of_what_the_image_is_known_to_be(files: Pool) -> None:
+    create_empty(files, "image", size_bytes=MIB, image_format="qcow2")
+    image = files.handle.storageVolLookupByName("image")
+    with pytest.raises(
+        ConflictError, match="volume image of pool files is of format raw, and libvirt takes it for qcow"
+    ):
+        create_copy(files, "copy", size_bytes=MIB, image_format="raw", source=image, source_format="raw")
+    assert volume_names(files) == {"image"}
 
 
 def test_a_logical_volume_may_have_been_rounded_up(conn: VirConnect) -> None:
     vg = Pools(conn).get("vg")
     create_empty(vg, "data", size_bytes=64 * MIB, image_format="raw")
-    assert not grow_volume(vg, "data", 61 * MIB)
+    assert not grow_volume(vg, "data", 61 * MIB, image_format="raw")
     with pytest.raises(ConflictError, match="never made smaller"):
-        grow_volume(vg, "data", 32 * MIB)
+        grow_volume(vg, "data", 32 * MIB, image_format="raw")
 
 
 def test_what_libvirt_cannot_resize_is_said_with_what_can(conn: VirConnect) -> None:
@@ -189,7 +233,7 @@ def test_what_libvirt_cannot_resize_is_said_with_what_can(conn: VirConnect) -> N
     vg = Pools(conn).get("vg")
     create_empty(vg, "data", size_bytes=MIB, image_format="raw")
     with pytest.raises(UnsupportedError, match="lvextend --size 2097152b /dev/vg/data && virsh pool-refresh vg"):
-        grow_volume(vg, "data", 2 * MIB)
+        grow_volume(vg, "data", 2 * MIB, image_format="raw")
 
 
 @pytest.mark.parametrize("name", ["files", "vg"])
@@ -198,9 +242,8 @@ def test_a_copy_by_libvirt(conn: VirConnect, name: str) -> None:
     pool = Pools(conn).get(name)
     create_empty(pool, "image", size_bytes=MIB, image_format="raw")
     image = pool.handle.storageVolLookupByName("image")
-    create_copy(pool, "copy", size_bytes=2 * MIB, image_format="raw", source=image)
-    found = find_volume(pool, "copy")
-    assert found is not None
+    create_copy(pool, "copy", size_bytes=2 * MIB, image_format="raw", source=image, source_format="raw")
+    found = seen(pool, "copy")
     assert found.capacity_bytes == 2 * MIB
 
 
@@ -211,10 +254,22 @@ def test_a_cluster_does_not_take_a_volume_of_another_pool(conn: VirConnect, file
         create_empty(pool, "image", size_bytes=MIB, image_format="raw")
     with pytest.raises(UnsupportedError, match="Bring the image into pool ceph first"):
         create_copy(
-            ceph, "copy", size_bytes=MIB, image_format="raw", source=files.handle.storageVolLookupByName("image")
+            ceph,
+            "copy",
+            size_bytes=MIB,
+            image_format="raw",
+            source=files.handle.storageVolLookupByName("image"),
+            source_format="raw",
         )
     assert volume_names(ceph) == {"image"}
-    create_copy(ceph, "copy", size_bytes=MIB, image_format="raw", source=ceph.handle.storageVolLookupByName("image"))
+    create_copy(
+        ceph,
+        "copy",
+        size_bytes=MIB,
+        image_format="raw",
+        source=ceph.handle.storageVolLookupByName("image"),
+        source_format="raw",
+    )
     assert volume_names(ceph) == {"image", "copy"}
 
 
@@ -279,7 +334,7 @@ def test_blocks_are_not_shared_with_another_format_or_another_machine(files: Poo
 def test_a_pool_that_went_to_sleep_is_no_missing_volume(files: Pool) -> None:
     files.handle.destroy()
     with pytest.raises(NotFoundError, match="cannot look at volume data of pool files: Storage pool not found"):
-        find_volume(files, "data")
+        find_volume(files, "data", image_format="raw")
 
 
 def test_a_file_that_libvirt_has_not_seen_yet_is_somebody_elses_too(conn: VirConnect, tmp_path: Path) -> None:

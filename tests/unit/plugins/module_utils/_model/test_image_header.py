@@ -93,7 +93,7 @@ def test_what_must_not_be_stored(tmp_path: t.Any, options: tuple[str, ...], says
         (b"x" * 257 + b"ustar" + b"x" * 250, "is a tar archive"),
         (b"<html>404</html>", "is no disk image"),
         (b"QFI\xfb\x00\x00\x00\x03", "is a broken qcow2 image"),
-        (b"QFI\xfb\x00\x00\x00\x09" + b"\x00" * 504, "is a qcow2 image of the unknown version 9"),
+        (b"QFI\xfb\x00\x00\x00\x09" + b"\x00" * 504, "is a broken qcow2 image. Its version 9 is unknown"),
     ],
 )
 def test_what_is_no_disk_image(content: bytes, says: str) -> None:

@@ -176,6 +176,38 @@ def test_what_is_wrong_is_refused_with_its_place(more: dict[str, t.Any], text: s
     assert str(caught.value).startswith(text)
 
 
+def test_all_mistakes_of_a_list_are_named_at_once_each_once() -> None:
+    profiles = {"big": {"system": {"size": "x"}}}
+    wishes = [
+        wish(name="a", vcpu=1, memroy=2),
+        wish(name="b", disk_profile="big"),
+        wish(name="c"),
+        wish(name="d", disk_profile="big"),
+        wish(name="c"),
+        wish(name="e", disks=[{"name": "one", "sise": 1}]),
+        wish(name="f", disks=[{"name": "one", "size": "z"}, {"name": "two", "size": "y"}]),
+    ]
+    with pytest.raises(InputError) as caught:
+        read_machines(wishes, disk_profiles=profiles, where="vms")
+    assert [line.split(". ")[0] for line in str(caught.value).splitlines()] == [
+        "vms[0]: unknown option 'vcpu'",
+        "vms[0]: unknown option 'memroy'",
+        "disk_profiles.big.system.size: 'x' is not a size",
+        "vms[4].name: the name 'c' is taken by vms[2] already",
+        "vms[5].disks[0]: unknown option 'sise'",
+        "vms[6].disks[0].size: 'z' is not a size",
+        "vms[6].disks[1].size: 'y' is not a size",
+    ]
+
+
+def test_items_of_another_list_have_the_names_that_they_have_there() -> None:
+    places = ["virt_vms[3]", "virt_vms[7]"]
+    with pytest.raises(InputError, match=r"^virt_vms\[7\]: unknown option 'vcpu'"):
+        read_machines([wish(name="a"), wish(name="b", vcpu=1)], places=places)
+    with pytest.raises(InputError, match="^places: there are 2 for 1 machines. Give one for each"):
+        read_machines([wish(name="a")], places=places)
+
+
 def test_profiles_and_defaults_are_named_by_their_own_place() -> None:
     with pytest.raises(InputError, match=r"^disk_profiles\.big\.system\.size: 'x' is not a size"):
         read_machine(wish(disk_profile="big"), disk_profiles={"big": {"system": {"size": "x"}}})

@@ -51,6 +51,7 @@ def test_places_are_those_of_libvirt_and_qemu() -> None:
         "qemu_server": ("/etc/pki/qemu/server-cert.pem", "/etc/pki/qemu/server-key.pem"),
         "qemu_client": ("/etc/pki/qemu/client-cert.pem", "/etc/pki/qemu/client-key.pem"),
     }
+    # With "libvirt" among the kinds the host is a hypervisor, whose files are not a client's.
     home = pwd.getpwuid(os.geteuid()).pw_dir
     assert places.slots[4].key == f"{home}/.pki/libvirt/clientkey.pem"
     assert [trust.authorities for trust in places.trusts] == [
@@ -58,6 +59,38 @@ def test_places_are_those_of_libvirt_and_qemu() -> None:
         "/etc/pki/qemu/ca-cert.pem",
         f"{home}/.pki/libvirt/cacert.pem",
     ]
+
+
+def _account(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
+    account = pwd.struct_passwd(("anybody", "x", uid, uid, "", "/home/anybody", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _uid: account)
+
+
+def test_a_client_certificate_goes_where_virsh_of_that_account_looks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _account(monkeypatch, 0)
+    places = find_places(["client"], root=str(tmp_path))
+    pki = tmp_path / "etc" / "pki"
+    assert (places.slots[0].certificate, places.slots[0].key, places.trusts[0].authorities, places.note) == (
+        f"{pki}/libvirt/clientcert.pem",
+        f"{pki}/libvirt/private/clientkey.pem",
+        f"{pki}/CA/cacert.pem",
+        "",
+    )
+    assert find_places(["client"], root=str(tmp_path), folder="/srv/keys").slots[0].key == "/srv/keys/clientkey.pem"
+    _account(monkeypatch, 1000)
+    assert find_places(["client"], root=str(tmp_path)).slots[0].key == "/home/anybody/.pki/libvirt/clientkey.pem"
+
+
+def test_a_hypervisor_keeps_its_own_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _account(monkeypatch, 0)
+    (tmp_path / "etc/pki/libvirt").mkdir(parents=True)
+    (tmp_path / "etc/pki/libvirt/servercert.pem").touch()
+    places = find_places(["client"], root=str(tmp_path))
+    assert places.slots[0].certificate == "/home/anybody/.pki/libvirt/clientcert.pem"
+    assert places.trusts[0].authorities == "/home/anybody/.pki/libvirt/cacert.pem"
+    assert "?pkipath=/home/anybody/.pki/libvirt" in places.note
 
 
 def test_a_key_is_never_open_to_others(tmp_path: Path) -> None:

@@ -223,6 +223,20 @@ def test_an_error_that_nobody_expected_while_planning_is_that_machines_alone(
         )
 
 
+def test_the_mistakes_of_all_machines_are_named_at_once_and_nothing_is_made(conn: t.Any) -> None:
+    before = volumes(conn)
+    places = ["vms[0]", "vms[4]", "vms[5]"]
+    wishes = read_machines(
+        [{**WISH, "name": "a1"}, {**WISH, "name": "a2", "memory": "9TiB"}, {**WISH, "name": "a3"}], places=places
+    )
+    wishes[2] = dataclasses.replace(wishes[2], machine_type="q36")
+    with pytest.raises(VirtError) as caught:
+        make_plans(wishes, Hypervisor(conn, image_pool="images"), "machines", places)
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("vms[4].memory: a2 wants") and second.startswith("vms[5].machine_type: ")
+    assert volumes(conn) == before
+
+
 REFUSED: list[tuple[dict[str, t.Any], type[VirtError], str]] = [
     ({"memory": "9TiB"}, ConflictError, "memory: new1 wants"),
     ({"image": "debain"}, NotFoundError, r"image: there is no image 'debain'.*debian"),

@@ -148,7 +148,7 @@ class Found:
     """What libvirt says of the volume."""
 
     allocation_bytes: int = 4096
-    format: str = "raw"
+    looks_like: str = "raw"
 
 
 @pytest.fixture
@@ -160,7 +160,9 @@ def wait(files: Files, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., None]
         base_images, "Pools", lambda _conn: type("", (), {"get": lambda _self, _name: pool_of(files)})()
     )
     monkeypatch.setattr(
-        base_images, "find_volume", lambda _pool, _name: Found() if (files.directory / NAME).exists() else None
+        base_images,
+        "find_volume",
+        lambda _pool, _name, *, image_format: Found() if (files.directory / NAME).exists() else None,
     )
     base = Base("images", NAME, "/images/" + NAME, "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
 

@@ -1,0 +1,136 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter brine.virt.mistakes."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: mistakes
+short_description: What the hypervisors said against images and machines in check mode
+version_added: "0.1.0"
+author:
+  - brine.virt maintainers (@brine-virt)
+description:
+  - Collects what M(brine.virt.virt_image) and M(brine.virt.virt_init) said on all hypervisors in check mode, before
+    anything is changed. The role P(brine.virt.virt_provision#role) has them do so.
+  - What several hypervisors say in the same words is one sentence, with the names of all of them before it.
+positional: machines
+options:
+  _input:
+    description:
+      - By the name of each hypervisor, what a task with M(brine.virt.virt_image) in a loop over names of images
+        registered. Empty for one that was not asked.
+    type: dict
+    required: true
+  machines:
+    description:
+      - By the name of each hypervisor, what a task with M(brine.virt.virt_init) registered. Empty for one that was not
+        asked.
+    type: dict
+    default: {}
+  images:
+    description: The images by name, as the variable C(virt_images) has them; options that are unknown are mistakes.
+    type: dict
+    default: {}
+  where:
+    description: The name of O(images), as the user knows it. Empty for an image that was named on the command line.
+    type: str
+    default: virt_images
+seealso:
+  - module: brine.virt.virt_image
+  - module: brine.virt.virt_init
+"""
+
+EXAMPLES = r"""
+---
+- name: Have nothing in stock
+  ansible.builtin.assert:
+    that: mistakes | length == 0
+    fail_msg: "{{ mistakes | join('\n') }}"
+  vars:
+    mistakes: "{{ {'hv1': hostvars['hv1'].stored} | brine.virt.mistakes({'hv1': hostvars['hv1'].made}) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The mistakes, a sentence each, each once.
+  type: list
+  elements: str
+  sample:
+    - "virt_images.debian.src: there is no file debian.qcow2 on the controller. For a file on the hypervisor, use path"
+    - "hv1: virt_vms[0].nics[eth1]: there is no bridge 'dmz' on this hypervisor. Known are: br0"
+"""
+
+import re
+import typing as t
+from collections.abc import Iterator, Mapping
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._model import rules
+
+_IMAGE_OPTIONS = ("checksum", "path", "src", "timeout", "url")
+# What is wrong with these is found on the controller, and is the same wherever the image is to go.
+_ON_THE_CONTROLLER = re.compile(r"src:")
+_OPTION_FIRST = re.compile(rf"({'|'.join(_IMAGE_OPTIONS)}): ")
+
+
+def mistakes_filter(
+    stored: t.Any, machines: t.Any = None, images: t.Any = None, where: str = "virt_images"
+) -> list[str]:
+    """The mistakes; see RETURN."""
+    for given in (stored, machines or {}, images or {}):
+        if not isinstance(given, Mapping):
+            raise AnsibleFilterError(f"brine.virt.mistakes: {given!r} is not a mapping")
+    hosts_by_sentence: dict[str, list[str]] = {}
+    for host, sentence in [*_of_images(stored, where), *_of_machines(machines or {})]:
+        hosts_by_sentence.setdefault(sentence, []).append(host)
+    found = [
+        f"{', '.join(hosts)}: {sentence}" if hosts != [""] * len(hosts) else sentence
+        for sentence, hosts in hosts_by_sentence.items()
+    ]
+    return [*_of_options(images or {}, where), *found]
+
+
+def _of_options(images: Mapping[str, t.Any], where: str) -> list[str]:
+    """Options that no image has."""
+    mistakes = Mistakes()
+    for name, source in images.items():
+        with mistakes.noted():
+            rules.read_mapping(
+                source, _place(where, name), {option: lambda value, _where: value for option in _IMAGE_OPTIONS}
+            )
+    return [line for error in mistakes.found for line in str(error).splitlines()]
+
+
+def _of_images(answers: Mapping[str, t.Any], where: str) -> Iterator[tuple[str, str]]:
+    """Hypervisor and sentence."""
+    for host, answer in answers.items():
+        for result in answer.get("results") or ([answer] if answer.get("unreachable") else []):
+            if "image" not in result and result.get("msg"):
+                place = _place(where, str(result.get("item", "")))
+                for line in str(result["msg"]).splitlines():
+                    joint = "." if _OPTION_FIRST.match(line) else ": "
+                    yield "" if _ON_THE_CONTROLLER.match(line) else host, f"{place}{joint}{line}"
+
+
+def _of_machines(answers: Mapping[str, t.Any]) -> Iterator[tuple[str, str]]:
+    """Hypervisor and sentence."""
+    for host, answer in answers.items():
+        if "machines" not in answer and answer.get("msg"):
+            for line in str(answer["msg"]).splitlines():
+                yield host, line
+
+
+def _place(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else "image"
+
+
+class FilterModule:
+    """Tells Ansible the filters of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """The filters by name."""
+        return {"mistakes": mistakes_filter}

@@ -1,0 +1,37 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a filter that decides something answers when it cannot.
+
+An exception in a template comes out as several lines of Ansible's own about the task that holds the template, with the
+sentence in each of them. A playbook therefore has the mistakes given back, and shows them with a task of its own.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+
+CHOICES = ("raise", "return")
+
+
+def answer(
+    work: t.Callable[[], dict[str, t.Any]], errors: str, prefix: str = "", clean: t.Callable[[str], str] = str
+) -> dict[str, t.Any]:
+    """What work gives, with an empty list ``errors``; or, with errors "return", the mistakes alone as that list.
+
+    prefix: what stands before the sentence of an exception. clean: takes out of a sentence what is secret.
+    Raises AnsibleFilterError with errors "raise".
+    """
+    if errors not in CHOICES:
+        raise AnsibleFilterError(f"{prefix}errors: {errors!r} is not a choice. Choose {' or '.join(CHOICES)}")
+    try:
+        return {**work(), "errors": []}
+    except VirtError as exc:
+        if errors == "return":
+            return {"errors": clean(str(exc)).splitlines()}
+        # Ansible shows the cause of an exception too, which has the sentence as it was.
+        raise AnsibleFilterError(f"{prefix}{clean(str(exc))}") from None
