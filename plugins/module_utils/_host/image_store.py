@@ -161,8 +161,8 @@ class ImageStore:
     def _link(self, name: str, source: Source) -> Brought | None:
         """Give an image that the store has under another name this name too. For who holds the lock.
 
-        The image is read, so that it is what its name says. None where there is none, where this name is taken, where the
-        stored image is damaged, or on a file system without links: the source's own bytes are stored then.
+        The image is read, so that it is what its name says. None where there is none, where this name is taken, where
+        the stored image is damaged, or on a file system without links: the source's own bytes are stored then.
         """
         known = [item for item in (source.checksum, source.content) if item is not None]
         twin = self.find_twin(name, *known)
