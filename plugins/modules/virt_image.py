@@ -47,6 +47,10 @@ attributes:
   idempotent:
     support: full
 options:
+  _withheld:
+    description:
+      - What the module's action plugin has taken out of the other options because it is secret. Not for tasks.
+    type: dict
   name:
     description:
       - What machines call the image.

@@ -57,6 +57,10 @@ requirements:
   - PyYAML (package C(python3-yaml)) where the user-data of O(seed) is a text
   - guestfish for seeds of method V(guestfs)
 options:
+  _withheld:
+    description:
+      - What the module's action plugin has taken out of the other options because it is secret. Not for tasks.
+    type: dict
   name:
     description:
       - Name of the machine, unique in the whole cloud. It is also its host name, unless O(seed) says otherwise.

@@ -70,7 +70,7 @@ def tell(teller: Teller, cloud: Cloud) -> None:
 def _no_canary(text: str, where: str) -> None:
     """No secret is in a text, in its own or an escaped spelling."""
     for canary in CANARIES:
-        for spelling in {canary, json.dumps(canary)[1:-1], repr(canary)[1:-1]}:
+        for spelling in (canary, json.dumps(canary)[1:-1], repr(canary)[1:-1]):
             place = text.find(spelling)
             must(place < 0, f"{where} has {canary}: {text[max(0, place - 200) : place + 100]}")
 

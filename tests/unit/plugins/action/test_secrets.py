@@ -47,7 +47,7 @@ CANARIES = {
     "a password in xml": "x<canary",
     "a password in a URL": "url-canary-p%40ss",
     "a token": "query-canary-token-9876543210",
-    "a passphrase": "a canary phrase, and what a phrase",
+    "a passphrase": "a canary phrase of nightingales",
     "a misplaced secret": "misplaced canary secret",
 }
 SEED = {

@@ -54,7 +54,6 @@ class SchemaMachines:
         """A whole <domain>, which has, beside what chance gives it, devices of each kind that has options here."""
         return etree.fromstring(self._text(seed))
 
-    @functools.cache  # noqa: B019 - there is one maker, for all tests
     def _text(self, seed: int) -> bytes:
         domain = self.make("domain", seed)
         if domain.find("memory") is None:

@@ -40,7 +40,7 @@ SALT: list[Options] = [
 ]
 
 
-@pytest.mark.parametrize("config", SALT, ids=lambda config: ",".join(config))
+@pytest.mark.parametrize("config", SALT, ids=",".join)
 def test_a_whole_salt_configuration_is_unwrapped(config: Options) -> None:
     made = read({"disk_profiles": config, "nic_profiles": config}, disk="p", nic="p")
     assert (made.disks[0].size_mib, made.nics[0].source) == (1000, "service_br")

@@ -46,7 +46,7 @@ def made(tmp_path: Path, *options: str) -> bytes:
     source, image = tmp_path / "source.raw", tmp_path / "image"
     numbers = random.Random(1)
     source.write_bytes(
-        b"".join(numbers.randbytes(40 * KIB) + bytes(24 * KIB) for _ in range(32)) + bytes(2 * KIB * KIB)
+        b"".join(numbers.randbytes(40 * KIB) + bytes(24 * KIB) for _number in range(32)) + bytes(2 * KIB * KIB)
     )
     subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", *options, source, image], check=True)
     return image.read_bytes()
