@@ -105,7 +105,7 @@ def _plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
 
 def left_running(plans: Sequence[MachinePlan], hypervisor: Hypervisor) -> list[str]:
     """The machines that run though the task asks for ``start: false``, which starts nothing and stops nothing."""
-    names = [todo.machine.name for todo in plans if not todo.created and not todo.machine.start]
+    names = [todo.machine.name for todo in plans if todo.error is None and not todo.created and not todo.machine.start]
     return [name for name in names if hypervisor.domains[name].active]
 
 

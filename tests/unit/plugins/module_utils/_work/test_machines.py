@@ -207,8 +207,10 @@ def test_an_error_that_nobody_expected_while_planning_is_that_machines_alone(
 
     original = Guests.choices
     monkeypatch.setattr(Guests, "choices", choices)
-    wishes = read_machines([{**WISH, "name": name} for name in ("a1", "a2", "a3")])
-    plans = make_plans(wishes, Hypervisor(conn, image_pool="images"), "machines")
+    wishes = read_machines([{**WISH, "name": name, "start": False} for name in ("a1", "a2", "a3")])
+    hypervisor = Hypervisor(conn, image_pool="images")
+    plans = make_plans(wishes, hypervisor, "machines")
+    assert left_running(plans, hypervisor) == []
     outcomes = look_ahead(plans) if check_mode else carry_out(plans, concurrency=2)
     assert [outcome.error is None for outcome in outcomes] == [True, False, True]
     result = outcomes[1].as_result()
