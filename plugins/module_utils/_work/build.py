@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.schema import check_schema
 from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import disk_targets
@@ -183,16 +183,24 @@ def autostart_step(name: str, wanted: bool, hypervisor: Hypervisor) -> Step:
 
 
 def start_step(name: str, hypervisor: Hypervisor) -> Step:
-    """The step that starts a machine; taking it back pulls its plug again."""
+    """The step that starts a machine; undoing it pulls its plug again, unless somebody else has started it."""
+    started: list[str] = []
 
     def start() -> None:
         with errors_as_ours(f"cannot start machine {name}"):
-            hypervisor.conn.lookupByName(name).create()
+            handle: t.Any = hypervisor.conn.lookupByName(name)
+            try:
+                handle.create()
+            except libvirt.libvirtError:
+                if not handle.isActive():
+                    raise
+            else:
+                started.append(name)
 
     def stop() -> None:
         with errors_as_ours(f"cannot stop machine {name}"):
             handle: t.Any = hypervisor.conn.lookupByName(name)
-            if handle.isActive():
+            if started and handle.isActive():
                 handle.destroy()
 
     return Step(f"start {name}", start, stop)
