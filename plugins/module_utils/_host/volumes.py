@@ -123,22 +123,35 @@ def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
     Asked beforehand as well, because not every way of making a volume has an error code of its own for this. And
     libvirt does not know what others have put into a pool since it last looked, such as a hypervisor that shares it.
     """
-    taken = AlreadyThereError(f"pool {pool.name} has got a volume {name} while this run was planned")
+    _look_for(pool, name)
+    try:
+        yield
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_STORAGE_VOL_EXIST:
+            raise _taken(pool, name) from exc
+        raise
+
+
+def require_not_there(pool: Pool, name: str) -> None:
+    """Raise AlreadyThereError when somebody has made a volume of this name."""
+    with errors_as_ours(f"cannot look for volume {name} of pool {pool.name}"):
+        _look_for(pool, name)
+
+
+def _look_for(pool: Pool, name: str) -> None:
     try:
         pool.handle.storageVolLookupByName(name)
     except libvirt.libvirtError as exc:
         if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
             raise
     else:
-        raise taken
+        raise _taken(pool, name)
     if pool.local and pool.network is None and os.path.lexists(f"{pool.path}/{name}"):
-        raise taken
-    try:
-        yield
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() == libvirt.VIR_ERR_STORAGE_VOL_EXIST:
-            raise taken from exc
-        raise
+        raise _taken(pool, name)
+
+
+def _taken(pool: Pool, name: str) -> AlreadyThereError:
+    return AlreadyThereError(f"pool {pool.name} has got a volume {name} while this run was planned")
 
 
 def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:

@@ -238,6 +238,8 @@ def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str, 
 
     def apply() -> None:
         try:
+            # Whatever fails before the volume is made, what is there then is somebody else's.
+            volumes.require_not_there(pool, volume)
             make()
         except volumes.AlreadyThereError as exc:
             theirs.append(exc)

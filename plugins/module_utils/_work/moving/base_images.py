@@ -55,7 +55,7 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
         lock = _image_locks.setdefault((ends.target, base.pool, base.volume), threading.Lock())
     with lock:
         pool = Pools(conn).get(base.pool)
-        while not _stored(base, conn):
+        while not is_stored(base, Pools(conn).get(base.pool)):
             upload = new_upload(host)
             try:
                 handle = _make(pool, base)
@@ -103,9 +103,12 @@ def _make(pool: Pool, base: Base) -> t.Any:
     return volumes.make_volume(pool, base.volume, element)
 
 
-def _stored(base: Base, conn: VirConnect) -> bool:
-    """Whether the image is in the store, and whole: its format can be read only when all of it is there."""
-    found = find_volume(Pools(conn).get(base.pool), base.volume, image_format=base.format)
+def is_stored(base: Base, pool: Pool) -> bool:
+    """Whether the image is in the target's store, and whole: its format can be read only when all of it is there.
+
+    Raises ConflictError for another image under its name.
+    """
+    found = find_volume(pool, base.volume, image_format=base.format)
     if found is None or found.looks_like != base.format:
         return False
     if found.capacity_bytes != base.virtual_size_bytes:

@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.move_note import
     read_move_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import volumes
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.base_images import bring_image
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.base_images import bring_image, is_stored
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.clearing import (
     clear_target,
     delete_proven,
@@ -103,7 +103,7 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
         journey.before.append(_clear_step(journey, traveller, traveller.moving, road))
     bases = {(d.base.pool, d.base.volume): d.base for d in disks if d.travels and d.base is not None}
     for base in bases.values():
-        if base.volume not in road.target.hypervisor.volumes(road.target.hypervisor.pools.get(base.pool)):
+        if not is_stored(base, road.target.hypervisor.pools.get(base.pool)):
             journey.before.append(_image_step(base, road, limited))
     journey.before.append(_volumes_step(journey, traveller, writer, road, where))
     journey.before += [

@@ -27,6 +27,8 @@ Tell = t.Callable[[str, int, int], t.Any]
 def make_volume_for(disk: DiskMove) -> None:
     """A volume on the target for a disk that travels. Raises AlreadyThereError instead of touching another's."""
     pool = disk.target_pool
+    # Whatever fails before the volume is made, what is there then is somebody else's.
+    volumes.require_not_there(pool, disk.ref.name)
     if disk.way == CONTENT:
         # The file is sent as it is; its own header will say its format.
         size_bytes = _size_of(disk.volume.path)

@@ -19,7 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import InputErr
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, VolumeNote, notes_to_xml
-from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE
+from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE, MoveNote
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import journey as journeys
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import survey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
@@ -59,6 +60,7 @@ class World:
     target: str = ""
     target_volumes: str = ""
     target_networks: str = "<network><name>net1</name><bridge name='br1'/></network>"
+    target_images: str = ""
     target_pools: tuple[str, ...] = ("default", "images")
 
     def source_xml(self) -> str:
@@ -80,7 +82,8 @@ class World:
         return f"<node>{domain}{small}{pools}<network><name>net1</name><bridge name='br1'/></network></node>"
 
     def target_xml(self) -> str:
-        pools = "".join(pool(name, self.target_volumes if name == "default" else "") for name in self.target_pools)
+        volumes = {"default": self.target_volumes, "images": self.target_images}
+        pools = "".join(pool(name, volumes[name]) for name in self.target_pools)
         return f"<node>{self.target}{pools}{self.target_networks}</node>"
 
 
@@ -142,6 +145,13 @@ def test_a_running_machine_has_its_disks_mirrored_and_its_seed_copied(world: Wor
         "delete web1-system.qcow2, web1-seed.iso on hv1",
         "note that web1 has arrived",
     ]
+
+
+@pytest.mark.parametrize(("image_format", "brought"), [("qcow2", False), ("raw", True)], ids=["whole", "half"])
+def test_an_image_that_is_only_half_there_is_brought(world: World_, image_format: str, brought: bool) -> None:
+    """A run that was killed has left it: what it has in the place of its beginning is the mark of that run."""
+    journey = world(target_images=volume(IMAGE, image_format))()
+    assert (f"bring image {IMAGE} to hv2" in journey.actions) is brought
 
 
 def test_a_stopped_machine_has_all_copied(world: World_) -> None:
@@ -263,6 +273,28 @@ def test_nothing_is_rolled_back_when_libvirt_has_moved_it(world: World_) -> None
         undo()
     journey.switched = True
     undo()
+
+
+def test_a_volume_that_somebody_makes_there_before_this_run_does_stays(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever kept this run from making its own: here, the seed's file is not there to be copied."""
+    plan = world()
+    step = plan().before[1]
+    pool = plan.target.hypervisor.conn.storagePoolLookupByName("default")  # type: ignore[attr-defined]
+    pool.createXML(volume("web1-seed.iso", "raw"))
+    with pytest.raises(VirtError, match="has got a volume web1-seed.iso"):
+        step.apply()
+    cleared: list[str] = []
+
+    def clear(_ends: Ends, _uuid: str, note: MoveNote, **_more: t.Any) -> list[str]:
+        cleared.extend(ref.name for ref in note.made)
+        return []
+
+    monkeypatch.setattr(journeys, "clear_target", clear)
+    assert step.undo is not None
+    step.undo()
+    assert cleared == ["web1-system.qcow2"]
 
 
 def test_what_the_plan_is_based_on_is_looked_at_again(world: World_) -> None:

@@ -268,6 +268,46 @@ def test_a_failed_run_keeps_all_of_a_machine_that_does_not_stop(conn: t.Any) -> 
     assert volumes(conn) == {"new1-system.qcow2"}
 
 
+def test_a_machine_that_somebody_starts_before_this_run_does_runs_on(conn: t.Any) -> None:
+    todo = plan(conn)
+
+    def start() -> None:
+        conn.lookupByName("new1").create()
+        todo.steps[-1].apply()
+
+    steps = [*todo.steps[:-1], dataclasses.replace(todo.steps[-1], apply=start)]
+    assert carry_out([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error is None
+    assert list_domains(conn)["new1"].active
+    assert volumes(conn) == {"new1-system.qcow2"}
+
+
+def test_a_failed_run_does_not_stop_what_somebody_else_has_started(conn: t.Any) -> None:
+    todo = plan(conn)
+
+    def start_and_fail() -> None:
+        conn.lookupByName("new1").create()
+        todo.steps[-1].apply()
+        raise HostError("the disk has caught fire")
+
+    steps = [*todo.steps[:-1], dataclasses.replace(todo.steps[-1], apply=start_and_fail)]
+    error = str(carry_out([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
+    assert "machine new1 runs, and so it stays with all that it has" in error
+    assert list_domains(conn)["new1"].active
+    assert volumes(conn) == {"new1-system.qcow2"}
+
+
+def test_a_volume_that_somebody_makes_before_this_run_does_stays(conn: t.Any) -> None:
+    """Whatever kept this run from making its own."""
+    todo = plan(conn, disks=[{**WISH["disks"][0], "clone": "copy"}])
+    conn.storagePoolLookupByName("images").storageVolLookupByName("debian-0123456789abcdef.qcow2").delete()
+    conn.storagePoolLookupByName("default").createXML(
+        "<volume><name>new1-system.qcow2</name><capacity>1048576</capacity></volume>"
+    )
+    assert carry_out([todo], concurrency=1)[0].error is not None
+    assert volumes(conn) == {"new1-system.qcow2"}
+    assert "new1" not in list_domains(conn)
+
+
 def test_nothing_that_runs_is_undefined(conn: t.Any) -> None:
     make(conn)
     with pytest.raises(ConflictError, match="machine new1 runs, and is not undefined"):
