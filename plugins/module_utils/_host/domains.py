@@ -15,7 +15,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     errors_as_ours,
     libvirt,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
     NAMESPACE,
     PREFIX,
@@ -60,20 +59,6 @@ def macs_in_use(domains: t.Iterable[Domain]) -> dict[str, str]:
         element.get("address", "").lower(): domain.name
         for domain in domains
         for element in domain.xml.iterfind("devices/interface/mac")
-    }
-
-
-def paths_in_use(domains: t.Iterable[Domain], *, writing: bool = False) -> dict[str, str]:
-    """The places that disks lie at (DiskSource.place), each with the name of a machine that has it.
-
-    writing: only those that a machine may write to.
-    """
-    return {
-        source.place: domain.name
-        for domain in domains
-        for disk in domain.xml.iterfind("devices/disk")
-        for source in (DiskSource.read(disk),)
-        if source and not (writing and disk.find("readonly") is not None)
     }
 
 

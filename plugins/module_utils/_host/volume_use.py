@@ -15,7 +15,12 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import Conflict
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.shared_storage import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.volume_users import User, Users, collect_users
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_users import (
+    User,
+    Users,
+    VolumeName,
+    collect_users,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import delete_volume
 
 USED, UNUSED, UNKNOWN = "used", "unused", "unknown"
@@ -28,13 +33,14 @@ class VolumeUse:
 
     users: in words. machines: the names of machines among them, also those that have it only through an overlay or in a
     snapshot. unknown: in words, what could not be looked at here. elsewhere: in words, why machines of other
-    hypervisors may use it.
+    hypervisors may use it. overlays: pool and name of the volumes among its users, which are backed by it.
     """
 
     users: tuple[str, ...] = ()
     machines: frozenset[str] = frozenset()
     unknown: tuple[str, ...] = ()
     elsewhere: str | None = None
+    overlays: frozenset[VolumeName] = frozenset()
 
     @property
     def state(self) -> str:
@@ -96,6 +102,7 @@ class Usage:
                 if unknown.machine is None or unknown.machine != besides
             ),
             elsewhere=seen_elsewhere(pool),
+            overlays=frozenset(user.volume for user in users if user.volume is not None),
         )
 
 

@@ -142,8 +142,7 @@ def _base(disk: Disk, hypervisor: Hypervisor) -> Volume | None:
     place = disk.given.at("backing")
     pool = hypervisor.pools.get(disk.backing.pool, place)
     base = outside_volume(pool, disk.backing.volume, disk.backing.format, hypervisor, place)
-    user = hypervisor.written_paths.get(base.source.place)
-    if user:
+    for user in hypervisor.machines_with(base, writing=True):
         raise ConflictError(
             f"machine {user} writes to volume {base.name}, which would break every overlay on it",
             where=place,
@@ -174,15 +173,28 @@ def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor) -> PlannedDi
     else:
         pool, volume = hypervisor.pools.get(disk.pool, disk.given.at("pool")), source
     found = outside_volume(pool, volume, disk.format, hypervisor, place)
-    user = hypervisor.paths.get(found.source.place)
-    shared = disk.device in REMOVABLE or disk.options.get("shareable") or disk.options.get("readonly")
-    if user and user != machine.name and not shared:
+    if disk.device not in REMOVABLE and not disk.options.get("shareable") and not disk.options.get("readonly"):
+        _require_unshared(pool, found, machine, hypervisor, place)
+    return PlannedDisk(disk, found.format, found.source)
+
+
+def _require_unshared(pool: Pool, volume: Volume, machine: Machine, hypervisor: Hypervisor, place: str) -> None:
+    """Raise ConflictError when a machine would write to a volume that others have, or are backed by."""
+    users = hypervisor.machines_with(volume)
+    if machine.name in users:
+        return
+    for user in users:
         raise ConflictError(
-            f"volume {found.name} is a disk of machine {user}",
+            f"volume {volume.name} is a disk of machine {user}",
             where=place,
             hint="Two machines may share it only if both say shareable or readonly",
         )
-    return PlannedDisk(disk, found.format, found.source)
+    for overlay in sorted(hypervisor.usage.of(pool, volume.name).overlays):
+        raise ConflictError(
+            f"volume {volume.name} is what volume {'/'.join(overlay)} is backed by, and is not to be written to",
+            where=place,
+            hint="Name it as backing, or say readonly",
+        )
 
 
 def _web_source(url: str) -> DiskSource:

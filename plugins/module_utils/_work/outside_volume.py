@@ -125,7 +125,7 @@ def _require_own_chain(pool: Pool, volume: Volume, hypervisor: Hypervisor, where
                 hint=f"qemu-img rebase -u -f qcow2 -F FORMAT -b {backing} {volume.path}",
             )
         below = find_volume(pool, name, where, image_format=backing_format)
-        writer = hypervisor.written_paths.get(below.source.place) if below else None
+        writer = next(iter(hypervisor.machines_with(below, writing=True)), None) if below else None
         if below is None or writer:
             raise ConflictError(
                 f"volume {volume.name} is backed by volume {name} of pool {pool.name}, "

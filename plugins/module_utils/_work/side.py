@@ -19,7 +19,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     Domain,
     list_domains,
     macs_in_use,
-    paths_in_use,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
@@ -51,15 +50,29 @@ class Side:
         """MAC addresses in use, with their machines."""
         return macs_in_use(self.domains.values())
 
-    @functools.cached_property
-    def paths(self) -> dict[str, str]:
-        """Disk paths in use, with a machine for each."""
-        return paths_in_use(self.domains.values())
+    def machines_with(self, volume: Volume, *, writing: bool = False) -> list[str]:
+        """The machines that have a volume as a disk, now or at their next start; writing: that may write to it."""
+        keys: tuple[t.Hashable, ...] = (volume.source.place, (volume.pool, volume.name))
+        found = [user for key in keys for user in self._disk_users.get(key, ())]
+        return sorted({machine for machine, writes in found if writes or not writing})
 
     @functools.cached_property
-    def written_paths(self) -> dict[str, str]:
-        """Disk paths that machines may write to, with a machine for each."""
-        return paths_in_use(self.domains.values(), writing=True)
+    def _disk_users(self) -> dict[t.Hashable, list[tuple[str, bool]]]:
+        """The machines, and whether each may write, by place or by pool and volume."""
+        users: dict[t.Hashable, list[tuple[str, bool]]] = {}
+        for machine, disk in self._disks:
+            users.setdefault(_place(disk), []).append((machine, disk.find("readonly") is None))
+        return users
+
+    @functools.cached_property
+    def _disks(self) -> list[tuple[str, etree._Element]]:
+        """All disks with their machines, now or at their next start."""
+        return [
+            (domain.name, disk)
+            for domain in self.domains.values()
+            for xml in _descriptions(domain)
+            for disk in xml.iterfind("devices/disk")
+        ]
 
     @functools.cached_property
     def usage(self) -> Usage:
@@ -105,9 +118,8 @@ class Side:
     def _disk_formats(self) -> dict[t.Hashable, str]:
         """What machines open their disks as, now or at their next start, by place or by pool and volume."""
         said: dict[t.Hashable, list[str]] = {}
-        for domain in self.domains.values():
-            for disk in [disk for xml in _descriptions(domain) for disk in xml.iterfind("devices/disk")]:
-                said.setdefault(_place(disk), []).append(driver_format(disk))
+        for _machine, disk in self._disks:
+            said.setdefault(_place(disk), []).append(driver_format(disk))
         return {place: safest_format(formats) or RAW for place, formats in said.items()}
 
     @functools.cached_property
