@@ -12,7 +12,17 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machine_record im
 from ansible_collections.brine.virt.plugins.module_utils._model.machine_name import reserved_meaning
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
 
-HOSTS = ["localhost", "127.0.0.1", "::1", "LocalHost", "localhost.localdomain", "ip6-localhost", "192.0.2.7", "127.1", "2001:db8::1"]
+HOSTS = [
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "LocalHost",
+    "localhost.localdomain",
+    "ip6-localhost",
+    "192.0.2.7",
+    "127.1",
+    "2001:db8::1",
+]
 GROUPS = [
     "all",
     "ungrouped",
