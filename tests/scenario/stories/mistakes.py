@@ -63,7 +63,7 @@ def _all(cloud: Cloud) -> None:
     _said_once(
         answer,
         "virt_images.gone.src: there is no file /nowhere/gone.qcow2 on the controller",
-        f"{here}: virt_vms[1].disks[system].size: 1 MiB is less than",
+        f"{here}: virt_vms[1].disks[0].size: 1 MiB is less than",
         f"{there}: virt_vms[3].machine_type: ",
     )
     must(answer.recap("changed") == 0 and cloud.state_of_all() == before, f"something has changed:\n{answer.text}")

@@ -6,17 +6,26 @@
 from __future__ import annotations
 
 import pytest
-from ansible import constants as C
-from ansible.inventory.data import InventoryData
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.machine_record import STATES
 from ansible_collections.brine.virt.plugins.module_utils._model.machine_name import reserved_meaning
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
 
-HOSTS = [*C.LOCALHOST, "LocalHost", "localhost.localdomain", "ip6-localhost", "192.0.2.7", "127.1", "2001:db8::1"]
+HOSTS = [
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "LocalHost",
+    "localhost.localdomain",
+    "ip6-localhost",
+    "192.0.2.7",
+    "127.1",
+    "2001:db8::1",
+]
 GROUPS = [
-    *InventoryData().groups,
+    "all",
+    "ungrouped",
     *(f"virt_{state}" for state in STATES),
     "virt_machines",
     "virt_building",
