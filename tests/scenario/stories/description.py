@@ -364,13 +364,13 @@ def _volumes(cloud: Cloud) -> None:
         " virsh pool-refresh default >/dev/null",
     )
     disks = [
-        {"name": "own", "source": "own.raw"},
-        {"name": "path", "source": f"{folder}/base.qcow2", "readonly": True},
-        {"name": "over", "backing": "base.qcow2", "size": 16},
+        {"name": "own", "source": "own.raw", "format": "qcow2"},
+        {"name": "path", "source": f"{folder}/base.qcow2", "readonly": True, "format": "raw"},
+        {"name": "over", "backing": {"volume": "base.qcow2", "format": "raw"}, "size": 16},
     ]
     wish = {**OFF, "name": "vols", "disk_profile": "none", "disks": disks}
     quartet(cloud, [{key: value for key, value in wish.items() if key != "image"}])
-    # The names lie about the formats, and nobody believes them.
+    # The names lie about the formats, and the task's word counts.
     paths = (
         "devices/disk[source[contains(@file, 'own.raw')]]/driver[@type='qcow2']",
         "devices/disk[source[contains(@file, 'base.qcow2')]]/driver[@type='raw']",
