@@ -168,13 +168,16 @@ def _judge_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) ->
 
 
 def require_whole(read: Read, size_bytes: int, what: str, where: str | None = None) -> None:
-    """Raises InputError for a qcow2 file that is shorter than what its tables lead to.
+    """Raises InputError for a qcow2 file that is shorter than what its tables lead to, and for a broken one.
 
     read: bytes of the file by offset and length. Nothing tells whether a raw file is whole.
     """
-    header = read_header(read)
-    if header is not None:
-        _require_length(needed_bytes(header, read), size_bytes, what, where)
+    try:
+        header = read_header(read)
+        needed = 0 if header is None else needed_bytes(header, read)
+    except BrokenQcow2Error as exc:
+        raise InputError(f"{what} is a broken qcow2 image: {exc}", where=where) from exc
+    _require_length(needed, size_bytes, what, where)
 
 
 def _require_length(needed: int, size_bytes: int, what: str, where: str | None) -> None:

@@ -139,13 +139,17 @@ def needed_bytes(header: Header, read: Read) -> int:
     """How long the file has to be for all that its tables lead to.
 
     As QEMU itself does, this allows for a last cluster that was not written to its end, unless it is compressed: then
-    its length is known. A file that is too short by less than one cluster can go unnoticed for that reason.
+    its length is known. A file that is too short by less than one cluster can go unnoticed for that reason. Raises
+    BrokenQcow2Error for a table that QEMU would not take.
     """
     end = header.tables_end
     entry_words = 2 if header.features & _EXTENDED_L2 else 1
     tables = {entry & _OFFSET for entry in _entries(read(header.l1_offset, 8 * header.l1_entries))} - {0}
     # Where the size of a compressed cluster begins in its entry.
     shift = 62 - (header.cluster_bits - 8)
+    if any(table % header.cluster_bytes for table in tables):
+        # No more than the file's own length is read, whatever stands in it.
+        raise BrokenQcow2Error("a table in it begins at no cluster")
     for table in sorted(tables):
         end = max(end, table + header.cluster_bytes)
         content = read(table, header.cluster_bytes)

@@ -104,6 +104,28 @@ def test_a_header_without_sense(tmp_path: Path, offset: int, value: bytes, words
         read_header(reader(bytes(content)))
 
 
+@needs_qemu_img
+def test_tables_that_overlap_are_not_read_over_and_over(tmp_path: Path) -> None:
+    """A few MiB could otherwise have terabytes read: every entry of the first table may lead to another place."""
+    content = bytearray(made(tmp_path, "-o", "cluster_size=2M"))
+    header = read_header(reader(bytes(content)))
+    assert header is not None
+    struct.pack_into(">I", content, 36, 1024)
+    for index in range(1024):
+        struct.pack_into(">Q", content, header.l1_offset + 8 * index, (index + 1) * 512)
+    count = 0
+
+    def read(offset: int, length: int) -> bytes:
+        nonlocal count
+        found = bytes(content[offset : offset + length])
+        count += len(found)
+        return found
+
+    with pytest.raises(InputError, match="FILE is a broken qcow2 image: a table in it begins at no cluster"):
+        require_whole(read, len(content), "FILE")
+    assert count <= 2 * len(content)
+
+
 def test_what_is_no_qcow2_has_no_header() -> None:
     assert read_header(reader(bytes(512))) is None
     assert read_header(reader(b"QFI\xfb\0\0\0\1" + bytes(504))) is None
