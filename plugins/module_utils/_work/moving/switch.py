@@ -83,12 +83,15 @@ def _has_arrived(failure: VirtError, traveller: Traveller, road: Road) -> bool:
     if traveller.active and is_up(road.ends.anew(), traveller.uuid):
         return False
     try:
-        return look(road.ends.anew(), traveller.uuid).arrived(traveller.active)
+        found = look(road.ends.anew(), traveller.uuid)
     except VirtError as exc:
         raise HostError(
             f"{traveller.name} is on its way to {road.target.name}, which does not answer ({failure.what}; {exc.what})",
             hint="Run it again when both answer; nothing was deleted",
         ) from exc
+    # One that is off can be defined on both sides.
+    in_two_places = not traveller.active and road.terms.undefinesource and found.source is not None
+    return found.arrived(traveller.active) and not in_two_places
 
 
 def _as_told(exc: VirtError, traveller: Traveller, road: Road) -> VirtError:

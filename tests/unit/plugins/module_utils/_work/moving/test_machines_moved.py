@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import typing as t
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,9 +16,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host import migrate as
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.migrate import Oversight, migrate
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import switch
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.context import Journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.machines import Outcome, Removal, Wish
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, Whereabouts
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 
 
@@ -99,6 +102,30 @@ def test_what_has_changed_since_the_plan_is_an_error_before_anything_is_done(rec
     outcome = walk(planned(recorder, look_again=recorder.does("look", HostError("its name is taken there now"))))
     assert str(outcome.error) == "its name is taken there now"
     assert recorder.words == ["look", "release"]
+
+
+@pytest.mark.parametrize(
+    ("active", "found", "undefinesource", "arrived"),
+    [
+        (False, Whereabouts(None, False), True, True),
+        (False, Whereabouts(False, False), True, False),
+        (False, Whereabouts(False, False), False, True),
+        (False, Whereabouts(False, None), True, False),
+        (True, Whereabouts(None, True), True, True),
+        (True, Whereabouts(False, True), True, True),
+        (True, Whereabouts(False, False), True, False),
+    ],
+)
+def test_a_machine_that_is_off_and_still_here_has_not_been_moved(
+    monkeypatch: pytest.MonkeyPatch, active: bool, found: Whereabouts, undefinesource: bool, arrived: bool
+) -> None:
+    """libvirt failed between defining it there and forgetting it here: it is not to be left in two places."""
+    monkeypatch.setattr(switch, "is_up", lambda _ends, _uuid: bool(found.source))
+    monkeypatch.setattr(switch, "look", lambda _ends, _uuid: found)
+    traveller = t.cast(t.Any, SimpleNamespace(name="web1", uuid="", active=active))
+    terms = Terms(undefinesource=undefinesource)
+    road = t.cast(t.Any, SimpleNamespace(ends=Ends("", ""), terms=terms))
+    assert switch._has_arrived(HostError("it burns"), traveller, road) is arrived
 
 
 class Domain:
