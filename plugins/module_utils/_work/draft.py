@@ -15,6 +15,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
@@ -118,11 +119,32 @@ class Draft:
         noted = self.notes if self.volume_steps else self.known_notes
         new, old = _with_notes(record, noted), _with_notes(parse_xml(before), noted)
         words = ", ".join(self._recorded)
-        return Step(
-            f"set on record for {self.name}: {words}",
-            lambda: host_domains.define(self.hypervisor.conn, new, self.name),
-            lambda: host_domains.define(self.hypervisor.conn, old, self.name),
-        )
+        begun: list[str] = []
+
+        def apply() -> None:
+            self._require_unchanged(old, noted)
+            begun.append(new)
+            host_domains.define(self.hypervisor.conn, new, self.name)
+
+        def undo() -> None:
+            if begun:
+                host_domains.define(self.hypervisor.conn, old, self.name)
+
+        return Step(f"set on record for {self.name}: {words}", apply, undo)
+
+    def _require_unchanged(self, planned: str, noted: MachineNotes) -> None:
+        """Raise ConflictError when the description is not the planned one any more, NotFoundError when it has gone.
+
+        It is replaced as a whole: what others have written into it would be lost, and a machine that has been moved
+        away would be here again.
+        """
+        flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
+        with errors_as_ours(f"cannot look at machine {self.name}"):
+            now = parse_xml(self.domain.handle.XMLDesc(flags))
+        if _canonical(_with_notes(now, noted)) != _canonical(planned):
+            raise ConflictError(
+                f"machine {self.name} has been changed by something else since this was planned", hint="Run it again"
+            )
 
     def _notes_step(self, what: str, new: MachineNotes, old: MachineNotes) -> Step:
         handle = self.domain.handle
@@ -141,6 +163,18 @@ def _with_notes(xml: etree._Element, notes: MachineNotes) -> str:
         metadata.remove(old)
     metadata.append(notes_to_element(notes))
     return etree.tostring(changed, encoding="unicode")
+
+
+def _canonical(xml: str) -> bytes:
+    """A domain's XML in one form: where metadata are set, the order of these and the blanks between them change."""
+    root = parse_xml(xml)
+    for element in root.iter():
+        element.text, element.tail = (
+            None if not (text or "").strip() else text for text in (element.text, element.tail)
+        )
+    metadata = need(root, "metadata")
+    metadata[:] = sorted(metadata, key=lambda element: str(element.tag))
+    return etree.tostring(root, method="c14n")
 
 
 def _as_ours(what: str, work: t.Callable[[], t.Any]) -> t.Callable[[], None]:

@@ -23,6 +23,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.guests import Guests
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes
+from ansible_collections.brine.virt.plugins.module_utils._model.move_note import (
+    NAMESPACE,
+    PREFIX,
+    MoveNote,
+    move_note_to_xml,
+    read_move_note,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine, read_machines
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.machines import (
@@ -341,6 +348,28 @@ def test_a_machine_that_runs_against_the_request_is_said(conn: t.Any) -> None:
     assert (left(start=False), left()) == (["new1"], [])
     conn.lookupByName("new1").destroy()
     assert left(start=False) == []
+
+
+def test_a_machine_that_has_gone_since_the_plan_is_not_defined_again(conn: t.Any) -> None:
+    """virt_migrate has moved it meanwhile, and it would stand on two hypervisors."""
+    make(conn, start=False)
+    todo = plan(conn, start=False, memory=256)
+    conn.lookupByName("new1").undefine()
+    assert "cannot look at machine new1" in str(carry_out([todo], concurrency=1)[0].error)
+    assert "new1" not in list_domains(conn)
+
+
+def test_what_somebody_has_changed_since_the_plan_is_not_written_over(conn: t.Any) -> None:
+    make(conn)
+    todo = plan(conn, memory=256)
+    note = MoveNote("hv1", "hv2", "qemu+tls://hv2/system")
+    conn.lookupByName("new1").setMetadata(2, move_note_to_xml(note), PREFIX, NAMESPACE, 2)
+    error = str(carry_out([todo], concurrency=1)[0].error)
+    assert error == "machine new1 has been changed by something else since this was planned. Run it again"
+    assert read_move_note(list_domains(conn)["new1"].xml) == note
+    assert list_domains(conn)["new1"].xml.findtext("memory") == str(512 * 1024)
+    assert carry_out([plan(conn, memory=256)], concurrency=1)[0].error is None
+    assert read_move_note(list_domains(conn)["new1"].xml) == note
 
 
 def test_the_same_content_under_another_name_is_the_same_image(conn: t.Any) -> None:
