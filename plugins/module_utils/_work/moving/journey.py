@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.locks import hype
 from ansible_collections.brine.virt.plugins.module_utils._host.uploader import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import AlreadyThereError
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import (
+    NAMESPACE,
     MoveNote,
     VolumeIdentity,
     VolumeRef,
@@ -138,10 +139,12 @@ def _check_earlier_move(traveller: Traveller, road: Road, where: str) -> None:
     """
     old = traveller.moving
     if old is not None and (old.source != road.source_name or old.target == road.source_name):
+        now = "--live --config" if traveller.active else "--config"
         raise ConflictError(
             f"{traveller.name} came here from {old.source}, where a run that was cut off has left its old volumes",
             where=where,
-            hint=f"Finish that first: virt_migrate on {old.source}, with this hypervisor as its target",
+            hint=f"Finish that first: virt_migrate on {old.source}, with this hypervisor as its target. If {old.source} "
+            f"is gone for good: virsh metadata {traveller.name} {NAMESPACE} {now} --remove",
         )
 
 

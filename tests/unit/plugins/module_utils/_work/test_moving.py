@@ -254,8 +254,10 @@ def test_the_volumes_of_a_machine_that_has_arrived_are_no_left_overs(world: Worl
     plan = world(note=_note(source, "hv1"))
     if not active:
         plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
-    with pytest.raises(VirtError, match=f"web1 came here from {source}, where a run that was cut off"):
+    with pytest.raises(VirtError, match=f"web1 came here from {source}, where a run that was cut off") as caught:
         plan()
+    flags = "--live --config" if active else "--config"
+    assert f"If {source} is gone for good: virsh metadata web1 {NAMESPACE} {flags} --remove" in str(caught.value)
 
 
 def test_a_volume_that_only_has_the_name_of_a_left_over_is_somebody_elses(world: World_) -> None:
