@@ -143,8 +143,8 @@ def _check_earlier_move(traveller: Traveller, road: Road, where: str) -> None:
         raise ConflictError(
             f"{traveller.name} came here from {old.source}, where a run that was cut off has left its old volumes",
             where=where,
-            hint=f"Finish that first: virt_migrate on {old.source}, with this hypervisor as its target. If {old.source} "
-            f"is gone for good: virsh metadata {traveller.name} {NAMESPACE} {now} --remove",
+            hint=f"Finish that first: virt_migrate on {old.source}, with this hypervisor as its target. If "
+            f"{old.source} is gone for good: virsh metadata {traveller.name} {NAMESPACE} {now} --remove",
         )
 
 
