@@ -330,7 +330,14 @@ def place_filter(
         mistakes.conclude()
         return placed
 
-    return answer(work, errors, clean=Withheld({"machines": wishes, "seed": seed_defaults}).cleaned_text)
+    written = {
+        "machines": wishes,
+        "seed": seed_defaults,
+        "images": images,
+        "disk_profiles": disk_profiles,
+        "nic_profiles": nic_profiles,
+    }
+    return answer(work, errors, clean=Withheld(written).cleaned_text)
 
 
 class FilterModule:
