@@ -236,6 +236,11 @@ _value:
       sample:
         hv1: ["virt_vms[0]"]
         hv2: []
+    not_started:
+      description: The machines that have a place, and are not to be started (C(start=false)).
+      type: list
+      elements: str
+      sample: []
     silent:
       description: The hypervisors that did not answer, and why.
       type: dict

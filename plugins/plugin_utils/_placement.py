@@ -43,8 +43,8 @@ def place(
     variables; where, places: what messages call the machines, see places_of; homes: where machines lived when the
     inventory was made; taken: names that mean something else in the inventory; last_seen: by machine, the hypervisors
     that it is known on by other means than their answers. The result has ``assignments``, ``by_host``,
-    ``places_by_host``, ``new_by_host``, ``withdraw``, ``decisions``, ``images_by_host``, ``silent`` and
-    ``refused_machines``; the filter's documentation describes them.
+    ``places_by_host``, ``new_by_host``, ``withdraw``, ``decisions``, ``images_by_host``,
+    ``not_started``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
 
     Raises InputError or ConflictError, for all machines at once, when any of them cannot be placed; only those that
     may live on, or were asked for on, a hypervisor which did not answer, or is not known any more, are given back as
@@ -127,6 +127,7 @@ def place(
         "decisions": {host: room.decision() for host, room in rooms.items()},
         "places_by_host": places_by_host,
         "images_by_host": images_by_host,
+        "not_started": [machines[index].name for index in sorted(chosen) if not machines[index].start],
         "silent": silent,
         "refused_machines": [
             {"name": machines[index].name, "hypervisor": refused[index][0], "why": refused[index][1]}

@@ -87,6 +87,12 @@ def test_the_defaults_of_seeds_are_named_by_the_variable_that_the_role_takes_the
     assert error.startswith("virt_seed")
 
 
+def test_machines_that_are_not_to_be_started_are_named() -> None:
+    machines = [{"name": name, "vcpus": 1, "memory": 1, "start": start} for name, start in (("a", "no"), (12, False))]
+    machines.append({"name": "b", "vcpus": 1, "memory": 1})
+    assert place_filter(machines, {"hv1": HOST})["not_started"] == ["a", "12"]
+
+
 def test_a_single_machine_stands_in_no_list() -> None:
     vm = {"name": "a", "vcpus": 1, "memory": "9TiB"}
     (error,) = place_filter([vm], {"hv1": HOST}, where="", errors="return")["errors"]
