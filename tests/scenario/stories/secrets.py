@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import email
 import json
+import os
 import re
 import tempfile
 import typing as t
 from functools import partial
+from pathlib import Path
 
 from ..cloud import SUDO_HOST, Answer, Cloud, must
 from ..needs import TINY
 from ..teller import Teller
+from ..trouble import slow
 
 NEEDS = ("hypervisors", "tiny")
 NAME = "secretive"
@@ -43,7 +46,8 @@ MACHINE = {**TINY, "name": NAME, "start": False, "graphics": {"type": "vnc", "pa
 URL = f"http://me:{CANARIES[6]}@127.0.0.1:1/tiny.qcow2?token={CANARIES[7]}"
 
 USER, PASSWORD = "operator1", "pass word'of the operator"
-BIG = "/var/tmp/brine-virt-big.raw.gz"
+# What is sent takes about 13 seconds.
+SIZE_MIB, MBIT = 24, 16
 
 
 def tell(teller: Teller, cloud: Cloud) -> None:
@@ -152,8 +156,11 @@ def _operator(cloud: Cloud) -> None:
     cloud.on(
         SUDO_HOST, "echo 'PasswordAuthentication yes' >/etc/ssh/sshd_config.d/00-operator.conf; systemctl reload ssh"
     )
-    # Small to keep, and long to decompress.
-    cloud.on(SUDO_HOST, f"head -c 2G /dev/zero | gzip -1 >{BIG}")
+    _file(cloud).write_bytes(os.urandom(SIZE_MIB * 1024 * 1024))
+
+
+def _file(cloud: Cloud) -> Path:
+    return cloud.build / "scenario-chance.raw"
 
 
 def _as_operator(cloud: Cloud, arguments: dict[str, t.Any], *, args: str | None = None, sudo: str = PASSWORD) -> Answer:
@@ -171,24 +178,24 @@ def _as_operator(cloud: Cloud, arguments: dict[str, t.Any], *, args: str | None 
 def _progress(cloud: Cloud, words: str) -> None:
     args = None if words == "ControlPersist" else "-o ControlMaster=no -o ControlPath=none"
     try:
-        answer = _as_operator(cloud, {"name": "zeros", "path": BIG}, args=args)
+        with slow(cloud, SUDO_HOST, MBIT):
+            answer = _as_operator(cloud, {"name": "chance", "src": str(_file(cloud))}, args=args)
         must(answer.status == 0 and '"changed": true' in answer.text, answer.text)
-        lines = re.findall(rf"^ *{SUDO_HOST}: zeros: .*", answer.text, re.MULTILINE)
+        lines = re.findall(rf"^ *{SUDO_HOST}: chance: .*", answer.text, re.MULTILINE)
         must(len(lines) >= 2, f"only {lines} of: {answer.text}")
         must("progress is shown" not in answer.text and PASSWORD not in answer.text, answer.text)
     finally:
-        answer = _as_operator(cloud, {"name": "zeros", "state": "absent"})
+        answer = _as_operator(cloud, {"name": "chance", "state": "absent"})
     must(answer.status == 0, answer.text)
 
 
 def _wrong(cloud: Cloud) -> None:
-    answer = _as_operator(cloud, {"name": "zeros", "path": BIG}, sudo="wrong")
+    answer = _as_operator(cloud, {"name": "chance", "src": str(_file(cloud))}, sudo="wrong")
     must(answer.status != 0 and "ncorrect sudo password" in answer.text, answer.text)
-    must("zeros-" not in cloud.on(SUDO_HOST, "virsh vol-list images"), "it has been done all the same")
+    must("chance-" not in cloud.on(SUDO_HOST, "virsh vol-list images"), "it has been done all the same")
 
 
 def _no_operator(cloud: Cloud) -> None:
     cloud.on(SUDO_HOST, "rm -f /etc/ssh/sshd_config.d/00-operator.conf; systemctl reload ssh")
-    cloud.on(
-        SUDO_HOST, f"pkill -u {USER}; userdel --remove {USER} 2>/dev/null; rm -f /etc/sudoers.d/{USER} {BIG}; true"
-    )
+    cloud.on(SUDO_HOST, f"pkill -u {USER}; userdel --remove {USER} 2>/dev/null; rm -f /etc/sudoers.d/{USER}; true")
+    _file(cloud).unlink(missing_ok=True)
