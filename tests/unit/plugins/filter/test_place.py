@@ -74,7 +74,7 @@ def test_a_password_in_an_address_is_not_repeated(option: str) -> None:
 
 def test_an_image_may_be_called_by_a_number() -> None:
     machines = [{"name": "a", "vcpus": 1, "memory": 1, "image": 13, "nic_profile": None}]
-    pools = [*HOST["pools"], {"name": "images", "active": True, "available_mib": 100_000}]  # type: ignore[misc]
+    pools = [*HOST["pools"], {"name": "images", "active": True, "available_mib": 100_000}]
     placed = place_filter(machines, {"hv1": {**HOST, "pools": pools}}, images={13: {"src": "x"}}, errors="return")
     assert placed["errors"] == []
     assert placed["images_by_host"] == {"hv1": [13]}
