@@ -70,6 +70,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
 _IMAGE_OPTIONS = ("checksum", "path", "src", "timeout", "url")
 # What is wrong with these is found on the controller, and is the same wherever the image is to go.
@@ -91,7 +92,9 @@ def mistakes_filter(
         f"{', '.join(hosts)}: {sentence}" if hosts != [""] * len(hosts) else sentence
         for sentence, hosts in hosts_by_sentence.items()
     ]
-    return [*_of_options(images or {}, where), *found]
+    # A sentence repeats what was written: an address, with a password in it, where a mapping should be.
+    clean = Withheld({"images": images or {}}).cleaned_text
+    return [clean(sentence) for sentence in [*_of_options(images or {}, where), *found]]
 
 
 def _of_options(images: Mapping[str, t.Any], where: str) -> list[str]:

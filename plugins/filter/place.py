@@ -236,6 +236,11 @@ _value:
       sample:
         hv1: ["virt_vms[0]"]
         hv2: []
+    not_started:
+      description: The machines that have a place, and are not to be started (C(start=false)).
+      type: list
+      elements: str
+      sample: []
     silent:
       description: The hypervisors that did not answer, and why.
       type: dict
@@ -330,7 +335,14 @@ def place_filter(
         mistakes.conclude()
         return placed
 
-    return answer(work, errors, clean=Withheld({"machines": wishes, "seed": seed_defaults}).cleaned_text)
+    written = {
+        "machines": wishes,
+        "seed": seed_defaults,
+        "images": images,
+        "disk_profiles": disk_profiles,
+        "nic_profiles": nic_profiles,
+    }
+    return answer(work, errors, clean=Withheld(written).cleaned_text)
 
 
 class FilterModule:

@@ -156,8 +156,8 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         changed = False
         claims: dict[str, str] = {}
         with lock:
-            if params["withdraw"] and not module.check_mode:
-                changed = bool(withdraw_claims(conn, params["withdraw"]))
+            if params["withdraw"]:
+                changed = bool(withdraw_claims(conn, params["withdraw"], check_mode=module.check_mode))
             if wanted:
                 made, claims = claim(conn, wanted, decision, module.check_mode)
                 changed = changed or made

@@ -504,7 +504,7 @@ from collections.abc import Sequence
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError, as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
@@ -643,6 +643,15 @@ def _read_wishes_here(params: dict[str, t.Any]) -> list[Machine]:
         raise with_pool_named(exc, names) from exc
 
 
+def check_images(images: t.Mapping[str, t.Any]) -> None:
+    """Raise InputError unless each is what virt_image returned, or empty where that is not known."""
+    for name, image in images.items():
+        if not isinstance(image, dict):
+            raise InputError(
+                f"{image!r} is no image", where=f"images.{name}", hint="Give what virt_image returned as image"
+            )
+
+
 def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, decision: Decision) -> None:
     """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines."""
     new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
@@ -660,6 +669,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     where = "" if params["machines"] is None else "machines"
     default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
     decision = read_decision(params["decision"], "decision")
+    check_images(params["images"])
     with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
         hypervisor = Hypervisor(
             conn,

@@ -43,8 +43,8 @@ def place(
     variables; where, places: what messages call the machines, see places_of; homes: where machines lived when the
     inventory was made; taken: names that mean something else in the inventory; last_seen: by machine, the hypervisors
     that it is known on by other means than their answers. The result has ``assignments``, ``by_host``,
-    ``places_by_host``, ``new_by_host``, ``withdraw``, ``decisions``, ``images_by_host``, ``silent`` and
-    ``refused_machines``; the filter's documentation describes them.
+    ``places_by_host``, ``new_by_host``, ``withdraw``, ``decisions``, ``images_by_host``,
+    ``not_started``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
 
     Raises InputError or ConflictError, for all machines at once, when any of them cannot be placed; only those that
     may live on, or were asked for on, a hypervisor which did not answer, or is not known any more, are given back as
@@ -109,7 +109,7 @@ def place(
     by_host: dict[str, list[t.Any]] = {host: [] for host in rooms}
     new_by_host: dict[str, list[dict[str, t.Any]]] = {host: [] for host in rooms}
     places_by_host: dict[str, list[str]] = {host: [] for host in rooms}
-    images_by_host: dict[str, list[str]] = {host: [] for host in rooms}
+    images_by_host: dict[str, list[t.Any]] = {host: [] for host in rooms}
     for index in sorted(chosen):
         host, machine = chosen[index]["hypervisor"], machines[index]
         by_host[host].append(wishes[index]["name"])
@@ -117,7 +117,8 @@ def place(
             new_by_host[host].append({"name": machine.name, "memory_mib": machine.memory_mib, "vcpus": machine.vcpus})
         places_by_host[host].append(inputs[index])
         wanted = images_by_host[host]
-        wanted += [image for image in images_of(machine) if image in known_images and image not in wanted]
+        names = [known_images[image] for image in images_of(machine) if image in known_images]
+        wanted += [name for name in names if name not in wanted]
     return {
         "assignments": [chosen[index] for index in sorted(chosen)],
         "by_host": by_host,
@@ -126,6 +127,7 @@ def place(
         "decisions": {host: room.decision() for host, room in rooms.items()},
         "places_by_host": places_by_host,
         "images_by_host": images_by_host,
+        "not_started": [machines[index].name for index in sorted(chosen) if not machines[index].start],
         "silent": silent,
         "refused_machines": [
             {"name": machines[index].name, "hypervisor": refused[index][0], "why": refused[index][1]}
@@ -162,19 +164,20 @@ def _misfits(need: Need, room: Room) -> list[str]:
 
 
 def _known_images(images: t.Any) -> Mapping[str, t.Any]:
+    """The images' names as the user wrote them, which may be numbers, by their names as texts."""
     if images is None:
         return {}
     if not isinstance(images, Mapping):
         raise InputError(
             f"{images!r} is not a mapping of images", where="images", hint="Give NAME: {src: FILE} for each"
         )
-    return images
+    return {str(name): name for name in images}
 
 
 def _check_images(machine: Machine, known: Mapping[str, t.Any], rooms: Mapping[str, Room], where: str) -> None:
     for image in images_of(machine):
         if image not in known and not any(room.stored(image) for room in rooms.values()):
-            names = {*map(str, known), *(name for room in rooms.values() for name in room.image_names)}
+            names = {*known, *(name for room in rooms.values() for name in room.image_names)}
             near = one_of_these(image, names)
             listed = f"Known are: {', '.join(sorted(names))}" if names else "No image is known"
             hint = f"{near} {listed}" if near.startswith("Did") else listed

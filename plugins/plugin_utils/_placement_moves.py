@@ -33,6 +33,8 @@ def plan_moves(
         raise InputError("name either machines or one hypervisor to empty", where="names")
     if target is not None:
         fleet.check_host(target, "to")
+        if target == source:
+            raise InputError(f"{target} is the hypervisor that is to be emptied", where="to", hint="Name another one")
     living = fleet.on(source) if source is not None else _find(fleet, names or [])
     moves, stay, there = [], [], []
     # The largest first: it has the fewest places to go to.

@@ -63,7 +63,9 @@ def _of_profile(kind: str, profiles: Profiles, given: Given) -> t.Sequence[Given
     wanted = given.values.get(key, DEFAULT_PROFILE)
     if wanted is None:
         return []
-    if str(wanted).lower() == NO_PROFILE:
+    # Profiles may be called by numbers, and have their names as texts here.
+    wanted = str(wanted)
+    if wanted.lower() == NO_PROFILE:
         same = next((name for name, devices in profiles.items() if name.lower() == NO_PROFILE and devices), None)
         if same is not None:
             raise InputError(
@@ -79,7 +81,7 @@ def _of_profile(kind: str, profiles: Profiles, given: Given) -> t.Sequence[Given
     raise InputError(
         f"unknown {kind} profile {wanted!r}",
         where=given.at(key),
-        hint=one_of_these(str(wanted), [*profiles, DEFAULT_PROFILE]),
+        hint=one_of_these(wanted, [*profiles, DEFAULT_PROFILE]),
     )
 
 

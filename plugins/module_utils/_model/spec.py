@@ -194,6 +194,7 @@ class _Common:
     nic_profiles: Profiles
     seed: Values
     defaults: Given
+    seed_place: str = "seed"
 
     @classmethod
     def read(
@@ -203,8 +204,9 @@ class _Common:
         return cls(
             read_profiles("disk", disk_profiles, f"{prefix}disk_profiles"),
             read_profiles("nic", nic_profiles, f"{prefix}nic_profiles"),
-            {} if clean is None else read_seed(clean, "seed"),
+            {} if clean is None else read_seed(clean, f"{prefix}seed"),
             _translate(defaults or {}, ""),
+            f"{prefix}seed",
         )
 
 
@@ -245,7 +247,9 @@ def _read(wish: t.Any, common: _Common, where: str) -> Machine:
         image=image,
         disks=_each(read_disk, disks),
         nics=_each(lambda device: read_nic(device, given["name"]), nics),
-        seed=make_seed(given["name"], given.pop("seed", {}), options.at("seed"), defaults=seed_base),
+        seed=make_seed(
+            given["name"], given.pop("seed", {}), options.at("seed"), defaults=seed_base, common=common.seed_place
+        ),
         hardware=hardware,
         given=options,
         **given,

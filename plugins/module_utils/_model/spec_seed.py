@@ -314,17 +314,22 @@ def read_seed(value: t.Any, where: str) -> dict[str, t.Any]:
 
 
 def make_seed(
-    machine_name: str, given: Mapping[str, t.Any], where: str, *, defaults: Mapping[str, t.Any] | None = None
+    machine_name: str,
+    given: Mapping[str, t.Any],
+    where: str,
+    *,
+    defaults: Mapping[str, t.Any] | None = None,
+    common: str = "seed",
 ) -> Seed:
     """The seed of a machine from what read_seed has read: its own keys, over those for all machines.
 
-    where: the place of the machine's own seed; the one for all is called ``seed``. Raises InputError when the keys do
-    not go together.
+    where: the place of the machine's own seed; common: of the one for all. Raises InputError when the keys do not go
+    together.
     """
     wish = {**(defaults or {}), **given}
 
     def place(key: str) -> str:
-        return rules.inside(where if key in given else "seed", key)
+        return rules.inside(where if key in given else common, key)
 
     if "hostname" not in wish:
         wish["hostname"] = wish["fqdn"].split(".")[0] if "fqdn" in wish else hostname_of(machine_name)

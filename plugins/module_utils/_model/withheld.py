@@ -50,6 +50,11 @@ def is_placeholder(value: t.Any) -> bool:
     return isinstance(value, str) and _PLACEHOLDER.fullmatch(value.strip()) is not None
 
 
+def has_placeholder(text: str) -> bool:
+    """Whether a secret was taken out of a text."""
+    return _PLACEHOLDER.search(text) is not None
+
+
 def as_option(values: Mapping[str, t.Any], masks: t.Iterable[str]) -> dict[str, t.Any]:
     """The option for a module. values: the secrets by their placeholders, plain data; masks: see masks_of."""
     # The values in one text: each by itself would be masked wherever it stands, a single digit for instance.

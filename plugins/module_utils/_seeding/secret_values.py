@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.url import repla
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import (
     OPTION,
     SHORTEST,
+    has_placeholder,
     is_placeholder,
     outside_placeholders,
     replace_xml_passwords,
@@ -82,8 +83,15 @@ def without_secrets(options: Mapping[str, t.Any], take_out: TakeOut) -> dict[str
         found.update(secrets)
         return take_out(value, secrets)
 
+    def of_address(part: str, secrets: t.Collection[str]) -> str:
+        if not has_placeholder(part):
+            return str(noting(part, secrets))
+        # What is left of a part out of which something has been taken already.
+        return outside_placeholders(part, lambda rest: str(noting(rest, (rest,))) if rest.strip() else rest)
+
     def of_addresses(text: str) -> str:
-        return outside_placeholders(text, lambda part: replace_url_secrets(part, noting))
+        # As a whole: without what a placeholder stands after, nobody can tell what it stands for.
+        return replace_url_secrets(text, of_address)
 
     options = {
         key: value if key in _NO_ADDRESSES else _each_text(_of_option(key, value, noting), of_addresses)

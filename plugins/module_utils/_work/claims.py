@@ -68,15 +68,16 @@ def make_claims(conn: VirConnect, wanted: Sequence[Claim], domains: Mapping[str,
     return {**found, **made}
 
 
-def withdraw_claims(conn: VirConnect, claims: Mapping[str, str]) -> list[str]:
-    """Remove claims, by name and UUID; what is no such claim any more stays. The names that were removed.
+def withdraw_claims(conn: VirConnect, claims: Mapping[str, str], *, check_mode: bool = False) -> list[str]:
+    """Remove claims, by name and UUID; what is no such claim any more stays. The names that were, or would be, removed.
 
     To be called under the hypervisor's lock.
     """
     gone = []
     for name, domain in _find(conn, claims).items():
         if is_claim(domain) and domain.handle.UUIDString() == claims[name]:
-            host_domains.undefine(conn, name)
+            if not check_mode:
+                host_domains.undefine(conn, name)
             gone.append(name)
     return gone
 

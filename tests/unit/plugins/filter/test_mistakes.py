@@ -58,6 +58,11 @@ def test_a_word_that_no_image_has_is_named(images: dict[str, t.Any], text: str) 
     assert sentence.startswith(text)
 
 
+def test_a_password_in_the_address_of_an_image_is_not_repeated() -> None:
+    (sentence,) = mistakes_filter({}, images={"a": "https://me:hunter22@h/a.qcow2?token=abcdefgh"})
+    assert sentence.startswith("virt_images.a: 'https://me:********@h/a.qcow2?token=********' is not a mapping")
+
+
 def test_what_is_no_answer_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="is not a mapping"):
         mistakes_filter(["hv1"])

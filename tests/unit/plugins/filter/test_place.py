@@ -65,6 +65,34 @@ def test_mistakes_come_back_as_data_on_request_the_written_and_the_impossible_at
         place_filter(VMS, {"hv1": HOST}, errors="hide")
 
 
+@pytest.mark.parametrize("option", ["images", "disk_profiles", "nic_profiles"])
+def test_a_password_in_an_address_is_not_repeated(option: str) -> None:
+    wrong: dict[str, t.Any] = {option: "https://me:hunter22@h/a.qcow2"}
+    (error,) = place_filter([{"name": "a", "vcpus": 1, "memory": 1}], {"hv1": HOST}, errors="return", **wrong)["errors"]
+    assert "'https://me:********@h/a.qcow2' is not a mapping" in error
+
+
+def test_an_image_may_be_called_by_a_number() -> None:
+    machines = [{"name": "a", "vcpus": 1, "memory": 1, "image": 13, "nic_profile": None}]
+    pools = [*HOST["pools"], {"name": "images", "active": True, "available_mib": 100_000}]
+    placed = place_filter(machines, {"hv1": {**HOST, "pools": pools}}, images={13: {"src": "x"}}, errors="return")
+    assert placed["errors"] == []
+    assert placed["images_by_host"] == {"hv1": [13]}
+
+
+@pytest.mark.parametrize("seed", [{"usr": "x"}, {"method": "guestfs", "packages": ["vim"]}])
+def test_the_defaults_of_seeds_are_named_by_the_variable_that_the_role_takes_them_from(seed: dict[str, t.Any]) -> None:
+    machines = [{"name": "a", "vcpus": 1, "memory": 1}]
+    (error,) = place_filter(machines, {"hv1": HOST}, seed_defaults=seed, errors="return")["errors"]
+    assert error.startswith("virt_seed")
+
+
+def test_machines_that_are_not_to_be_started_are_named() -> None:
+    machines = [{"name": name, "vcpus": 1, "memory": 1, "start": start} for name, start in (("a", "no"), (12, False))]
+    machines.append({"name": "b", "vcpus": 1, "memory": 1})
+    assert place_filter(machines, {"hv1": HOST})["not_started"] == ["a", "12"]
+
+
 def test_a_single_machine_stands_in_no_list() -> None:
     vm = {"name": "a", "vcpus": 1, "memory": "9TiB"}
     (error,) = place_filter([vm], {"hv1": HOST}, where="", errors="return")["errors"]

@@ -66,7 +66,10 @@ def test_claim_look_withdraw(conn: t.Any) -> None:
 def test_check_mode_claims_nothing(conn: t.Any) -> None:
     assert claim(True, machines=[NEW], look_for=["new1"]) == {"changed": True, "claims": {}, "machines": {}}
     made = claim(machines=[NEW])
-    assert claim(True, withdraw=made["claims"], look_for=["new1"])["machines"]["new1"]["claimed"] is True
+    looked = claim(True, withdraw=made["claims"], look_for=["new1"])
+    assert looked["machines"]["new1"]["claimed"] is True
+    assert looked["changed"] is True
+    assert claim(True, withdraw={"new1": "another"})["changed"] is False
 
 
 def test_a_claim_becomes_the_machine(conn: t.Any) -> None:

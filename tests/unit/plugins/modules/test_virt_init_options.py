@@ -239,3 +239,9 @@ def test_the_record_of_a_new_machine_makes_that_machine(option: str) -> None:
         made = read_machine({"name": "a", **base(option), option: value}, **PROFILES)
         record = pasted_from(declared(made))
         assert read_machine({**record, "disk_profile": None, "nic_profile": None}) == made
+
+
+def test_an_image_that_is_none_is_named() -> None:
+    virt_init.check_images({"a": {"volume": "a.qcow2"}, "b": {}})
+    with pytest.raises(InputError, match=r"images\.c: 'x' is no image\. Give what virt_image returned as image"):
+        virt_init.check_images({"c": "x"})

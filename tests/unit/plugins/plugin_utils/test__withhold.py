@@ -41,6 +41,7 @@ TEXTS = st.text(max_size=12) | st.sampled_from(
         f"x {KEY} y",
         "root:hunter22\nops:random",
         "https://me:hunter22@h/?token=1",
+        "https://h/?a=1 or https://h/?b=2",
         "<a passwd='hunter22'/>",
         "hunter22",
     ]
@@ -58,6 +59,25 @@ def test_everything_comes_back_as_it_was(options: dict[str, t.Any]) -> None:
     args = Withheld(options).args
     assert opened(json.loads(json.dumps(args))) == options
     assert not has_secrets(args)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://h/debian.qcow2?token=abcdef",
+        "https://h/debian.qcow2?a=b&token=abcdef",
+        "https://h/debian.qcow2?token=",
+        "https://h/debian.qcow2?dG9rZW4=",
+        "https://me:hunter22@h/ and https://h/?a=b",
+        "see https://h/wiki?id=3, or https://h/wiki#id=4",
+        "curl https://h/a?b=c; curl https://h/d",
+    ],
+)
+def test_a_module_takes_options_with_any_address_once_its_secrets_are_out(text: str) -> None:
+    args = Withheld({"url": text, "description": text}).args
+
+    assert not has_secrets(args)
+    assert opened(args) == {"url": text, "description": text}
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,7 @@ def test_a_default_of_ones_own_and_none_at_all() -> None:
 
 def test_a_profile_whose_name_is_a_number() -> None:
     assert resolve("disk", {2024: [{"root": {"size": 1}}]}, "2024") == [{"name": "root", "size": 1}]
+    assert resolve("disk", {2024: [{"root": {"size": 1}}]}, 2024) == [{"name": "root", "size": 1}]
 
 
 def test_an_override_changes_what_it_names_and_keeps_the_rest() -> None:
