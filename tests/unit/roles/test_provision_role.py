@@ -38,7 +38,7 @@ def test_nothing_done_is_an_error(tmp_path: Path, serial: int, text: str) -> Non
         (tmp_path / name).write_text(yaml.safe_dump(data), encoding="utf-8")
 
     done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", "-i", "hosts.yml", "play.yml", "--check"],
+        [sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", "play.yml", "--check"],
         cwd=tmp_path,
         env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "HOME": str(tmp_path)},
         capture_output=True,

@@ -16,7 +16,7 @@ def test_the_stage_is_in_the_output_while_the_module_waits(
 ) -> None:
     env = {**other_process, "ANSIBLE_COLLECTIONS_PATH": str(collections_root), "HOME": str(tmp_path)}
     command = [
-        *(sys.executable, "-m", "ansible", "adhoc", "localhost", "-i", "localhost,", "-c", "local"),
+        *(sys.executable, "-m", "ansible.cli.adhoc", "localhost", "-i", "localhost,", "-c", "local"),
         *("-e", f"ansible_python_interpreter={sys.executable}", "-m", "brine.virt.virt_wait"),
         *("-a", "uri=test:///default names=test port=1 timeout=8"),
     ]
