@@ -96,9 +96,9 @@ class Teller:
     def tell(self, name: str, cloud: Cloud) -> None:
         """One story, with what it needs before it and nothing left of it behind it."""
         print(f"-- {name}", flush=True)
-        story = importlib.import_module(f"tests.scenario.stories.{name}")
-        wanted: tuple[str, ...] = story.NEEDS
         try:
+            story = importlib.import_module(f"tests.scenario.stories.{name}")
+            wanted: tuple[str, ...] = story.NEEDS
             tidy(cloud, needs.kept_for(wanted))
             for need in wanted:
                 needs.provide(cloud, need)

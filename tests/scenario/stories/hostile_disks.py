@@ -10,6 +10,7 @@ from ..cloud import Cloud, must
 from ..teller import Teller
 from ..trouble import small_pool
 
+NEEDS = ("hypervisors", "tiny")
 HOST = "hv1"
 POOL = "hostile"
 PLACE = "/var/lib/brine-hostile"
