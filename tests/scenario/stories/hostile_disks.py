@@ -117,7 +117,10 @@ def _running(cloud: Cloud) -> None:
     try:
         for _time in range(2):
             _init(cloud, False, {**DATA, "size": 96})
-        must(SECRET not in cloud.on(HOST, "ls -l /proc/$(cat /run/libvirt/qemu/hostile1.pid)/fd"), "QEMU has the secret open")
+        must(
+            SECRET not in cloud.on(HOST, "ls -l /proc/$(cat /run/libvirt/qemu/hostile1.pid)/fd"),
+            "QEMU has the secret open",
+        )
     finally:
         cloud.on(HOST, "virsh -q destroy hostile1")
     _must_be_safe(cloud)

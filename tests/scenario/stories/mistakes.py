@@ -82,10 +82,15 @@ def _others(cloud: Cloud) -> None:
     for playbook, variable, sentence in (
         ("migrate", "vm=nobody", "there is no machine 'nobody' on the hypervisors that answered"),
         ("balance", "limit=many", "limit: 'many' is not a number"),
-        ("evacuate", "from=hv1 to=hv9", "to: unknown hypervisor 'hv9'"),
     ):
         _said_once(cloud.play(playbook, "-e", variable, live=False), sentence)
-    cloud.play_well("maintenance", "-e", "end=hv1", live=False)
+    for target, sentence in (
+        ("hv9", "There is no hypervisor hv9"),
+        ("hv1", "hv1 is the hypervisor that is to be emptied"),
+    ):
+        answer = cloud.play("evacuate", "-e", f"from=hv1 to={target}", live=False)
+        must(answer.status != 0 and sentence in answer.one_line, answer.text)
+    must("hv1: no" in cloud.play_well("maintenance", live=False).text, "hv1 is in maintenance")
 
 
 def _booleans(cloud: Cloud) -> None:
