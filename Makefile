@@ -17,7 +17,7 @@ demo: ## a private cloud before your eyes: two bare hosts, a machine on one of t
 check: ## the quick part of the tests: format, lint, types, documentation, sanity, unit tests
 	@tests/gate/setup check && .build/venv/bin/python -m tests.gate check
 
-test: ## everything that CI runs: check, then the scenario in the lab (SCENARIO=no leaves it out, KEEP_LAB=1 leaves the lab up)
+test: ## everything that CI runs: check, and beside it the scenario in the lab (SCENARIO=no leaves it out, KEEP_LAB=1 leaves the lab up)
 	@tests/gate/setup check $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
 
 test-full: ## test, with the stories that take long: every way to seed a guest, every option of a machine

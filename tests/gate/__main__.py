@@ -8,6 +8,7 @@ import signal
 import sys
 import types
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .catalogue import make_catalogue
@@ -18,13 +19,22 @@ from .scenario import Scenario
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_checks(runner: Runner, *, quick: bool) -> list[Result]:
-    """Run the checks and print their table. `quick`: without what takes long and is unlikely to find more."""
+def run_checks(runner: Runner, *, quick: bool, gently: bool = False) -> list[Result]:
+    """Run the checks. `quick`: without what takes long and is unlikely to find more. `gently`: see Runner.run."""
     checks = make_catalogue(ROOT, quick=quick)
     print(f"== {len(checks)} checks, output in {runner.logs}", flush=True)
-    results = runner.run(checks)
-    print(f"\n{table(results)}\n", flush=True)
-    return results
+    return runner.run(checks, gently=gently)
+
+
+def run_all(runner: Runner, scenario: Scenario) -> list[Result]:
+    """Run the checks and the scenario at the same time: much of the scenario is waiting for guests and hosts.
+
+    The checks only get what time the scenario leaves, so that nothing in the lab is slower for them.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        checks = pool.submit(run_checks, runner, quick=False, gently=True)
+        told = scenario.run()
+        return [*checks.result(), told]
 
 
 def close(results: list[Result], interrupted: bool) -> t.NoReturn:
@@ -64,12 +74,11 @@ def main() -> t.NoReturn:
 
     results: list[Result] = []
     try:
-        results += run_checks(runner, quick=word == "check")
-        if word != "check" and not interrupted:
-            results.append(scenario.run())
+        results += run_checks(runner, quick=True) if word == "check" else run_all(runner, scenario)
     finally:
         if word != "check":
             results += scenario.tear_down()
+    print(f"\n{table(results)}\n", flush=True)
     close(results, interrupted)
 
 

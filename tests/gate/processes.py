@@ -9,15 +9,30 @@ import signal
 import subprocess
 import time
 import typing as t
+from pathlib import Path
 
 # How long a program that was asked to end may tidy up.
 GRACE_SECONDS = 30
+# As nice takes it.
+LEAST_PRIORITY = 19
 
 
 def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     """Send a signal to a process that leads a session of its own, and to everything that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
+
+
+def step_back(process: subprocess.Popen[bytes]) -> None:
+    """Let a process that leads a session, and all that it starts, have only the time that others leave.
+
+    Linux shares the processors among sessions first (man 7 sched, «The autogroup feature»): nice within a session says
+    nothing to the others.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PGRP, process.pid, LEAST_PRIORITY)
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{process.pid}/autogroup").write_text(str(LEAST_PRIORITY), encoding="ascii")
 
 
 def wait_for(process: subprocess.Popen[bytes], timeout_seconds: float, is_stopped: t.Callable[[], bool]) -> int | None:
