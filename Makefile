@@ -23,8 +23,8 @@ test: ## everything that CI runs: check, and beside it the scenario in the lab (
 test-full: ## test, with the stories that take long: every way to seed a guest, every option of a machine
 	@tests/gate/setup check $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
 
-bench: ## how long many machines take in the lab, beside virt-install and the bare tools, and a move, beside virsh (KEEP_LAB=1 leaves the lab up)
-	@tests/gate/setup demo lab && tests/benchmark/run && tests/benchmark/run --moves
+bench: ## how long many machines take in the lab beside virt-install and the bare tools, a move beside virsh, a first login beside a bare boot (KEEP_LAB=1 leaves the lab up)
+	@tests/gate/setup demo lab && tests/benchmark/run && tests/benchmark/run --moves && tests/benchmark/run --first-login
 
 lab-up: ## start the lab: bare hosts on this machine to try things on
 	@tests/gate/setup lab && tests/lab/lab up

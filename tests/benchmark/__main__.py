@@ -18,7 +18,7 @@ import typing as t
 from pathlib import Path
 
 from ..scenario.cloud import FLEET, Cloud, Failure, must
-from . import moves
+from . import first_login, moves
 from .table import table
 
 HOST = "hv1"
@@ -163,11 +163,14 @@ def main() -> int:
     parser.add_argument("--machines", type=int, default=20, help="how many in one task (default 20)")
     parser.add_argument("--rounds", type=int, default=5, help="how often everything is measured (default 5)")
     parser.add_argument("--moves", action="store_true", help="measure moves of a machine instead, with two hosts")
+    parser.add_argument("--first-login", action="store_true", help="measure how soon a new machine answers instead")
     words = parser.parse_args()
     cloud = Cloud(Path(__file__).resolve().parents[2])
     was_up = cloud.lab("status").status == 0
     if words.moves:
-        return _moves(cloud, words.rounds, was_up)
+        return _other("moves", moves.measure, cloud, words.rounds, was_up)
+    if words.first_login:
+        return _other("first-login", first_login.measure, cloud, words.rounds, was_up)
     benchmark = Benchmark(cloud, words.machines, words.rounds)
     try:
         benchmark.prepare()
@@ -185,16 +188,18 @@ def main() -> int:
     return 0
 
 
-def _moves(cloud: Cloud, rounds: int, was_up: bool) -> int:
+def _other(
+    name: str, measure: t.Callable[[Cloud, int], dict[str, list[float]]], cloud: Cloud, rounds: int, was_up: bool
+) -> int:
     try:
-        seconds = moves.measure(cloud, rounds)
+        seconds = measure(cloud, rounds)
     except Failure as exc:
         print(f"FAILED: {exc}", file=sys.stderr)
         return 1
     finally:
         if not was_up and os.environ.get("KEEP_LAB") != "1":
             cloud.lab("down")
-    (cloud.build / "benchmark-moves.json").write_text(json.dumps(seconds, indent=1), encoding="utf-8")
+    (cloud.build / f"benchmark-{name}.json").write_text(json.dumps(seconds, indent=1), encoding="utf-8")
     return 0
 
 

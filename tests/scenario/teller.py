@@ -63,6 +63,7 @@ FULL_STORIES = (
     "sudo_user",
     "evacuating",
     "fleet",
+    "mixed",
     "ending",
 )
 # In place of names of stories: all of FULL_STORIES.

@@ -10,14 +10,12 @@ import json
 import re
 import typing as t
 
-from ..cloud import FLEET, Cloud, must
+from ..cloud import Cloud, must
 from ..moving import counting, forget, has_moved, home, inside, life, migrate, refused, volumes
-from ..needs import TINY, WEB
+from ..needs import NEWER, TINY, WEB, newer
 from ..teller import Teller
 
 NEEDS = ("hypervisors", "tiny", "web1")
-NEWER = "hv3"
-RELEASES = "bookworm,bookworm,trixie"
 PLACE = "/var/tmp/writing"
 # Writes files with bytes of chance, each with its checksum, until it is told to stop.
 WRITER = f"""
@@ -103,9 +101,7 @@ def _images(cloud: Cloud, host: str) -> list[str]:
 
 
 def _third(cloud: Cloud) -> None:
-    cloud.lab_well("up", "--hosts", "3", *([] if NEWER in cloud.lab_hosts() else ["--release", RELEASES]))
-    cloud.use((*FLEET, NEWER))
-    cloud.play_well("hypervisors", live=False)
+    newer(cloud)
     answer = cloud.play_well("hypervisors", live=False)
     must(answer.recap("changed") == 0, answer.text)
 

@@ -50,6 +50,7 @@ def tell(teller: Teller, cloud: Cloud) -> None:
     teller.step("the live inventory has the machine, its groups and its variables", lambda: _listed(cloud))
     teller.step("ansible reaches it with the host key verified", lambda: _reached(cloud))
     teller.step("a wrong host key is refused", lambda: _wrong_key(cloud))
+    teller.step("behind a jump host of the group's variables it is reached through that one", lambda: _jump(cloud))
     teller.step("the guest has its hostname, its disk and its data disk", lambda: _guest(cloud))
     teller.step("cloud-init is content with the seed and with itself", lambda: _cloud_init(cloud))
     teller.step("virt-xml-validate accepts every machine", lambda: validate_all(cloud))
@@ -104,6 +105,29 @@ def _wrong_key(cloud: Cloud) -> None:
         NAME, "ansible.builtin.ping", "", "-e", f'{{"ansible_ssh_common_args": "{args} -o ControlPath=none"}}'
     )
     must("Host key verification failed" in answer.text or "IDENTIFICATION HAS CHANGED" in answer.text, answer.text)
+
+
+def _jump(cloud: Cloud) -> None:
+    """ProxyJump, as the README has it, and the check of the host key beside it."""
+    hosts = cloud.listed()["_meta"]["hostvars"]
+    away = next(host for host in cloud.hosts if host != hosts[NAME]["virt_hypervisor"])
+    lab = cloud.build / "lab"
+    config = cloud.build / "scenario-ssh-config"
+    config.write_text(
+        f"Host jump\n  HostName {hosts[away]['ansible_host']}\n  User root\n  IdentityFile {lab}/id_ed25519\n"
+        f"  UserKnownHostsFile {lab}/known_hosts\n  StrictHostKeyChecking yes\n",
+        encoding="utf-8",
+    )
+    group = cloud.build / "scenario-jump.yml"
+    args = f"-F {config} -o ProxyJump=jump -o ControlPath=none"
+    group.write_text(
+        json.dumps({"virt_machines": {"vars": {"ansible_ssh_common_args": args}}}),
+        encoding="utf-8",
+    )
+    command = [str(cloud.bin / "ansible"), "-i", str(group), *cloud.sources(), NAME, "-m", "ansible.builtin.shell"]
+    answer = cloud.run(*command, "-a", "echo from $SSH_CONNECTION", "-vvv")
+    must(answer.status == 0 and f"from {hosts[away]['ansible_host']} " in answer.text, answer.text)
+    must("HostKeyAlias=virt-" in answer.text and "StrictHostKeyChecking=yes" in answer.text, answer.text)
 
 
 def _guest(cloud: Cloud) -> None:
