@@ -503,6 +503,7 @@ machines:
       sample: {"name": "web1", "state": "running"}
 """
 
+import contextlib
 import typing as t
 from collections.abc import Sequence
 
@@ -647,6 +648,13 @@ def read_wishes(params: dict[str, t.Any], existing: FindExisting = none_exists) 
     )
 
 
+def check_ahead(params: dict[str, t.Any]) -> None:
+    """Raise InputError for what is wrong whatever machines there are, without waiting for the hypervisor."""
+    # A directory where a pool is to be named is complained of when the pool's name can be told.
+    with contextlib.suppress(DirectoryAsPoolError):
+        read_wishes(params, lambda _name: Existing())
+
+
 def read_wishes_here(params: dict[str, t.Any], hypervisor: Hypervisor) -> list[Machine]:
     """The same on a hypervisor, whose machines may keep what they have.
 
@@ -685,6 +693,7 @@ def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, deci
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what is true afterwards."""
     params = opened(module.params)
+    check_ahead(params)
     where = "" if params["machines"] is None else "machines"
     default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
     decision = read_decision(params["decision"], "decision")

@@ -83,9 +83,16 @@ def request_of(hypervisor: Hypervisor, name: str) -> dict[str, t.Any]:
     return {**request, **BESIDE}
 
 
+def params_of(*requests: dict[str, t.Any]) -> dict[str, t.Any]:
+    """The options of a task for these machines."""
+    found = ArgumentSpecValidator(virt_init.ARGUMENTS).validate({"machines": list(requests)}).validated_parameters
+    return dict(found)
+
+
 def plans(hypervisor: Hypervisor, *requests: dict[str, t.Any]) -> list[MachinePlan]:
     """What virt_init would do."""
-    params = ArgumentSpecValidator(virt_init.ARGUMENTS).validate({"machines": list(requests)}).validated_parameters
+    params = params_of(*requests)
+    virt_init.check_ahead(params)
     return make_plans(virt_init.read_wishes_here(params, hypervisor), hypervisor, "machines")
 
 
@@ -210,6 +217,16 @@ def test_what_is_asked_for_beside_what_it_has_changes_alone(odd: t.Any) -> None:
     assert xml.xpath("devices/disk/target/@bus") == ["ide", "ide"]
     assert xml.xpath("devices/disk/driver/@cache") == ["none"]
     must_change_nothing(plans(looked_at(odd), request)[0])
+
+
+def test_what_is_wrong_of_any_machine_is_said_before_the_hypervisor_is_asked() -> None:
+    machine = {"name": "odd", "vcpus": 2, "memory": 512, "video": "vmvga", "nics": {"nic0": {"model": "pcnet"}}}
+    virt_init.check_ahead(params_of(machine, {**machine, "disks": {"a": {"pool": "/srv", "size": 1}}, "name": "b"}))
+    with pytest.raises(InputError, match=r"^machines\[0\]: unknown option 'vido'"):
+        virt_init.check_ahead(params_of({**machine, "vido": "vga"}))
+    with pytest.raises(InputError, match=r"^machines\[0\]\.seed: "):
+        virt_init.check_ahead(params_of({**machine, "seed": {"usr": "me"}}))
+    virt_init.check_ahead(params_of({**machine, "seed": {"pool": "/srv"}}))
 
 
 def test_a_nic_that_leaves_what_is_not_offered_gets_the_model_of_a_new_one(odd: t.Any) -> None:
