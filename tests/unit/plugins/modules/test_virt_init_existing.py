@@ -101,7 +101,7 @@ def must_change_nothing(plan: MachinePlan) -> None:
     assert found == (False, {}, {}, [], [], [], None)
 
 
-@pytest.mark.parametrize("name", [pytest.param(*pair[:1], id=pair[1][80:]) for pair in zip(NAMES, ALL, strict=True)])
+@pytest.mark.parametrize("name", [pytest.param(NAMES[n], id=arguments[80:]) for n, arguments in enumerate(ALL)])
 def test_what_a_machine_has_is_accepted_and_changes_nothing(foreign: Hypervisor, name: str) -> None:
     request = request_of(foreign, name)
     (plan,) = plans(foreign, request)
