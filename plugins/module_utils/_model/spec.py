@@ -239,7 +239,8 @@ def _read(wish: t.Any, common: _Common, where: str, find_existing: FindExisting)
     unseen = existing is not None and have is None
     if unseen:
         options = _without_refused(options)
-    given = options.read(rules_beside(MACHINE_RULES, HARDWARE, have))
+    # A name is what the inventory and files of ours are called by, whoever gave it.
+    given = options.read({**rules_beside(MACHINE_RULES, HARDWARE, have), "name": machine_name})
     for key in ("name", "vcpus", "memory"):
         if key not in given:
             raise InputError(f"{key} is missing", where=where or None, hint="A machine needs name, vcpus and memory")
@@ -278,6 +279,10 @@ def _read(wish: t.Any, common: _Common, where: str, find_existing: FindExisting)
     return machine
 
 
+# Of the memory, how much it is, in our words and in Salt's.
+_AMOUNTS = ("maximum", "current", "boot")
+
+
 def _maximum(value: Mapping[str, t.Any], have: Mapping[str, t.Any] | None) -> int:
     """The most that is asked for; who asks for a part of what the machine has asks for as much as it has."""
     return int(value["maximum"] if "maximum" in value else (have or {})["maximum"])
@@ -286,18 +291,21 @@ def _maximum(value: Mapping[str, t.Any], have: Mapping[str, t.Any] | None) -> in
 def _without_refused(options: Given) -> Given:
     """The options without the values that no new machine can have: the machine's hypervisor knows whether it has them.
 
-    What is counted of a machine stays.
+    What placement counts stays: the vCPUs, and of the memory how much it is.
     """
 
     def refused(line: Line) -> bool:
+        value = options.values.get(line.key)
         try:
-            line.check(options.values[line.key], "")
+            return value is not None and line.check(value, "") is None
         except InputError:
             return True
-        return False
 
-    named = [line for line in HARDWARE if options.values.get(line.key) is not None]
-    return options.without(line.key for line in named if line.key not in ("vcpus", "memory") and refused(line))
+    keys = {line.key for line in HARDWARE if line.key != "vcpus" and refused(line)}
+    memory = options.values.get("memory")
+    if "memory" in keys and isinstance(memory, Mapping):
+        options = options.with_value("memory", {key: memory[key] for key in _AMOUNTS if key in memory} or memory)
+    return options.without(keys - {"memory"})
 
 
 def _each(

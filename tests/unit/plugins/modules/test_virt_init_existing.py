@@ -116,6 +116,13 @@ def test_what_a_machine_has_is_accepted_and_changes_nothing(foreign: Hypervisor,
 @pytest.mark.parametrize("seed", range(30))
 def test_what_the_schema_of_libvirt_allows_is_accepted_of_the_machine_that_has_it(seed: int) -> None:
     domain = SchemaMachines().machine(seed)
+    # By chance these are what libvirt refuses as well.
+    for path, text in (("name", "m"), ("vcpu", "2"), ("memory", "1048576"), ("currentMemory", "1048576")):
+        for element in domain.findall(path):
+            element.text = text
+            element.attrib.clear()
+    for system in domain.findall("os/type"):
+        system.set("machine", "q35")
     # Our nics are known by their addresses.
     for number, mac in enumerate(domain.iterfind("devices/interface/mac")):
         mac.set("address", f"52:54:00:00:00:{number:02x}")
@@ -123,6 +130,15 @@ def test_what_the_schema_of_libvirt_allows_is_accepted_of_the_machine_that_has_i
     request = {**json.loads(json.dumps(values)), **BESIDE}
     machine = read_machine(request, existing=lambda _name: Existing(values))
     assert covers(values, machine.hardware)
+    # Nor is it refused where only its hypervisor knows what it has.
+    unseen = read_machine(request, existing=lambda _name: Existing())
+    assert (unseen.vcpus, unseen.memory_mib) == (machine.vcpus, machine.memory_mib)
+
+
+@pytest.mark.parametrize("values", [None, {"name": "my machine", "vcpus": {"maximum": 1}, "memory": {"maximum": 1}}])
+def test_a_name_is_one_that_the_inventory_can_have_whoever_gave_it(values: dict[str, t.Any] | None) -> None:
+    with pytest.raises(InputError, match="^name: 'my machine' is not a name"):
+        read_machine({"name": "my machine", "vcpus": 1, "memory": 1}, existing=lambda _name: Existing(values))
 
 
 @pytest.fixture
