@@ -15,6 +15,8 @@ description:
   - Decides on which hypervisor each machine of a list is to be, from what the hypervisors say of themselves now.
   - It asks nothing and changes nothing. The same input gives the same answer.
   - A machine that lives on a hypervisor stays there, whatever else would be better.
+  - It may have what is offered for no new machine, such as another model of a nic, and keeps it. Whether it has that is
+    known to its hypervisor alone, so that such values of its wish are left to the check of M(brine.virt.virt_init).
   - A new machine is only put where it fits. Its memory, together with that of all machines that are defined there and
     of all that this run puts there, must leave O(memory_reserve_mib) free. The hypervisor must have its CPUs, pools
     with room for its disks, its bridges and networks, its C(labels), and its image unless O(images) brings that. It
@@ -266,6 +268,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import places_of, read_good_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_existing import find_existing
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
@@ -316,6 +319,7 @@ def place_filter(
             where=where,
             # The variables of the role, whose names these are.
             prefix="virt_" if where in _ROLE_LISTS else "",
+            existing=find_existing(hosts, homes, last_seen),
         )
         places = places_of(len(wishes), where)
         # Those that are right are placed all the same, so that what hinders them is said in the same run.

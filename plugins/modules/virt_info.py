@@ -182,6 +182,11 @@ machines:
         - Its disks. C(name) is ours and null for a disk that this collection did not name. C(pool) and C(volume) are
           set when the source is a volume of a known pool. C(backing) is what an overlay stands on, as far as libvirt
           says it. C(guest_path) is the name that a Linux guest has for a virtio disk.
+        - What C(source) is depends on C(type), which libvirt names. It is a path for V(file), V(block), V(dir) and
+          V(vhostuser); C(protocol:name) for V(network), such as V(rbd:vms/web1), and C(protocol:) where the protocol
+          needs no name; C(pool/volume) for V(volume); and C(nvme:), the PCI address of the drive, a slash and the
+          number of the namespace for V(nvme), such as V(nvme:0000:01:00.0/1). It is null for a drive without a medium,
+          and for what has no such word. C(backing) is said in the same way.
       type: list
       elements: dict
       sample:
@@ -202,6 +207,13 @@ machines:
     nics:
       description:
         - Its network interfaces. C(origin) of an address is V(static), V(lease), V(agent) or V(arp).
+        - What C(source) is depends on C(type), which libvirt names. It is the name of the bridge, the network or the
+          hypervisor's device for V(bridge), V(network) and V(direct), and the name of what it is plugged into for
+          V(internal) and V(vds); a path for V(vdpa) and V(vhostuser); a PCI address such as V(0000:03:00.1) for
+          V(hostdev); and C(address:port) for V(client), V(server), V(mcast) and V(udp), either part of which may be
+          empty. It is null for V(ethernet) and V(null), for V(user) unless it is bound to a device of the hypervisor,
+          and for types that are not known here.
+        - C(model) is null where libvirt names none.
       type: list
       elements: dict
       sample:

@@ -17,6 +17,9 @@ description:
     what libvirt filled in is no difference, and what the task does not name stays as it is. What a running machine
     cannot take waits until it is powered off and on, and is reported in RV(machines[].pending). What would leave it
     without its data or unable to boot is an error.
+  - A machine that is there already may have what is not offered for new machines, such as another model of a nic, a
+    disk on the bus V(ide), or a disk that is in no storage pool. The task may ask for it in the words that
+    M(brine.virt.virt_info) and libvirt have for it, and it is no difference. For a new machine it is an error.
   - Everything is checked before anything is changed. A machine whose building fails is taken back, the others are
     kept,
     and the task fails at the end.
@@ -123,7 +126,8 @@ options:
         these. Such a qcow2 volume is refused if it leads to a file that is no volume of a storage pool, or to one that
         a machine writes to, or if it has its data in another file.
       - C(device), V(disk) (default), V(cdrom), V(floppy) or V(lun).
-      - C(model), the bus, V(virtio) (default), V(scsi), V(sata) (default for a C(cdrom)), V(usb) or V(fdc).
+      - C(model), the bus, V(virtio) (default), V(scsi), V(sata) (default for a C(cdrom)), V(usb) or V(fdc). A disk
+        that is there keeps the one that it has.
       - C(io), C(cache), C(discard), C(detect_zeroes), C(iothread), C(serial), C(boot_order), C(readonly) and
         C(shareable), as libvirt has them.
       - Salt's words C(overlay_image), C(source_file), C(backing_store_path), C(backing_store_format) and C(iothread_id)
@@ -156,7 +160,8 @@ options:
         hypervisor (by macvtap) that the nic is plugged into; also as C(type) and C(source). It has to exist.
       - C(mode) for V(direct), V(bridge) (default), V(vepa), V(private) or V(passthrough); C(portgroup) for
         C(network).
-      - C(model), V(virtio) (default), V(e1000e), V(e1000) or V(rtl8139).
+      - C(model), V(virtio) (default), V(e1000e), V(e1000) or V(rtl8139). A nic that is there keeps the one that it
+        has, and its C(mac) and what it is plugged into, unless others are named.
       - C(mac), by default made from the names of machine and nic, so that a machine made again has the same one.
       - C(vlan), a tag, a list of tags, or a list of mappings with C(id) and C(native).
       - C(virtualport), a type, or a mapping with C(type) and its parameters.
@@ -498,6 +503,7 @@ machines:
       sample: {"name": "web1", "state": "running"}
 """
 
+import contextlib
 import typing as t
 from collections.abc import Sequence
 
@@ -510,7 +516,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.locks import hype
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
-from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.existing import (
+    Existing,
+    FindExisting,
+    none_exists,
+    read_values,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU
 from ansible_collections.brine.virt.plugins.module_utils._model.pool_name import (
     DirectoryAsPoolError,
@@ -616,12 +627,15 @@ TASK_OPTIONS = (
 MACHINE_OPTIONS = tuple(name for name in ARGUMENTS if name not in TASK_OPTIONS)
 
 
-def read_wishes(params: dict[str, t.Any]) -> list[Machine]:
-    """The machines that the task asks for: one by the module's own options, or the list with these as its defaults."""
+def read_wishes(params: dict[str, t.Any], existing: FindExisting = none_exists) -> list[Machine]:
+    """The machines that the task asks for: one by the module's own options, or the list with these as its defaults.
+
+    existing: the machines that are there already.
+    """
     profiles = {"disk_profiles": params["disk_profiles"], "nic_profiles": params["nic_profiles"]}
     named = named_options(ARGUMENTS, params, MACHINE_OPTIONS)
     if params["machines"] is None:
-        return [read_machine(named, **profiles)]
+        return [read_machine(named, existing=existing, **profiles)]
     seed = named.pop("seed", None)
     return read_machines(
         params["machines"],
@@ -629,18 +643,32 @@ def read_wishes(params: dict[str, t.Any]) -> list[Machine]:
         defaults=named,
         where="machines",
         places=params["places"],
+        existing=existing,
         **profiles,
     )
 
 
-def _read_wishes_here(params: dict[str, t.Any]) -> list[Machine]:
-    """The same, with the name of the pool where the task has its directory."""
+def check_ahead(params: dict[str, t.Any]) -> None:
+    """Raise InputError for what is wrong whatever machines there are, without waiting for the hypervisor."""
+    # A directory where a pool is to be named is complained of when the pool's name can be told.
+    with contextlib.suppress(DirectoryAsPoolError):
+        read_wishes(params, lambda _name: Existing())
+
+
+def read_wishes_here(params: dict[str, t.Any], hypervisor: Hypervisor) -> list[Machine]:
+    """The same on a hypervisor, whose machines may keep what they have.
+
+    Where the task has the directory of a pool, the error has the pool's name.
+    """
+
+    def existing(name: str) -> Existing | None:
+        domain = hypervisor.domains.get(name)
+        return None if domain is None or is_new(domain) else Existing(read_values(domain.xml, domain.notes))
+
     try:
-        return read_wishes(params)
+        return read_wishes(params, existing)
     except DirectoryAsPoolError as exc:
-        with open_connection(params["uri"]) as conn:
-            names = {pool.path: pool.name for pool in Pools(conn).all()}
-        raise with_pool_named(exc, names) from exc
+        raise with_pool_named(exc, {pool.path: pool.name for pool in hypervisor.pools.all()}) from exc
 
 
 def check_images(images: t.Mapping[str, t.Any]) -> None:
@@ -665,7 +693,7 @@ def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, deci
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what is true afterwards."""
     params = opened(module.params)
-    machines = _read_wishes_here(params)
+    check_ahead(params)
     where = "" if params["machines"] is None else "machines"
     default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
     decision = read_decision(params["decision"], "decision")
@@ -680,6 +708,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             claims=params["claims"],
         )
         try:
+            machines = read_wishes_here(params, hypervisor)
             check_still_chosen(machines, hypervisor, decision)
             plans = make_plans(machines, hypervisor, where, params["places"])
         except VirtError:

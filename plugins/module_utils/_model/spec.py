@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.existing import Existing, FindExisting, none_exists
 from ansible_collections.brine.virt.plugins.module_utils._model.fragment import check_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.given import Given
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
@@ -27,7 +28,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.salt_words impor
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk, read_disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic, read_nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import Seed, make_seed, read_seed
-from ansible_collections.brine.virt.plugins.module_utils._model.table import Values
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_whole import (
+    check_devices,
+    check_firmware,
+    check_hardware,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.table import Line, Values, rules_beside
 
 _Device = t.TypeVar("_Device", Disk, Nic)
 
@@ -105,12 +111,14 @@ def read_machines(
     where: str = "machines",
     places: t.Sequence[str] | None = None,
     prefix: str = "",
+    existing: FindExisting = none_exists,
 ) -> list[Machine]:
     """A list of wishes as the user wrote them, checked and with their profiles resolved.
 
     defaults: options of a machine for all of the list, which give way to a machine's own; seed_defaults: the same for
     the options of the seed. where, places: as in places_of; prefix: what the names of the profiles begin with in the
-    user's input. Raises InputError for all items that are wrong, with a line for each mistake.
+    user's input. existing: what is there already. Raises InputError for all items that are wrong, with a line for each
+    mistake.
     """
     mistakes = Mistakes()
     machines = read_good_machines(
@@ -123,6 +131,7 @@ def read_machines(
         where=where,
         places=places,
         prefix=prefix,
+        existing=existing,
     )
     mistakes.conclude()
     return list(machines.values())
@@ -139,6 +148,7 @@ def read_good_machines(
     where: str = "machines",
     places: t.Sequence[str] | None = None,
     prefix: str = "",
+    existing: FindExisting = none_exists,
 ) -> dict[int, Machine]:
     """As read_machines, but what is wrong goes to mistakes: the other machines by their index in the list.
 
@@ -151,7 +161,7 @@ def read_good_machines(
     first: dict[str, str] = {}
     for index, place in enumerate(places_of(len(wishes), where, places)):
         with mistakes.noted():
-            machine = _read(wishes[index], common, place)
+            machine = _read(wishes[index], common, place, existing)
             if machine.name in first:
                 raise InputError(
                     f"the name {machine.name!r} is taken by {first[machine.name]} already", where=f"{place}.name"
@@ -181,9 +191,10 @@ def read_machine(
     nic_profiles: t.Any = None,
     seed_defaults: t.Any = None,
     where: str = "",
+    existing: FindExisting = none_exists,
 ) -> Machine:
     """One wish, checked and with its profiles resolved; where is empty for a module's own options."""
-    return _read(wish, _Common.read(disk_profiles, nic_profiles, seed_defaults), where)
+    return _read(wish, _Common.read(disk_profiles, nic_profiles, seed_defaults), where, existing)
 
 
 @dataclass(frozen=True)
@@ -220,10 +231,16 @@ def _translate(wish: t.Any, where: str) -> Given:
     return translate_salt_words(wish, where)
 
 
-def _read(wish: t.Any, common: _Common, where: str) -> Machine:
+def _read(wish: t.Any, common: _Common, where: str, find_existing: FindExisting) -> Machine:
     own = _translate(wish, where)
     options = own.over(_yielding(common.defaults, own))
-    given = options.read(MACHINE_RULES)
+    existing = find_existing(str(options.values.get("name")))
+    have = existing.values if existing else None
+    unseen = existing is not None and have is None
+    if unseen:
+        options = _without_refused(options)
+    # A name is what the inventory and files of ours are called by, whoever gave it.
+    given = options.read({**rules_beside(MACHINE_RULES, HARDWARE, have), "name": machine_name})
     for key in ("name", "vcpus", "memory"):
         if key not in given:
             raise InputError(f"{key} is missing", where=where or None, hint="A machine needs name, vcpus and memory")
@@ -239,14 +256,17 @@ def _read(wish: t.Any, common: _Common, where: str) -> Machine:
         # A default for all machines that gave way to this one's own disks.
         image = None
     hardware = {line.key: given.pop(line.key) for line in HARDWARE if line.key in given}
+    vcpus, memory_mib = (_maximum(hardware[key], (have or {}).get(key)) for key in ("vcpus", "memory"))
     _take_cpu_mode(hardware, given.pop("cpu_mode", None), options)
-    _take_firmware(given, options)
+    check_firmware(given, options)
+    if not unseen:
+        check_hardware(hardware, vcpus, options, have or {})
     machine = Machine(
-        vcpus=hardware["vcpus"]["maximum"],
-        memory_mib=hardware["memory"]["maximum"],
+        vcpus=vcpus,
+        memory_mib=memory_mib,
         image=image,
-        disks=_each(read_disk, disks),
-        nics=_each(lambda device: read_nic(device, given["name"]), nics),
+        disks=_each("disk", read_disk, disks, existing),
+        nics=_each("nic", lambda device, there: read_nic(device, given["name"], there), nics, existing),
         seed=make_seed(
             given["name"], given.pop("seed", {}), options.at("seed"), defaults=seed_base, common=common.seed_place
         ),
@@ -254,18 +274,57 @@ def _read(wish: t.Any, common: _Common, where: str) -> Machine:
         given=options,
         **given,
     )
-    _check_whole(machine)
+    if not unseen:
+        check_devices(hardware, machine.disks, machine.nics, options, have or {})
     return machine
 
 
-def _each(read: t.Callable[[Given], _Device], devices: t.Iterable[Given]) -> tuple[_Device, ...]:
-    """All devices as read; of those that are wrong, all mistakes at once."""
+# Of the memory, how much it is, in our words and in Salt's.
+_AMOUNTS = ("maximum", "current", "boot")
+
+
+def _maximum(value: Mapping[str, t.Any], have: Mapping[str, t.Any] | None) -> int:
+    """The most that is asked for; who asks for a part of what the machine has asks for as much as it has."""
+    return int(value["maximum"] if "maximum" in value else (have or {})["maximum"])
+
+
+def _without_refused(options: Given) -> Given:
+    """The options without the values that no new machine can have: the machine's hypervisor knows whether it has them.
+
+    What placement counts stays: the vCPUs, and of the memory how much it is.
+    """
+
+    def refused(line: Line) -> bool:
+        value = options.values.get(line.key)
+        try:
+            return value is not None and line.check(value, "") is None
+        except InputError:
+            return True
+
+    keys = {line.key for line in HARDWARE if line.key != "vcpus" and refused(line)}
+    memory = options.values.get("memory")
+    if "memory" in keys and isinstance(memory, Mapping):
+        options = options.with_value("memory", {key: memory[key] for key in _AMOUNTS if key in memory} or memory)
+    return options.without(keys - {"memory"})
+
+
+def _each(
+    kind: str,
+    read: t.Callable[[Given, t.Any], _Device],
+    devices: t.Iterable[Given],
+    existing: Existing | None,
+) -> tuple[_Device, ...]:
+    """All devices as read; of those that are wrong, all mistakes at once.
+
+    Of a machine that only its hypervisor knows, what no new machine can have is left out, for its hypervisor to judge.
+    """
     found = []
     mistakes = Mistakes()
     for device in devices:
         with mistakes.noted():
-            found.append(read(device))
-    mistakes.conclude()
+            found.append(read(device, existing.device(kind, device.name) if existing else None))
+    if existing is None or existing.values is not None:
+        mistakes.conclude()
     return tuple(found)
 
 
@@ -289,56 +348,3 @@ def _take_cpu_mode(hardware: Values, mode: str | None, options: Given) -> None:
     if cpu.setdefault("mode", mode) != mode:
         raise InputError(f"cpu has the mode {cpu['mode']}", where=options.at("cpu_mode"), hint="Name one of the two")
     hardware["cpu"] = cpu
-
-
-def _take_firmware(given: dict[str, t.Any], options: Given) -> None:
-    """Secure boot is a thing of UEFI."""
-    if given.get("secure_boot"):
-        if given.get("firmware") == "bios":
-            raise InputError(
-                "there is no secure boot with firmware bios",
-                where=options.at("secure_boot"),
-                hint="Say firmware: efi",
-            )
-        given["firmware"] = "efi"
-
-
-def _check_whole(machine: Machine) -> None:
-    """What no single option can see."""
-    hardware, at = machine.hardware, machine.given.at
-    topology = hardware.get("cpu", {}).get("topology")
-    if topology:
-        count = 1
-        for word in ("sockets", "dies", "cores", "threads"):
-            count *= topology.get(word, 1)
-        if count != machine.vcpus:
-            raise InputError(
-                f"the topology makes {count} vCPUs, the machine has up to {machine.vcpus}",
-                where=f"{at('cpu')}.topology",
-                hint="The product of sockets, dies, cores and threads is the maximum of vcpus",
-            )
-    boot = hardware.get("boot", {})
-    for key in ("initrd", "cmdline"):
-        if key in boot and "kernel" not in boot:
-            raise InputError(f"{key} needs kernel", where=f"{at('boot')}.{key}")
-    devices: list[Disk | Nic] = [*machine.disks, *machine.nics]
-    ordered = next((device.name for device in devices if "boot_order" in device.options), None)
-    if "devices" in boot and ordered:
-        raise InputError(
-            f"device {ordered!r} has a boot_order as well",
-            where=f"{at('boot')}.devices" if at("boot").endswith("boot") else at("boot"),
-            hint="Order kinds of devices or single devices, not both",
-        )
-    if hardware.get("shared_folders"):
-        memory = hardware["memory"]
-        memory.setdefault("source", "memfd")
-        if memory.setdefault("access", "shared") != "shared":
-            raise InputError("shared folders need shared memory", where=f"{at('memory')}.access", hint="Say shared")
-    macs: dict[str, str] = {}
-    for nic in machine.nics:
-        if nic.mac in macs:
-            raise InputError(
-                f"nics {macs[nic.mac]!r} and {nic.name!r} have the same MAC address {nic.mac}",
-                where=nic.given.at("mac"),
-            )
-        macs[nic.mac] = nic.name

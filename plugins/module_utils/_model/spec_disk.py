@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Content,
     Line,
     Mark,
+    rules_beside,
 )
 
 # The bus that each kind of device is on unless the wish says otherwise, and what it is called there.
@@ -134,16 +135,21 @@ DISK_RULES: dict[str, rules.Rule] = {
 ORIGINS = ("image", "source", "backing")
 
 
-def read_disk(device: Given) -> Disk:
-    """A disk out of its profile and overrides, the machine's own image and way of cloning among them."""
-    given = device.read(DISK_RULES)
-    kind = given.setdefault("device", "disk")
-    given.setdefault("model", DEFAULT_MODELS[kind])
+def read_disk(device: Given, have: Mapping[str, t.Any] | None = None) -> Disk:
+    """A disk out of its profile and overrides, the machine's own image and way of cloning among them.
+
+    have: the disk as the machine has it, None for a new one. What is the same is accepted, whatever it is, and what is
+    not named stays as it is.
+    """
+    there = have or {}
+    given = device.read(rules_beside(DISK_RULES, DISK_OPTIONS, have))
+    kind = given.setdefault("device", there.get("device", "disk"))
+    given.setdefault("model", there.get("model", DEFAULT_MODELS[kind]))
     given["size_mib"] = given.pop("size", None)
     given["present"] = given.pop("state", "present") == "present"
     given["options"] = {line.key: given.pop(line.key) for line in DISK_OPTIONS if line.key in given}
     _check_origin(given, device)
-    _check_kind(given, device)
+    _check_kind(given, device, have)
     return Disk(name=device.name, given=device, **given)
 
 
@@ -169,12 +175,13 @@ def _check_origin(given: dict[str, t.Any], device: Given) -> None:
                 raise InputError("a disk with a backing volume is a qcow2 overlay", where=device.at(key))
 
 
-def _check_kind(given: Mapping[str, t.Any], device: Given) -> None:
-    """What is no disk of its own has no size and no image; a disk has one of them."""
+def _check_kind(given: Mapping[str, t.Any], device: Given, have: Mapping[str, t.Any] | None) -> None:
+    """What is no disk of its own has no size and no image; a new disk has one of them."""
     if not given["present"]:
         return
     kind, origin = given["device"], next((word for word in ORIGINS if word in given), None)
-    if (kind == "floppy") != (given["model"] == "fdc"):
+    same_place = have is not None and all(given[word] == have.get(word) for word in ("device", "model"))
+    if (kind == "floppy") != (given["model"] == "fdc") and not same_place:
         raise InputError(
             f"a {kind} cannot be on {given['model']}",
             where=device.at("model" if "model" in device.values else "device"),
@@ -187,7 +194,7 @@ def _check_kind(given: Mapping[str, t.Any], device: Given) -> None:
                     where=device.at(key),
                     hint="Leave it out" if "source" in given else "Name a source",
                 )
-        if kind == "lun" and origin is None:
+        if kind == "lun" and origin is None and have is None:
             raise InputError("a lun needs a source", where=device.place)
         return
     if given.get("source") == NO_MEDIUM:
@@ -198,7 +205,7 @@ def _check_kind(given: Mapping[str, t.Any], device: Given) -> None:
             where=device.at("size"),
             hint="Leave size out; this collection does not change volumes that it did not make",
         )
-    if origin is None and given["size_mib"] is None:
+    if origin is None and given["size_mib"] is None and have is None:
         raise InputError(
             f"disk {device.name!r} has neither a size nor an image",
             where=device.place,

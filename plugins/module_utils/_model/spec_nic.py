@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     Attribute,
     Line,
     Values,
+    rules_beside,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.table_shapes import (
     Group,
@@ -35,7 +36,8 @@ SOURCE_ATTRIBUTES = {"bridge": "bridge", "network": "network", "direct": "dev"}
 class Nic:
     """One network interface.
 
-    type and source: what it is plugged into. gateway: at most one of each family. dhcp4 None: the guest asks DHCP
+    type and source: what it is plugged into. model: empty, as source is, where the nic of an existing machine has none
+    and is to have none. gateway: at most one of each family. dhcp4 None: the guest asks DHCP
     exactly when it has no addresses. present False: it is to be taken out of the machine. options: what stands in the
     XML as it was written, by the lines of NIC_OPTIONS. given: where all this comes from.
     """
@@ -158,24 +160,32 @@ NIC_RULES: dict[str, rules.Rule] = {
 }
 
 
-def read_nic(device: Given, machine_name: str) -> Nic:
-    """A nic out of its profile and overrides, what it is plugged into as type and source."""
-    given = device.read(NIC_RULES)
+def read_nic(device: Given, machine_name: str, have: Mapping[str, t.Any] | None = None) -> Nic:
+    """A nic out of its profile and overrides, what it is plugged into as type and source.
+
+    have: the nic as the machine has it, None for a new one. What is the same is accepted, whatever it is, and what is
+    not named stays as it is.
+    """
+    there = have or {}
+    given = device.read(rules_beside(NIC_RULES, NIC_OPTIONS, have))
     check_network(given, device.at("gateway"))
+    if have is not None and all(given.get(word, have.get(word)) == have.get(word) for word in ("type", "source")):
+        given.update({word: have.get(word, "") for word in ("type", "source")})
+        given.setdefault("model", have.get("model", ""))
     kind = given.get("type", "bridge")
     if kind != "bridge" and "source" not in given:
         raise InputError(f"the {kind} has no name", where=device.place, hint=f"Say {kind}: NAME")
     for word, needed in (("mode", "direct"), ("portgroup", "network")):
-        if word in given and kind != needed:
+        if word in given and kind != needed and given[word] != there.get(word):
             raise InputError(
                 f"{word} is for nics of type {needed}", where=device.at(word), hint=f"This one is of type {kind}"
             )
-    if "queues" in given and given.get("model", "virtio") != "virtio":
+    if "queues" in given and given.get("model", "virtio") != "virtio" and given["queues"] != there.get("queues"):
         raise InputError("only a virtio nic has queues", where=device.at("queues"))
     given["present"] = given.pop("state", "present") == "present"
     mtu = given.get("mtu")
     given["options"] = {line.key: given.pop(line.key) for line in NIC_OPTIONS if line.key in given}
-    given.setdefault("mac", stable_mac(machine_name, device.name))
+    given.setdefault("mac", there.get("mac") or stable_mac(machine_name, device.name))
     # Both ends of the wire have it: the hypervisor's by the XML, the guest's by its seed.
     return Nic(name=device.name, given=device, mtu=mtu, **given)
 

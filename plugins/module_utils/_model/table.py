@@ -87,6 +87,18 @@ def table_rules(table: Table, have: t.Any = None) -> dict[str, rules.Rule]:
     return {line.key: rule_of(line) for line in table}
 
 
+def rules_beside(
+    words: Mapping[str, rules.Rule], table: Table, have: Mapping[str, t.Any] | None
+) -> dict[str, rules.Rule]:
+    """The rules of words that stand beside the lines of a table, and those of its lines. have: as in table_rules."""
+    there = have or {}
+
+    def rule_of(key: str, rule: rules.Rule) -> rules.Rule:
+        return lambda value, where: check_against(rule, value, where, there.get(key))
+
+    return {**{key: rule_of(key, rule) for key, rule in words.items()}, **table_rules(table, have)}
+
+
 def check_table(
     value: t.Any, where: str, table: Table, required: Sequence[str] = (), have: Mapping[str, t.Any] | None = None
 ) -> Values:

@@ -24,10 +24,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_format impo
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import BLOCK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import DiskNote, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.source_text import disk_source
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS, REMOVABLE, Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
     covers,
+    make,
     read_table,
     write_table,
 )
@@ -214,6 +216,8 @@ def _compare_source(
     disk: Disk, machine: Machine, element: etree._Element, have: DiskSource | None, draft: Draft
 ) -> None:
     """A medium changes, also in the living machine; a disk does not turn into another one."""
+    if _is_source(disk, element):
+        return
     planned = plan_disk(disk, machine, draft.hypervisor)
     if planned.source == have:
         return
@@ -245,6 +249,20 @@ def _compare_source(
     )
 
 
+def _is_source(disk: Disk, element: etree._Element) -> bool:
+    """Whether the machine has what the wish names, as its record says it, though that may be in no pool."""
+    if disk.format not in (None, driver_format(element)):
+        return False
+    kind, source = element.get("type"), element.find("source")
+    if (
+        kind == "volume"
+        and source is not None
+        and (source.get("pool"), source.get("volume")) == (disk.pool, disk.source)
+    ):
+        return True
+    return disk.source == disk_source(source, kind)
+
+
 def _set_medium(element: etree._Element | None, planned: PlannedDisk) -> None:
     if element is None:
         return
@@ -252,7 +270,7 @@ def _set_medium(element: etree._Element | None, planned: PlannedDisk) -> None:
         for child in element.findall(tag):
             element.remove(child)
     element.set("type", planned.source.type if planned.source else "file")
-    need(element, "driver").set("type", planned.format)
+    make(element, "driver").set("type", planned.format)
     if planned.source:
         planned.source.write(element)
 
@@ -306,9 +324,9 @@ def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:
 def _look_at_home(disk: Disk, element: etree._Element, source: DiskSource | None, draft: Draft) -> None:
     """A disk stays in its pool and its format; that the wish has others is only said."""
     found = _volume_of(source, draft) if source is not None and disk.made else None
-    if found and found[0].name != disk.pool:
+    if found and disk.given.values.get("pool") is not None and found[0].name != disk.pool:
         draft.outdated.append(f"disks.{disk.name}.pool")
-    if disk.made and disk.format not in (None, need(element, "driver").get("type")):
+    if disk.made and disk.format not in (None, driver_format(element)):
         draft.outdated.append(f"disks.{disk.name}.format")
 
 

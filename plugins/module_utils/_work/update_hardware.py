@@ -33,13 +33,14 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
     """All lines that the wish names. Raises UnsupportedError for what would leave a machine that cannot boot."""
     _check_platform(machine, draft, where)
-    if set(machine.hardware) - {"vcpus", "memory"}:
-        draft.hypervisor.guests.check(machine, need(draft.domain.xml, "os/type").get("machine", ""), where)
-    for line in HARDWARE:
-        want = machine.hardware.get(line.key)
-        if want is None:
-            continue
-        if not covers(_have(line, want, draft), want):
+    wanted = [(line, machine.hardware[line.key]) for line in HARDWARE if machine.hardware.get(line.key) is not None]
+    new = {line.key: want for line, want in wanted if not covers(_have(line, want, draft), want)}
+    if set(new) - {"vcpus", "memory"}:
+        # What the machine has already it may keep, whatever the hypervisor says of itself.
+        asked = replace(machine, hardware=new, firmware=None)
+        draft.hypervisor.guests.check(asked, need(draft.domain.xml, "os/type").get("machine", ""), where)
+    for line, want in wanted:
+        if line.key in new:
             _change(line, want, draft)
         elif draft.live is not None and not covers(line.read(draft.live), visible(line, want)):
             # Changed on record by an earlier run, or by hand; the machine has not been started since.

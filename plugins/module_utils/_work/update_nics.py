@@ -116,7 +116,9 @@ def _take_out(nic: Nic, element: etree._Element, draft: Draft) -> None:
 
 
 def _wish_of(nic: Nic) -> Values:
-    return {"type": nic.type, "source": nic.source, "model": nic.model, **nic.options}
+    plug = {"type": nic.type, "source": nic.source, "model": nic.model}
+    # Where the machine has none, and none is wished, libvirt's own choice is no difference.
+    return {**{key: value for key, value in plug.items() if value}, **nic.options}
 
 
 def _state_of(element: etree._Element) -> Values:
@@ -179,9 +181,9 @@ def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft) -> None:
 
 
 def _is_live(key: str, nic: Nic, live: etree._Element) -> bool:
-    """Bridges and networks replace each other in a living machine; a device that carries a macvtap does not."""
+    """Bridges and networks replace each other in a living machine; a macvtap and what others have thought of do not."""
     if key in ("type", "source"):
-        return "direct" not in (nic.type, live.get("type"))
+        return {nic.type, live.get("type")} <= {"bridge", "network"}
     return key in LIVE_OPTIONS
 
 

@@ -131,6 +131,56 @@ def test_a_profile_is_named_by_the_variable_that_the_role_takes_it_from() -> Non
         place_filter([wish], {}, nic_profiles=profiles, where="mine")
 
 
+ODD_NIC: dict[str, t.Any] = {"nics": [{"name": "eth0", "bridge": "br0", "model": "pcnet"}]}
+ODD: list[dict[str, t.Any]] = [
+    ODD_NIC,
+    {"nics": {"eth0": {"type": "hostdev", "source": "0000:03:00.1"}}},
+    {"disks": [{"name": "hda", "model": "ide", "source": "/elsewhere/odd.img"}]},
+    {"disks": {"hda": {"cache": "none"}}, "disk_profile": None},
+    {"video": "vmvga", "watchdog": {"model": "diag288"}},
+    {"vcpus": 4, "cpu": {"topology": {"cores": 2}}},
+]
+
+
+def known(name: str = "old", **more: t.Any) -> dict[str, t.Any]:
+    return {**HOST, "machines": [{"name": name, "uuid": "u", "vcpus": 1, "memory_mib": 512, **more}]}
+
+
+@pytest.mark.parametrize("odd", ODD, ids=[",".join(odd) for odd in ODD])
+def test_what_is_offered_for_no_new_machine_is_left_to_the_hypervisor_of_an_existing_one(odd: dict[str, t.Any]) -> None:
+    old = {"name": "old", "vcpus": 1, "memory": 512, "nic_profile": None, **odd}
+    assert place_filter([old], {"hv1": known()})["by_host"] == {"hv1": ["old"]}
+    for new, hosts in (({**old, "name": "new"}, known()), (old, known(building=True)), (old, HOST)):
+        (first, *_rest) = place_filter([new], {"hv1": hosts}, errors="return")["errors"]
+        assert first.startswith("virt_vms[0].")
+
+
+def test_of_a_machine_on_a_hypervisor_that_does_not_answer_it_is_left_for_later() -> None:
+    old = {"name": "old", "vcpus": 1, "memory": 512, **ODD_NIC}
+    hosts = {"hv1": HOST, "hv2": "no route"}
+    for seen in ({"homes": {"old": "hv2"}}, {"last_seen": {"old": ["hv3"]}}):
+        placed = place_filter([old], hosts, errors="return", **t.cast("dict[str, t.Any]", seen))
+        assert [item["name"] for item in placed["refused_machines"]] == ["old"]
+    placed = place_filter([old], hosts, errors="return", homes={"old": "hv1"})
+    assert placed["errors"][0].startswith("virt_vms[0].nics[0].model: 'pcnet' is not a choice")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"vcpus": "many"}, "virt_vms[0].vcpus: 'many' is not possible"),
+        ({"memory": {"maximum": "lots"}}, "virt_vms[0].memory.maximum: 'lots' is not a size"),
+        ({"nics": [{"name": "eth0", "modle": "pcnet"}]}, "virt_vms[0].nics[0]: unknown option 'modle'"),
+        ({"vido": "vmvga"}, "virt_vms[0]: unknown option 'vido'"),
+        ({"hypervisor": "hv9"}, "virt_vms[0] (old): unknown hypervisor 'hv9'"),
+    ],
+)
+def test_what_no_machine_can_have_is_named_of_an_existing_one_as_well(wrong: dict[str, t.Any], words: str) -> None:
+    old = {"name": "old", "vcpus": 1, "memory": 512, "nic_profile": None, **wrong}
+    (error,) = place_filter([old], {"hv1": known()}, errors="return")["errors"]
+    assert error.startswith(words)
+
+
 def test_the_documentation_names_every_argument_with_its_default() -> None:
     options = yaml.safe_load(DOCUMENTATION)["options"]
     arguments = list(inspect.signature(FilterModule().filters()["place"]).parameters.values())[1:]

@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import MACHINE_RULES, Machine, read_machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import NIC_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.modules import virt_init, virt_profile_info
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model import strategies
 
@@ -165,10 +167,9 @@ def test_null_is_no_profile_in_a_task_as_in_a_list() -> None:
 def test_a_directory_for_a_pool_is_told_the_pool_that_the_hypervisor_has_there(node_uri: str) -> None:
     task = {"uri": node_uri, **MINE, "disks": [{"name": "data", "size": 1, "pool": "/var/lib/libvirt/images"}]}
     params = ArgumentSpecValidator({**virt_init.ARGUMENTS, "uri": {"type": "str"}}).validate(task).validated_parameters
-    with pytest.raises(
-        InputError, match=r"^disks\[0\]\.pool: .* is a directory.* Say pool: default, which is the pool"
-    ):
-        virt_init._read_wishes_here(params)
+    words = r"^disks\[0\]\.pool: .* is a directory.* Say pool: default, which is the pool"
+    with open_connection(node_uri) as conn, pytest.raises(InputError, match=words):
+        virt_init.read_wishes_here(params, Hypervisor(conn, image_pool="images"))
 
 
 def expanded(**options: t.Any) -> dict[str, t.Any]:

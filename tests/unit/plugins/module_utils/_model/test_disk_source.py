@@ -79,6 +79,43 @@ def test_writing_leaves_nothing_of_the_old_source(old: DiskSource, new: DiskSour
     assert disk.find("target") is not None
 
 
+# What of a disk goes with its bytes: their key, their label, the part of the file that is the disk.
+ENCRYPTED = (
+    "<disk type='file'><driver name='qemu' type='raw'/>"
+    "<source file='/old' startupPolicy='optional' index='1'><seclabel model='dac' relabel='no'/>"
+    f"<encryption format='luks' engine='qemu'><secret type='passphrase' uuid='{UUID}'/></encryption>"
+    "<slices><slice type='storage' offset='0' size='512'/></slices>"
+    "<reservations managed='yes'/></source><target dev='vda' bus='virtio'/></disk>"
+)
+
+
+@given(SOURCES)
+def test_an_encrypted_disk_that_moves_keeps_its_key(new: DiskSource) -> None:
+    disk = etree.fromstring(ENCRYPTED)
+    kept = [etree.tostring(child) for child in disk.iterfind("source/*") if child.tag != "reservations"]
+    new.move(disk)
+    assert DiskSource.read(disk) == new
+    (source,) = disk.findall("source")
+    assert [etree.tostring(child) for child in source][-3:] == kept
+    assert source.get("startupPolicy") == "optional"
+    # What belongs to the old place does not come along.
+    assert source.get("index") is None
+    assert source.find("reservations") is None
+    assert [child.tag for child in disk if child.tag != "source"] == ["driver", "target"]
+
+
+def test_only_a_move_keeps_the_key() -> None:
+    disk = etree.fromstring(ENCRYPTED)
+    DiskSource("file", "/another").write(disk)
+    assert disk.find("source/encryption") is None
+
+
+def test_an_empty_drive_can_move() -> None:
+    drive = etree.fromstring("<disk type='file' device='cdrom'><target dev='sda' bus='sata'/></disk>")
+    DiskSource("file", "/new").move(drive)
+    assert DiskSource.read(drive) == DiskSource("file", "/new")
+
+
 @pytest.mark.skipif(not SCHEMA.exists(), reason="libvirt's schemas are not installed (package libvirt0)")
 @given(SOURCES)
 def test_the_schema_accepts_every_source(source: DiskSource) -> None:
