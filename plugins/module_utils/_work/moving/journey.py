@@ -9,6 +9,7 @@ is still to be done at the source stands in the machine's own note, so that a la
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 from collections.abc import Callable, Sequence
 
@@ -94,14 +95,18 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
     journey = Journey(name, disks=disks, timeout_seconds=road.terms.timeout_seconds)
     limited = journey.limit(tell)
 
+    planned = traveller
+
     def look_again() -> None:
-        look_again_at_source(traveller, where)
-        look_again_at_target(traveller, road, where)
+        look_again_at_source(planned, where)
+        look_again_at_target(planned, road, where)
 
     journey.look_again, journey.release = look_again, guard.end
     journey.measure = lambda: figures(road, traveller)
     if traveller.moving is not None:
         journey.before.append(_clear_step(journey, traveller, traveller.moving, road))
+        # From then on, nothing there is taken for a left-over any more.
+        traveller = dataclasses.replace(traveller, moving=None)
     bases = {(d.base.pool, d.base.volume): d.base for d in disks if d.travels and d.base is not None}
     for base in bases.values():
         if not is_stored(base, road.target.hypervisor.pools.get(base.pool)):

@@ -23,7 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabout
     find,
     is_up,
     look,
-    look_until_arrived,
+    look_until_left,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.write_guard import WriteGuard
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
@@ -67,10 +67,10 @@ def move_step(journey: Journey, traveller: Traveller, road: Road, tell: Tell, gu
             if not _has_arrived(exc, traveller, road):
                 raise _as_told(exc, traveller, road) from exc
         journey.switched = True
-        found = look_until_arrived(road.ends, traveller.uuid, traveller.active)
-        if not found.arrived(traveller.active):
+        # Whether it is up there is its guest's affair by now, which may have powered it off at once.
+        if not look_until_left(road.ends, traveller.uuid).left:
             raise HostError(
-                f"libvirt has moved {traveller.name}, but it is not to be found on {road.target.name} as it was",
+                f"libvirt has moved {traveller.name}, but it is not to be found on {road.target.name}",
                 hint="Look at both hypervisors: virsh list --all",
             )
 
@@ -89,6 +89,9 @@ def _has_arrived(failure: VirtError, traveller: Traveller, road: Road) -> bool:
             f"{traveller.name} is on its way to {road.target.name}, which does not answer ({failure.what}; {exc.what})",
             hint="Run it again when both answer; nothing was deleted",
         ) from exc
+    if found.target is not None and found.source is None:
+        # It is forgotten here only after all of it has come there, whatever its guest has done since.
+        return True
     # One that is off can be defined on both sides.
     in_two_places = not traveller.active and road.terms.undefinesource and found.source is not None
     return found.arrived(traveller.active) and not in_two_places

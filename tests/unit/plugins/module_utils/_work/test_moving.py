@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import threading
 import typing as t
@@ -15,10 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import Maintenance
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, VolumeNote, notes_to_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
+    BUILDING,
+    MachineNotes,
+    VolumeNote,
+    notes_to_xml,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE, MoveNote
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import journey as journeys
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import survey
@@ -227,6 +234,35 @@ def test_what_speaks_against_it_is_said_before_anything_is_done(
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("notes", "words"),
+    [
+        (MachineNotes(status=BUILDING), "web1 is not moved, as it is not finished: a run is making it, or was cut off"),
+        (
+            MachineNotes(status=BUILDING, claimed=True),
+            "web1 is not moved, as it is only a name that a run has taken for a new machine",
+        ),
+        (
+            dataclasses.replace(NOTES, volumes=(*NOTES.volumes, VolumeNote("default", "web1-new.raw", "disk", True))),
+            "web1 is not moved, as a run is adding volume web1-new.raw to it, or was cut off while it did",
+        ),
+    ],
+    ids=["building", "claimed", "adding"],
+)
+def test_a_machine_that_is_being_made_stays(world: World_, notes: MachineNotes, words: str) -> None:
+    """Also when that begins after the move was planned: then another run makes it anew, or adds to it."""
+    plan = world()
+    journey = plan()
+    write_notes(plan.source.conn.lookupByName("web1"), notes)  # type: ignore[attr-defined]
+    with pytest.raises(ConflictError) as caught:
+        journey.look_again()
+    assert str(caught.value).startswith(words)
+    del plan.source.domains  # type: ignore[attr-defined]
+    with pytest.raises(ConflictError) as caught:
+        plan()
+    assert str(caught.value).startswith(words)
+
+
 def test_snapshots_stay_where_they_are(world: World_) -> None:
     plan = world()
     plan.source.conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")  # type: ignore[attr-defined]
@@ -265,6 +301,63 @@ def test_a_volume_that_only_has_the_name_of_a_left_over_is_somebody_elses(world:
     note = _note("hv1", "hv2").replace("qemu+tls://hv2/system", "test:///pools/target.xml")
     with pytest.raises(VirtError, match=r"has a volume web1-system\.qcow2 already"):
         world(note=note, target_volumes=volume("web1-system.qcow2", "qcow2"))()
+
+
+def _half_moved(world: World_, there: str = "hv2", uri: str = "", key: str = "web1-system.qcow2") -> t.Any:
+    """A machine that is off, on both hypervisors: a run was killed between defining it there and forgetting it here."""
+    note = _note("hv1", there).replace("autostart='no'", "autostart='no' running='no'")
+    note = note.replace("qcow2'/>", f"qcow2' key='/pools/default/{key}'/>")
+    note = note.replace("qemu+tls://hv2/system", uri or "test:///pools/target.xml")
+    copy = OTHER.format(name="web1", uuid=ONE, memory=MEMORY_KIB, devices=NIC)
+    copy = copy.replace("<os>", f"<metadata>{note}</metadata><os>")
+    plan = world(note=note, target=copy, target_volumes=volume("web1-system.qcow2", "qcow2"))
+    for side in (plan.source, plan.target.hypervisor):  # type: ignore[attr-defined]
+        side.conn.lookupByName("web1").destroy()
+    return plan
+
+
+@pytest.mark.parametrize("uri", ["", "qemu+tls://192.0.2.2/system"], ids=["the same URI", "another URI"])
+def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_first(world: World_, uri: str) -> None:
+    """What it has of memory and disks there is its own, and is free again by then."""
+    plan = _half_moved(world, uri=uri)
+    total_mib = plan.target.hypervisor.memory_mib
+    journey = plan(memory_reserve_mib=total_mib - 1024 - 100)
+    assert journey.actions == [
+        "clear what an interrupted run left on hv2",
+        f"bring image {IMAGE} to hv2",
+        "make web1-system.qcow2, web1-seed.iso on hv2",
+        "copy web1-system.qcow2 to hv2",
+        "copy web1-seed.iso to hv2",
+        "move the record of web1 to hv2",
+        "delete web1-system.qcow2, web1-seed.iso on hv1",
+        "note that web1 has arrived",
+    ]
+    journey.look_again()
+    # Before anything is made, it must be gone.
+    with pytest.raises(VirtError, match="it is on record there too"):
+        journey.before[2].apply()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda there: there.create(),
+        lambda there: there.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, None, "m", NAMESPACE, 2),
+    ],
+    ids=["it was started there", "it is no left-over"],
+)
+def test_a_copy_there_that_somebody_has_come_to_use_is_none_of_a_killed_move(
+    world: World_, spoil: t.Callable[[t.Any], t.Any]
+) -> None:
+    plan = _half_moved(world)
+    spoil(plan.target.hypervisor.conn.lookupByName("web1"))
+    with pytest.raises(VirtError, match="it is on record there too"):
+        plan()
+
+
+def test_a_copy_there_whose_disk_is_another_one_now_is_none_of_a_killed_move(world: World_) -> None:
+    with pytest.raises(VirtError, match="it is on record there too"):
+        _half_moved(world, key="another")()
 
 
 def test_nothing_is_rolled_back_when_libvirt_has_moved_it(world: World_) -> None:
