@@ -290,13 +290,28 @@ def test_a_guest_that_writes_the_mark_of_an_overlay_into_its_raw_disk_claims_not
     machine = host.add_machine("b", host.disk(claim, image_format="raw"), notes, running=True)
     assert host.use() == VolumeUse()
     machine.destroy()
-    # In what we have not made, nobody knows who has written it.
+    # Whoever has made it, this machine's guest writes what it likes into it.
     host.add_machine("b", host.disk(claim, image_format="raw"))
+    assert host.use() == VolumeUse()
+    # Taken out by virsh detach-disk, it is still what we have made.
+    host.add_machine("b", notes=notes)
+    assert host.use() == VolumeUse()
+    # In what no guest may write to, somebody else has written it.
+    host.add_machine("b", host.disk(claim, image_format="raw").replace("</disk>", "<readonly/></disk>"))
     assert host.use().users == ("machine b", "volume default/b-system.raw")
     # Whoever has it as what it looks like really uses what it names.
     host.add_machine("b", host.disk(claim, image_format="raw"), notes)
     host.add_machine("c", host.disk(claim))
     assert host.use().users == ("machine b", "machine c", "volume default/b-system.raw")
+
+
+def test_a_guest_cannot_keep_all_volumes_by_what_it_writes_into_its_raw_disk(host: Host) -> None:
+    """A header that leads to what cannot be looked at would make the use of every volume here unknown."""
+    circle = host.directory / "circle"
+    circle.symlink_to(circle)
+    claim = host.add_volume("b-system.raw", "-u", "-b", str(circle), "-F", "qcow2")
+    host.add_machine("b", host.disk(claim, image_format="raw"))
+    assert host.use() == VolumeUse()
 
 
 def test_what_cannot_be_looked_into_keeps_it_unless_it_was_made_a_moment_ago(host: Host) -> None:
