@@ -65,7 +65,9 @@ def _elements(root: etree._Element) -> t.Iterator[etree._Element]:
 def _in_source(source: etree._Element) -> t.Iterator[Reference]:
     raw, readonly = _is_raw_disk(source), _is_readonly(source)
     if source.get("pool") and source.get("volume"):
-        yield Reference(volume=(source.get("pool", ""), source.get("volume", "")), chained=True, raw=raw, readonly=readonly)
+        yield Reference(
+            volume=(source.get("pool", ""), source.get("volume", "")), chained=True, raw=raw, readonly=readonly
+        )
     if source.get("protocol") and source.get("name"):
         yield Reference(place=f"{source.get('protocol')}:{source.get('name')}")
     for attribute in ("file", "dev"):

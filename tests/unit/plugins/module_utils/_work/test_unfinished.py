@@ -225,7 +225,9 @@ class TestHalfAddedDisk:
         assert "new1-more.qcow2" in volumes(conn)
 
     @pytest.mark.parametrize("changes", [{}, MORE], ids=["not wanted any more", "made again"])
-    def test_killed_anywhere_while_it_is_cleared_it_is_still_known(self, conn: t.Any, changes: dict[str, t.Any]) -> None:
+    def test_killed_anywhere_while_it_is_cleared_it_is_still_known(
+        self, conn: t.Any, changes: dict[str, t.Any]
+    ) -> None:
         """A volume that stands in no notes is nobody's, and no run ever clears it."""
         self.cut_off(conn)
         # Off, as this driver cannot give a machine that runs another disk.
