@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     undefine,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import delete_those_unused
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import USED, delete_those_unused, why_kept
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, VolumeRef, read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import is_the_one
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, is_there
@@ -87,7 +87,11 @@ def delete_proven(
                 f"{_stays(ref)}: nothing proves that it is the one that the move was about. {by_hand(conn, ref)}"
             )
     kept = delete_those_unused(conn, [(pools.get(ref.pool), ref.name) for ref in going], fresh=fresh)
-    return [*stay, *(f"{_stays(going[index])}: {why}. {by_hand(conn, going[index])}" for index, why in kept.items())]
+    for index, use in kept.items():
+        # What is seen to be used is not for anybody to delete.
+        hint = "" if use.state == USED else f". {by_hand(conn, going[index])}"
+        stay.append(f"{_stays(going[index])}: {why_kept(use)}{hint}")
+    return stay
 
 
 def _stays(ref: VolumeRef) -> str:

@@ -28,6 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import
     delete_those_unused,
     delete_unused,
     require_unused,
+    why_kept,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
     BUILDING,
@@ -189,7 +190,7 @@ def test_what_stays_keeps_what_it_is_backed_by_and_the_rest_goes(host: Host) -> 
     names = ["web1-system.qcow2", "web1-free.qcow2", "web1-a.qcow2", "web1-b.qcow2", "web1-gone.qcow2"]
     kept = delete_those_unused(host.conn, [(host.pool, name) for name in names])
     assert {names[index] for index in kept} == {"web1-a.qcow2", "web1-b.qcow2", "web1-system.qcow2"}
-    assert set(kept.values()) == {"it is used by machine b"}
+    assert {why_kept(use) for use in kept.values()} == {"it is used by machine b"}
     assert volumes_of(host) == ["web1-a.qcow2", "web1-b.qcow2", "web1-system.qcow2"]
     assert delete_those_unused(host.conn, []) == {}
 
