@@ -130,7 +130,6 @@ from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
     read_decision,
 )
 
-
 # libvirt writes memory in KiB, in 64 bits.
 _AMOUNT = rules.whole_number(1, 2**53)
 

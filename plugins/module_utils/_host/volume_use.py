@@ -164,7 +164,9 @@ def delete_unused(
     return [volume for pool, volume in there if delete_volume(pool, volume)]
 
 
-def delete_those_unused(conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False) -> dict[int, VolumeUse]:
+def delete_those_unused(
+    conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False
+) -> dict[int, VolumeUse]:
     """Delete those of the volumes that nothing uses at this moment; of the others, by their place in the list, who uses
     them, or may: why_kept says it in words.
 

@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.migrate import Ov
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.moved_xml import moved_xml
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.context import Journey, Road, Tell
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck import look_again_at_target
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck import TargetLook
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import MIRROR, DiskMove
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import flags, parameters
@@ -30,13 +30,15 @@ from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 
-def move_step(journey: Journey, traveller: Traveller, road: Road, tell: Tell, guard: WriteGuard, where: str) -> Step:
+def move_step(
+    journey: Journey, traveller: Traveller, road: Road, tell: Tell, guard: WriteGuard, look_again: TargetLook
+) -> Step:
     """The step that has libvirt move the machine; the point of no return lies in it."""
     terms = road.terms
     mirrored = [disk for disk in journey.disks if disk.way == MIRROR]
 
     def move() -> None:
-        look_again_at_target(traveller, road, where)
+        look_again.check(traveller)
         guard.check()
         options = parameters(
             terms,

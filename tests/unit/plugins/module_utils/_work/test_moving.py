@@ -28,7 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE, MoveNote
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import journey as journeys
-from ansible_collections.brine.virt.plugins.module_utils._work.moving import survey
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import recheck, survey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
@@ -332,10 +332,10 @@ def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_fi
         "delete web1-system.qcow2, web1-seed.iso on hv1",
         "note that web1 has arrived",
     ]
-    journey.look_again()
     # Before anything is made, it must be gone.
     with pytest.raises(VirtError, match="it is on record there too"):
         journey.before[2].apply()
+    journey.look_again()
 
 
 @pytest.mark.parametrize(
@@ -415,6 +415,30 @@ def test_what_the_plan_is_based_on_is_looked_at_again(world: World_) -> None:
     here.destroy()
     with pytest.raises(VirtError, match="web1 has stopped since its move was planned"):
         journey.look_again()
+
+
+@pytest.mark.parametrize(("image_there", "looks"), [(True, 1), (False, 2)], ids=["at once", "after an image was sent"])
+def test_the_target_is_looked_at_again_once_and_after_what_takes_long(
+    world: World_, monkeypatch: pytest.MonkeyPatch, image_there: bool, looks: int
+) -> None:
+    seen: list[str] = []
+
+    class Counted(Target):
+        def __init__(self, uri: str, conn: t.Any) -> None:
+            seen.append(uri)
+            super().__init__(uri, conn)
+
+    monkeypatch.setattr(recheck, "Target", Counted)
+    monkeypatch.setattr(journeys, "bring_image", lambda *_words: None)
+    journey = world(disks=SYSTEM, target_images=volume(IMAGE, "qcow2") if image_there else "")()
+    assert len(journey.before) == (2 if image_there else 3)
+    journey.look_again()
+    for step in journey.before[:-1]:
+        step.apply()
+    # This driver cannot move anything.
+    with pytest.raises(VirtError, match="was not moved"):
+        journey.before[-1].apply()
+    assert len(seen) == looks
 
 
 def test_a_target_in_maintenance_gets_nothing(world: World_, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,16 +156,15 @@ def test_a_machine_that_is_not_on_the_target_after_the_switch_is_an_error(
 def switched(monkeypatch: pytest.MonkeyPatch, active: bool, found: Whereabouts) -> Journey:
     """The switch alone, of which libvirt says that all went well."""
     monkeypatch.setattr(switch, "migrate", lambda *_words: None)
-    monkeypatch.setattr(switch, "look_again_at_target", lambda *_words: None)
     monkeypatch.setattr(switch, "_documents", lambda *_words: {})
     monkeypatch.setattr(whereabouts, "look", lambda _ends, _uuid: found)
     monkeypatch.setattr(whereabouts, "_SETTLE_SECONDS", 0.1)
     traveller = t.cast(t.Any, SimpleNamespace(name="web1", uuid="", active=active, handle=None))
     target = SimpleNamespace(name="hv2", address="hv2")
     road = t.cast(t.Any, SimpleNamespace(ends=Ends("", ""), terms=Terms(), stop=threading.Event(), target=target))
-    guard = t.cast(t.Any, SimpleNamespace(check=lambda: None))
+    guard = look = t.cast(t.Any, SimpleNamespace(check=lambda *_words: None))
     journey = Journey("web1")
-    journey.before.append(switch.move_step(journey, traveller, road, lambda *_progress: None, guard, ""))
+    journey.before.append(switch.move_step(journey, traveller, road, lambda *_progress: None, guard, look))
     return journey
 
 
