@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import hashlib
 import os
 import threading
 import typing as t
 import uuid
 
+from ansible_collections.brine.virt.plugins.module_utils._host.host_identity import boot_identity, host_identity
 from ansible_collections.brine.virt.plugins.module_utils._model.upload_mark import Upload
 
 # The 22nd word of /proc/PID/stat; the second one is the name, in brackets, and may have blanks. See proc_pid_stat(5).
 _START_AFTER_NAME = 19
-# What tells one host from another: see machine-id(5), and the UUID that its firmware has, which root alone may read.
-# Copies of one installation often share the first, some boards the second.
-_MACHINE_ID = "/etc/machine-id"
-_FIRMWARE_UUID = "/sys/class/dmi/id/product_uuid"
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 _sending: set[str] = set()
 _sending_lock = threading.Lock()
@@ -37,7 +32,7 @@ class Sender(enum.Enum):
 
 def new_upload(host: str) -> Upload:
     """A transfer of this process. host: the name of this host, as its libvirt says it."""
-    return Upload(uuid.uuid4().hex, host, _boot(), os.getpid(), _started(os.getpid()) or 0, _machine())
+    return Upload(uuid.uuid4().hex, host, boot_identity(), os.getpid(), _started(os.getpid()) or 0, host_identity())
 
 
 @contextlib.contextmanager
@@ -58,39 +53,15 @@ def ask_sender(upload: Upload, host: str) -> Sender:
     Only a process of this very host can be asked, and many hosts have one name. Where it is not certain that the host
     is the same, the answer is UNKNOWN. A transfer of this very process is alive while it is ``sending``.
     """
-    if upload.host != host or upload.machine != _machine():
+    if upload.host != host or upload.machine != host_identity():
         return Sender.UNKNOWN
-    if upload.boot != _boot():
+    if upload.boot != boot_identity():
         # Without an id, this may be another host as well as another start of this one.
         return Sender.GONE if upload.machine else Sender.UNKNOWN
     if upload.pid == os.getpid():
         with _sending_lock:
             return Sender.ALIVE if upload.token in _sending else Sender.GONE
     return Sender.ALIVE if _started(upload.pid) == upload.started else Sender.GONE
-
-
-def _machine() -> str:
-    """What tells this host from others, the same after a restart; empty where it has no id."""
-    identity = _first_line(_MACHINE_ID)
-    if not identity:
-        return ""
-    return hashlib.sha256(f"{identity} {_first_line(_FIRMWARE_UUID)}".encode()).hexdigest()[:32]
-
-
-def _boot() -> str:
-    """What tells this start of this host from others; of a container, which has its kernel's boot id, too."""
-    processes = 0
-    with contextlib.suppress(OSError):
-        processes = os.stat("/proc/self/ns/pid").st_ino
-    return f"{_first_line(_BOOT_ID)}:{processes}"
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.readline().strip()
-    except OSError:
-        return ""
 
 
 def _started(pid: int) -> int | None:

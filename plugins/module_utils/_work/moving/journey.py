@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.host_identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.uploader import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import AlreadyThereError
@@ -90,6 +91,7 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
         left=tuple(disk.ref for disk in disks if disk.travels and disk.own),
         autostart=traveller.autostart,
         running=traveller.active,
+        source_id=host_identity(),
     )
     writer, guard = NoteWriter(note), WriteGuard(traveller, road.source.conn)
     journey = Journey(name, disks=disks, timeout_seconds=road.terms.timeout_seconds)
@@ -133,6 +135,14 @@ def _arrived_before(name: str, road: Road, where: str) -> Journey:
     note = read_move_note(there.xml)
     journey = Journey(name)
     if note is not None and note.source == road.source_name:
+        if note.source_id not in ("", host_identity()):
+            raise ConflictError(
+                f"{name} is on {road.target.name}, and came there from another hypervisor that calls itself "
+                f"{note.source}, where a run that was cut off has left its old volumes",
+                where=where,
+                hint=f"Finish that there. If it was this one before a new installation: virsh -c {road.ends.target} "
+                f"metadata {name} {NAMESPACE} {_now(there.active)} --remove",
+            )
         writer = NoteWriter(note)
         journey.after += _finishing_steps(journey, there.handle.UUIDString(), writer, road, trusted=False)
     return journey
@@ -145,13 +155,18 @@ def _check_earlier_move(traveller: Traveller, road: Road, where: str) -> None:
     """
     old = traveller.moving
     if old is not None and (old.source != road.source_name or old.target == road.source_name):
-        now = "--live --config" if traveller.active else "--config"
         raise ConflictError(
             f"{traveller.name} came here from {old.source}, where a run that was cut off has left its old volumes",
             where=where,
             hint=f"Finish that first: virt_migrate on {old.source}, with this hypervisor as its target. If "
-            f"{old.source} is gone for good: virsh metadata {traveller.name} {NAMESPACE} {now} --remove",
+            f"{old.source} is gone for good: virsh metadata {traveller.name} {NAMESPACE} {_now(traveller.active)} "
+            "--remove",
         )
+
+
+def _now(active: bool) -> str:
+    """Of virsh metadata, the options that leave no note behind."""
+    return "--live --config" if active else "--config"
 
 
 def _promise(traveller: Traveller, disks: Sequence[DiskMove], target: Target) -> None:

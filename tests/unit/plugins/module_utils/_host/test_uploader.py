@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._host import uploader
+from ansible_collections.brine.virt.plugins.module_utils._host import host_identity, uploader
 from ansible_collections.brine.virt.plugins.module_utils._host.uploader import Sender, ask_sender, new_upload, sending
 from ansible_collections.brine.virt.plugins.module_utils._model.upload_mark import Upload
 
@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.upload_mark impo
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host with an id of its own, wherever the tests run."""
     (tmp_path / "machine-id").write_text("0e1d2c3b4a5968778695a4b3c2d1e0ff\n", encoding="ascii")
-    monkeypatch.setattr(uploader, "_MACHINE_ID", str(tmp_path / "machine-id"))
+    monkeypatch.setattr(host_identity, "_MACHINE_ID", str(tmp_path / "machine-id"))
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_process_of_another_host_of_the_same_name_cannot_be_asked(their_id: st
 def test_a_host_without_an_id_knows_its_own_processes_until_it_is_started_again(
     monkeypatch: pytest.MonkeyPatch, process: subprocess.Popen[bytes]
 ) -> None:
-    monkeypatch.setattr(uploader, "_MACHINE_ID", "/nonexistent")
+    monkeypatch.setattr(host_identity, "_MACHINE_ID", "/nonexistent")
     upload = upload_of(process.pid)
     assert ask_sender(upload, "hv1") is Sender.ALIVE
     assert ask_sender(dataclasses.replace(upload, boot="another"), "hv1") is Sender.UNKNOWN

@@ -491,6 +491,24 @@ def test_a_machine_that_is_nowhere_is_said(world: World_) -> None:
         world()("nobody")
 
 
+@pytest.mark.parametrize(("identity", "finished"), [("", True), ("ours", True), ("theirs", False)])
+def test_what_is_left_of_a_move_is_finished_on_the_hypervisor_that_it_began_on(
+    world: World_, monkeypatch: pytest.MonkeyPatch, identity: str, finished: bool
+) -> None:
+    """Several hypervisors may call themselves localhost. Notes of earlier versions say no more than the name."""
+    monkeypatch.setattr(journeys, "host_identity", lambda: "ours")
+    note = _note("hv1", "hv2").replace("autostart='no'", f"autostart='no' source_id='{identity}'")
+    there = OTHER.format(name="db1", uuid=TWO, memory=1024, devices="").replace(
+        "<os>", f"<metadata>{note}</metadata><os>"
+    )
+    plan = world(target=there)
+    if finished:
+        assert plan("db1").actions == ["see that db1 has left hv1", "note that db1 has arrived"]
+        return
+    with pytest.raises(ConflictError, match="db1 is on hv2, and came there from another hypervisor that calls itself"):
+        plan("db1")
+
+
 def test_a_machine_on_the_target_is_left_alone(world: World_) -> None:
     there = OTHER.format(name="db1", uuid=TWO, memory=1024, devices="")
     assert world(target=there)("db1").actions == []
