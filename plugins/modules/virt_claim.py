@@ -106,12 +106,14 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.machine_name import machine_name
 from ansible_collections.brine.virt.plugins.module_utils._work.claims import (
     Claim,
@@ -127,6 +129,25 @@ from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
     check_maintenance,
     read_decision,
 )
+
+# libvirt writes memory in KiB, in 64 bits.
+_AMOUNT = rules.whole_number(1, 2**53)
+
+
+def read_claims(machines: list[dict[str, t.Any]]) -> list[Claim]:
+    """The names that are to be claimed. Raises InputError with a line for each that cannot be."""
+    claims: list[Claim] = []
+    mistakes = Mistakes()
+    for index, item in enumerate(machines):
+        where = f"machines[{index}]"
+        with mistakes.noted():
+            name = machine_name(item["name"], f"{where}.name")
+            if any(name == one.name for one in claims):
+                raise InputError(f"{name!r} is there twice", where=f"{where}.name", hint="Name each machine once")
+            amounts = [_AMOUNT(item[key], f"{where}.{key}") for key in ("memory_mib", "vcpus")]
+            claims.append(Claim(name, *amounts))
+    mistakes.conclude()
+    return claims
 
 
 def claim(conn: VirConnect, wanted: list[Claim], decision: Decision, check_mode: bool) -> tuple[bool, dict[str, str]]:
@@ -144,10 +165,7 @@ def claim(conn: VirConnect, wanted: list[Claim], decision: Decision, check_mode:
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Withdraw, claim, look."""
     params = module.params
-    wanted = [
-        Claim(machine_name(item["name"], f"machines[{index}].name"), item["memory_mib"], item["vcpus"])
-        for index, item in enumerate(params["machines"])
-    ]
+    wanted = read_claims(params["machines"])
     decision = read_decision(params["decision"], "decision")
     writes = wanted or params["withdraw"]
     # Looking needs no lock, and must not wait for a run that is at work here.

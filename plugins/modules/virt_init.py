@@ -48,9 +48,10 @@ attributes:
 notes:
   - What is secret in the options stands neither in the hypervisor's log nor in the output of Ansible, at any verbosity
     and in check mode too. This is, in O(seed), O(graphics) and O(variables), the value of each key that is called after
-    a password, a hash, a token or a private key; the passwords of C(chpasswd); private keys in any text; the contents
-    of files with C(secret=true); a C(user_data) that is a text; C(passwd) in O(xml); and the password or query in an
-    address.
+    a password, a hash, a token, a private key or another key that nobody else may know (C(secret_access_key),
+    C(registration_key)); the passwords of C(chpasswd); private keys in any text; the contents of files with
+    C(secret=true), and of other files the lines that are called so; a C(user_data) that is a text; C(passwd) in O(xml);
+    and the password or query in an address.
   - The controller takes them out of the options and sends them beside them. A task that gets the module to run past
     that is refused before anything is logged or done. What else is secret, such as a password in C(run_commands), is
     known only where the same text also stands in one of these places.

@@ -19,6 +19,8 @@ description:
   - The hypervisor's libvirt shows it as well, as the description of a secret without a value, so that
     M(brine.virt.virt_migrate) on other hypervisors sees it, also for machines that are on their way already. Where
     libvirt cannot be reached, the file alone is written, with a warning.
+  - It has begun when no run is at work here any more that makes machines and may not have seen it. The mark is written
+    first; then such a run is waited for.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -44,6 +46,12 @@ options:
       - Why, in one line. It is shown where a machine is refused.
       - A maintenance that has begun keeps its reason, unless another one is named.
     type: str
+  lock_timeout:
+    description:
+      - With O(state=present), how many seconds to wait for a run that is at work on this hypervisor. When that is over,
+        the task fails, and the maintenance stays.
+    type: int
+    default: 300
 seealso:
   - module: brine.virt.virt_host_info
   - plugin: brine.virt.place
@@ -76,8 +84,9 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import DEFAULT_URI, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import (
     Maintenance,
     begin,
@@ -111,6 +120,21 @@ def show_to_others(module: AnsibleModule, maintenance: Maintenance | None) -> No
         module.warn(f"Moves from other hypervisors do not see this change: {exc}. Run it again when libvirt answers")
 
 
+def wait_for_runs(patience_seconds: float) -> None:
+    """Come back when no run makes machines here that may have looked before the maintenance began.
+
+    Raises ConflictError when one does not end, HostError when that cannot be known.
+    """
+    try:
+        with hypervisor_lock("init", patience_seconds=patience_seconds):
+            pass
+    except ConflictError as exc:
+        raise ConflictError(
+            f"this hypervisor is in maintenance now, but a run that began before still makes machines here: {exc.what}",
+            hint=exc.hint,
+        ) from exc
+
+
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Compare, and write unless in check mode."""
     now = read_maintenance()
@@ -120,6 +144,8 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             write_maintenance(then)
         # Also when nothing has changed: the last run may not have reached libvirt.
         show_to_others(module, then)
+        if then is not None:
+            wait_for_runs(module.params["lock_timeout"])
     shown = None if then is None else then.as_dict()
     return {
         "changed": then != now,
@@ -136,6 +162,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "reason": {"type": "str"},
+            "lock_timeout": {"type": "int", "default": 300},
         },
         supports_check_mode=True,
     )

@@ -199,7 +199,9 @@ notes:
     machine's QEMU has open to ports 49152 to 49215 of other hosts, which are libvirt's for migrations, is closed by
     C(ss --kill). QEMU would otherwise wait for a broken network for a quarter of an hour.
   - Machines with snapshots, with devices or folders of the hypervisor, and machines that are off but have UEFI
-    variables or a TPM, are not moved. What is said then is what to do.
+    variables or a TPM, are not moved, nor are machines that a run is still making or adding a disk to, or was cut off
+    while it did. What is said then is what to do.
+  - A machine that powers itself off as soon as it is on the target has been moved.
 seealso:
   - module: brine.virt.virt_info
   - plugin: brine.virt.place

@@ -144,13 +144,14 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     results = [as_result(arrival) for arrival in arrivals]
     missing = [result for result in results if not result["ready"]]
     if missing:
+        # One that nothing more is to be expected of was not waited for until the limit.
+        within = f"did not arrive within {params['timeout']} s"
+        late = {arrival.name: "does not arrive" if arrival.hopeless else within for arrival in arrivals}
         words = []
         for result in missing:
             end = result["serial_log_end"]
             log = f" Its serial console says last: {' | '.join(end)}" if end else " Its serial console said nothing."
-            words.append(
-                f"{result['name']} did not arrive within {result['waited_seconds']:g} s: {result['seen']}.{log}"
-            )
+            words.append(f"{result['name']} {late[result['name']]}: {result['seen']}.{log}")
         module.fail_json(msg=" ".join(words), machines=results)
     return {"changed": False, "machines": results}
 

@@ -96,7 +96,25 @@ def read_fleet(hosts: t.Any, settings: t.Any, terms: Terms) -> Fleet:
             need = None if ties else need_of_record(record, room.images)
             machines.setdefault(record["name"], []).append(Living(record["name"], host, record, need, ties))
     own_names = {str(facts[host].get("name")): host for host in rooms}
+    for name, homes in machines.items():
+        left_over = [living for living in homes if _is_left_over(living, homes, own_names)]
+        machines[name] = [living for living in homes if living not in left_over]
+        for living in left_over:
+            if living.need is not None:
+                rooms[living.host].release(living.need)
     return Fleet(rooms, silent, machines, own_names)
+
+
+def _is_left_over(copy: Living, homes: Sequence[Living], own_names: Mapping[str, str]) -> bool:
+    """Whether a killed move of a stopped machine has only defined it here, which virt_migrate clears."""
+    move = copy.record.get("moving") or {}
+    if copy.runs or own_names.get(move.get("target", "")) != copy.host:
+        return False
+    return any(
+        own_names.get(move.get("source", "")) == living.host != copy.host
+        and all(living.record.get(key) == copy.record.get(key) for key in ("uuid", "moving"))
+        for living in homes
+    )
 
 
 def _records(machines: t.Any, host: str) -> Sequence[Record]:

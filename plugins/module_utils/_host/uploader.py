@@ -5,14 +5,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
+import threading
+import typing as t
 import uuid
 
+from ansible_collections.brine.virt.plugins.module_utils._host.host_identity import boot_identity, host_identity
 from ansible_collections.brine.virt.plugins.module_utils._model.upload_mark import Upload
 
 # The 22nd word of /proc/PID/stat; the second one is the name, in brackets, and may have blanks. See proc_pid_stat(5).
 _START_AFTER_NAME = 19
+
+_sending: set[str] = set()
+_sending_lock = threading.Lock()
 
 
 class Sender(enum.Enum):
@@ -25,27 +32,36 @@ class Sender(enum.Enum):
 
 def new_upload(host: str) -> Upload:
     """A transfer of this process. host: the name of this host, as its libvirt says it."""
-    return Upload(uuid.uuid4().hex, host, _boot_id(), os.getpid(), _started(os.getpid()) or 0)
+    return Upload(uuid.uuid4().hex, host, boot_identity(), os.getpid(), _started(os.getpid()) or 0, host_identity())
+
+
+@contextlib.contextmanager
+def sending(upload: Upload) -> t.Iterator[None]:
+    """For the block, a transfer of this process counts as alive."""
+    with _sending_lock:
+        _sending.add(upload.token)
+    try:
+        yield
+    finally:
+        with _sending_lock:
+            _sending.discard(upload.token)
 
 
 def ask_sender(upload: Upload, host: str) -> Sender:
     """Whether the transfer's process still runs. host: the name of this host.
 
-    A transfer of this very process counts as gone: whoever asks holds the lock that it would have.
+    Only a process of this very host can be asked, and many hosts have one name. Where it is not certain that the host
+    is the same, the answer is UNKNOWN. A transfer of this very process is alive while it is ``sending``.
     """
-    if upload.host != host:
+    if upload.host != host or upload.machine != host_identity():
         return Sender.UNKNOWN
-    if upload.boot != _boot_id() or upload.pid == os.getpid():
-        return Sender.GONE
+    if upload.boot != boot_identity():
+        # Without an id, this may be another host as well as another start of this one.
+        return Sender.GONE if upload.machine else Sender.UNKNOWN
+    if upload.pid == os.getpid():
+        with _sending_lock:
+            return Sender.ALIVE if upload.token in _sending else Sender.GONE
     return Sender.ALIVE if _started(upload.pid) == upload.started else Sender.GONE
-
-
-def _boot_id() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def _started(pid: int) -> int | None:

@@ -164,21 +164,23 @@ def delete_unused(
     return [volume for pool, volume in there if delete_volume(pool, volume)]
 
 
-def delete_those_unused(conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False) -> dict[int, str]:
-    """Delete those of the volumes that nothing uses at this moment; of the others, by their place in the list, the
-    reason in words why they stay.
+def delete_those_unused(
+    conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False
+) -> dict[int, VolumeUse]:
+    """Delete those of the volumes that nothing uses at this moment; of the others, by their place in the list, who uses
+    them, or may: why_kept says it in words.
 
     Otherwise as delete_unused. What one that stays is backed by stays as well.
     """
     going = [index for index, (pool, volume) in enumerate(volumes) if is_there(pool, volume)]
-    kept: dict[int, str] = {}
+    kept: dict[int, VolumeUse] = {}
     if not going:
         return kept
     usage = Usage(conn)
     while True:
         together = [volumes[index] for index in going]
-        reasons = {index: why_kept(usage.of(*volumes[index], together=together), fresh=fresh) for index in going}
-        found = {index: reason for index, reason in reasons.items() if reason is not None}
+        uses = {index: usage.of(*volumes[index], together=together) for index in going}
+        found = {index: use for index, use in uses.items() if why_kept(use, fresh=fresh) is not None}
         kept.update(found)
         going = [index for index in going if index not in found]
         if not found:

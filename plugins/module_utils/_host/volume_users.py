@@ -241,18 +241,19 @@ class _Collector:
         return reference.path if reference.volume is None else self._paths.get(reference.volume)
 
     def _guests_own(self) -> set[FileId]:
-        """Files that we have made as raw disks, and that machines have in no other format: a header in there is a
-        guest's work. In a file that somebody else has made it may be what it looks like, where that can be seen."""
-        made: set[FileId] = set()
+        """Files that we have made as raw disks, or that a guest may write to as one, and that machines have in no other
+        format: a header in there is a guest's work. What no guest may write to is what it looks like."""
         raw: set[FileId] = set()
         other: set[FileId] = set()
         for _user, reference in self._references:
             path = self._path_of(reference)
-            if path is not None and reference.noted and reference.raw:
-                made.add(self._users.identify(path))
-            elif path is not None and reference.chained:
-                (raw if reference.raw else other).add(self._users.identify(path))
-        return (made & raw if self._local else raw) - other
+            if path is None or not (reference.noted or reference.chained):
+                continue
+            if reference.raw and not reference.readonly:
+                raw.add(self._users.identify(path))
+            elif reference.chained and not reference.raw:
+                other.add(self._users.identify(path))
+        return raw - other
 
     def _add(self, user: User, files: t.Iterable[FileId], problems: t.Iterable[Problem]) -> None:
         for file in files:

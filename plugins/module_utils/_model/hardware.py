@@ -162,6 +162,7 @@ EVENTS = Group(
         ),
     ),
 )
+BOOT_DEVICES = ("hd", "cdrom", "network", "fd")
 BOOT = _Boot(
     "boot",
     "os",
@@ -169,7 +170,7 @@ BOOT = _Boot(
         Rows(
             "devices",
             "boot",
-            (Attribute("device", rules.choice("hd", "cdrom", "network", "fd"), "@dev"),),
+            (Attribute("device", rules.choice(*BOOT_DEVICES), "@dev"),),
             short="device",
             required=("device",),
         ),

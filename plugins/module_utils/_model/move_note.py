@@ -47,7 +47,8 @@ class MoveNote:
 
     made: the volumes that are made on the target for this machine. left: those at the source that belong to the machine
     alone and go when it runs on the target. autostart: whether it starts with its hypervisor. running: whether it was
-    up when the move began. Notes of earlier versions say neither that (None) nor what identifies the volumes.
+    up when the move began. source_id: what tells the source from others of its name. Notes of earlier versions say
+    neither of these (None, empty) nor what identifies the volumes.
     """
 
     source: str
@@ -57,6 +58,7 @@ class MoveNote:
     left: tuple[VolumeRef, ...] = ()
     autostart: bool = False
     running: bool | None = None
+    source_id: str = ""
 
 
 def move_note_to_xml(note: MoveNote) -> str:
@@ -70,6 +72,8 @@ def move_note_to_xml(note: MoveNote) -> str:
             etree.SubElement(root, tag, pool=volume.pool, name=volume.name, **words)
     if note.running is not None:
         root.set("running", "yes" if note.running else "no")
+    if note.source_id:
+        root.set("source_id", note.source_id)
     return etree.tostring(root, encoding="unicode")
 
 
@@ -86,6 +90,7 @@ def read_move_note(domain: etree._Element) -> MoveNote | None:
         left=_volumes(root, "left"),
         autostart=root.get("autostart") == "yes",
         running={"yes": True, "no": False}.get(root.get("running", "")),
+        source_id=root.get("source_id", ""),
     )
 
 

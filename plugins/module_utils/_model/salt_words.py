@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
 from ansible_collections.brine.virt.plugins.module_utils._model.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware import BOOT_DEVICES
 
 # Another name for the same thing.
 SALT_WORDS = {
@@ -37,7 +38,7 @@ def translate_salt_words(wish: Mapping[t.Any, t.Any], where: str) -> Given:
     given = _take_cpu(given)
     given = _move(given, "enable_vnc", "graphics", _vnc)
     given = _move(given, "enable_qcow", "clone", lambda v, at: "overlay" if rules.yes_or_no(v, at) else "copy")
-    given = _move(given, "boot_dev", "boot", lambda value, at: {"devices": rules.text(value, at).split()})
+    given = _move(given, "boot_dev", "boot", _boot_devices)
     given = _move(given, "stop_on_reboot", "events", _stop_on_reboot)
     if isinstance(given.values.get("seed"), bool):
         given = given.with_value("seed", {} if given.values["seed"] else {"method": "none"})
@@ -77,6 +78,18 @@ def _take_cpu(given: Given) -> Given:
     if isinstance(cpu, int) or (isinstance(cpu, str) and cpu.strip().isdecimal()):
         return _move(given, "cpu", "vcpus", lambda value, _at: value)
     return given
+
+
+def _boot_devices(value: t.Any, where: str) -> dict[str, list[str]]:
+    words = rules.text(value, where).split()
+    for word in words:
+        if word not in BOOT_DEVICES:
+            raise InputError(
+                f"{word!r} is not a boot device",
+                where=where,
+                hint="Give some of hd, cdrom, network and fd, with blanks between them, as in 'network hd'",
+            )
+    return {"devices": words}
 
 
 def _vnc(value: t.Any, where: str) -> str | None:

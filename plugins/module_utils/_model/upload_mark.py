@@ -22,8 +22,9 @@ _LONGEST_NAME = 200
 class Upload:
     """A transfer and the process that does it.
 
-    token: what only this transfer has. host, boot: the sender's host, and the id of its last start. pid, started: the
-    process there, with the time of its start in ticks, since numbers of processes are used again.
+    token: what only this transfer has. host, boot: the name of the sender's host, and the id of its last start. pid,
+    started: the process there, with the time of its start in ticks, since numbers of processes are used again. machine:
+    what tells the host from others of its name; empty where that is not known, as in marks of earlier versions.
     """
 
     token: str
@@ -31,6 +32,7 @@ class Upload:
     boot: str
     pid: int
     started: int
+    machine: str = ""
 
     def to_bytes(self) -> bytes:
         """MARK_BYTES for the beginning of the volume."""
@@ -45,7 +47,12 @@ def read_upload(head: bytes) -> Upload | None:
     try:
         words = json.loads(head[len(_BEGINNING) : MARK_BYTES].split(b"\n", 1)[0])
         return Upload(
-            str(words["token"]), str(words["host"]), str(words["boot"]), int(words["pid"]), int(words["started"])
+            str(words["token"]),
+            str(words["host"]),
+            str(words["boot"]),
+            int(words["pid"]),
+            int(words["started"]),
+            str(words.get("machine", "")),
         )
     except (ValueError, KeyError, TypeError):
         return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeRef, read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
@@ -26,7 +27,7 @@ class Reference:
     """A path, a volume (pool and name) or a place in network storage (DiskSource.place) that a description names.
 
     noted: in the metadata alone. chained: it is a disk, opened with all that it is backed by. raw: as a raw one; of a
-    noted volume, it was made as one.
+    noted volume, it was made as one. readonly: the guest cannot write to it.
     """
 
     path: str | None = None
@@ -35,6 +36,7 @@ class Reference:
     noted: bool = False
     chained: bool = False
     raw: bool = False
+    readonly: bool = False
 
 
 def references_in(root: etree._Element, host: str) -> t.Iterator[Reference]:
@@ -61,16 +63,18 @@ def _elements(root: etree._Element) -> t.Iterator[etree._Element]:
 
 
 def _in_source(source: etree._Element) -> t.Iterator[Reference]:
-    raw = _is_raw_disk(source)
+    raw, readonly = _is_raw_disk(source), _is_readonly(source)
     if source.get("pool") and source.get("volume"):
-        yield Reference(volume=(source.get("pool", ""), source.get("volume", "")), chained=True, raw=raw)
+        yield Reference(
+            volume=(source.get("pool", ""), source.get("volume", "")), chained=True, raw=raw, readonly=readonly
+        )
     if source.get("protocol") and source.get("name"):
         yield Reference(place=f"{source.get('protocol')}:{source.get('name')}")
     for attribute in ("file", "dev"):
         path = source.get(attribute, "")
         # A network device is named there too, without a path.
         if path.startswith("/"):
-            yield Reference(path=path, chained=True, raw=raw)
+            yield Reference(path=path, chained=True, raw=raw, readonly=readonly)
 
 
 def _is_raw_disk(source: etree._Element) -> bool:
@@ -81,12 +85,18 @@ def _is_raw_disk(source: etree._Element) -> bool:
     return driver is not None and driver.get("type") == "raw"
 
 
+def _is_readonly(source: etree._Element) -> bool:
+    parent = source.getparent()
+    return parent is not None and parent.find("readonly") is not None
+
+
 def _in_notes(description: etree._Element, host: str) -> t.Iterator[Reference]:
     notes, move = read_notes(description), read_move_note(description)
     if notes is not None:
         for volume in notes.volumes:
-            # The format is a part of the name of every file that is made, and volumes of other kinds are raw.
-            yield Reference(volume=(volume.pool, volume.name), noted=True, raw=not volume.name.endswith(".qcow2"))
+            # Volumes of other kinds than files are raw, and have no ending.
+            raw = (volume.known_format or RAW) == RAW
+            yield Reference(volume=(volume.pool, volume.name), noted=True, raw=raw)
         if notes.image is not None:
             yield Reference(volume=(notes.image.pool, notes.image.volume), noted=True)
     refs: list[VolumeRef] = []

@@ -16,6 +16,7 @@ import re
 import typing as t
 from collections.abc import Iterator, Mapping
 
+from ansible_collections.brine.virt.plugins.module_utils._model.secret_names import is_secret_name
 from ansible_collections.brine.virt.plugins.module_utils._model.url import replace_url_secrets
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import (
     OPTION,
@@ -29,14 +30,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.withheld import 
 # Called with what is to be taken out and with the secrets in it; gives back what stands in its place.
 TakeOut = t.Callable[[t.Any, t.Collection[str]], t.Any]
 
-# The keys of cloud-init's modules, of netplan and of ourselves whose values are secret, wherever they stand.
-_SECRET_KEY = re.compile(
-    r"^(.*[_-])?(passwd|pass|password|passphrase|password[_-]hash|private|private[_-]key|secret|token|psk"
-    r"|key[_-]password|activation[_-]key|authorization|api[_-]?key)$",
-    re.IGNORECASE,
-)
-# Not a password, though its name ends like one.
-_NO_SECRET_KEYS = frozenset({"lock_passwd"})
 # Options in which names are the user's own: a nic called "private" is no secret.
 _FREE_NAMES = frozenset(
     {"disk_profiles", "disks", "images", "interfaces", "labels", "nic_profiles", "nics", "shared_folders", "tags"}
@@ -48,17 +41,22 @@ _PASSWORD_LISTS = ("list",)
 # Words that cloud-init takes in place of a password.
 _NO_SECRETS = frozenset({"random"})
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?-----END [A-Z0-9 ]*PRIVATE KEY-----", re.DOTALL)
-_LINE = re.compile(r"""^[\s{,-]*["']?(?P<key>[\w-]+)["']?\s*:\s*(?P<value>\S.*?)\s*$""", re.MULTILINE)
+# Of YAML, of a configuration file, or of a script; a value in quotes without them.
+_LINE = re.compile(
+    r"""^(?P<begin>[\s{,-]*(?:export\s+)?["']?(?P<key>[\w-]+)["']?[ \t]*[:=][ \t]*(?P<quote>["']?))"""
+    r"""(?P<value>\S.*?)(?P<end>(?P=quote)[ \t]*[,}]*(?:[ \t]\#.*)?[ \t]*\r?)$""",
+    re.MULTILINE,
+)
 # A text that Ansible would read as data, with a word in it that names a secret.
-_DATA_TEXT = re.compile(r"(pass|secret|token|private)[\w-]*[\"']?\s*[:=]", re.IGNORECASE)
+_DATA_TEXT = re.compile(r"(pass|secret|token|private|psk|key|authorization)[\w-]*[\"']?\s*[:=]", re.IGNORECASE)
 
 
 def secrets_of(seed: t.Any) -> set[str]:
     """The secret texts in a seed as the user wrote it; anything but a mapping has none.
 
-    These are password hashes, the values of keys such as ``passwd``, ``hashed_passwd``, ``plain_text_passwd`` and
-    ``password``, the passwords of ``chpasswd``, private keys, and the content of files with ``secret: true``; in
-    user_data given as text as well, there by its lines where it is no YAML. No text of less than SHORTEST characters.
+    These are password hashes, the values of keys whose names say so (secret_names), the passwords of ``chpasswd``,
+    private keys, and the content of files with ``secret: true``, of others the lines whose names say so; in user_data
+    given as text as well, there by its lines where it is no YAML. No text of less than SHORTEST characters.
     """
     found: set[str] = set()
 
@@ -128,7 +126,7 @@ def _of_option(key: str, value: t.Any, take_out: TakeOut) -> t.Any:
         return value
     if key == "machines" and isinstance(value, (list, tuple)):
         return [_machine(item, take_out) for item in value]
-    if isinstance(value, str) and not _SECRET_KEY.match(key):
+    if isinstance(value, str) and not is_secret_name(key):
         return _of_text_option(key, value, take_out)
     return _taken_out(value, key, take_out)
 
@@ -170,7 +168,7 @@ def _each_text(value: t.Any, change: t.Callable[[str], str]) -> t.Any:
 def _taken_out(value: t.Any, key: str, take_out: TakeOut) -> t.Any:
     """A value without its secrets. key: the path to it."""
     *parents, name = key.split(".")
-    secret = bool(_SECRET_KEY.match(name)) and name not in _NO_SECRET_KEYS
+    secret = is_secret_name(name, parents)
     if isinstance(value, Mapping):
         if secret:
             # A mistake, for a secret is a text; it is no less secret for that.
@@ -193,7 +191,17 @@ def _taken_out(value: t.Any, key: str, take_out: TakeOut) -> t.Any:
         return take_out(value, set(_secrets_of_user_data(value)))
     if name in _PASSWORD_LISTS and "chpasswd" in parents:
         value = "".join(_of_password_line(line, take_out) for line in value.splitlines(keepends=True))
-    return _PRIVATE_KEY.sub(lambda match: str(take_out(match.group(), (match.group(),))), value)
+    value = _PRIVATE_KEY.sub(lambda match: str(take_out(match.group(), (match.group(),))), value)
+    if name == "content":
+        # Of a file that nobody has called secret, with secrets in its lines: a key of WireGuard, for example.
+        value = _LINE.sub(lambda match: _of_line(match, take_out), value)
+    return value
+
+
+def _of_line(match: re.Match[str], take_out: TakeOut) -> str:
+    if not is_secret_name(match["key"]):
+        return match.group()
+    return f"{match['begin']}{take_out(match['value'], _texts(match['value']))}{match['end']}"
 
 
 def _texts(text: str) -> set[str]:
@@ -216,8 +224,8 @@ def _of_password_line(line: str, take_out: TakeOut) -> str:
 def _secrets_of_user_data(text: str) -> Iterator[str]:
     yield from _PRIVATE_KEY.findall(text)
     for match in _LINE.finditer(text):
-        if _SECRET_KEY.match(match["key"]) and match["key"] not in _NO_SECRET_KEYS:
-            yield match["value"].split(" #")[0].strip().rstrip(",}").strip("\"'")
+        if is_secret_name(match["key"]):
+            yield match["value"]
     # What YAML makes of the text is what may be repeated somewhere, and the other way round.
     try:
         import yaml

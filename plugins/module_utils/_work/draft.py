@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import Do
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
     MachineNotes,
+    VolumeNote,
     find_notes,
     notes_to_element,
 )
@@ -40,6 +41,8 @@ class Draft:
         self.notes = notes
         self.before: dict[str, t.Any] = {}
         self.after: dict[str, t.Any] = {}
+        # Volumes that are cleared on the way: they are noted until they are gone.
+        self.leaving: list[VolumeNote] = []
         self.pending: list[str] = []
         self.outdated: list[str] = []
         self.volume_steps: list[Step] = []
@@ -95,28 +98,36 @@ class Draft:
         """The new XML, None where nothing on record changes."""
         return None if self._record is None else etree.tostring(self._record[0], encoding="unicode")
 
+    @property
+    def _noted(self) -> MachineNotes:
+        """The notes that stand in the domain while the steps are run."""
+        if not self.volume_steps:
+            return self.known_notes
+        # A new volume may have the name of one that is cleared.
+        new = {(note.pool, note.name) for note in self.notes.volumes}
+        leaving = tuple(note for note in self.leaving if (note.pool, note.name) not in new)
+        return replace(self.notes, volumes=(*self.notes.volumes, *leaving))
+
     def steps(self) -> list[Step]:
         """All steps in their order."""
         steps = []
+        noted = self._noted
         if self.volume_steps:
-            steps.append(self._notes_step(f"note the new disks of {self.name}", self.notes, self.known_notes))
+            if noted != self.known_notes:
+                steps.append(self._notes_step(f"note the new disks of {self.name}", noted, self.known_notes))
             steps.extend(self.volume_steps)
         if self._record is not None:
             steps.append(self._define_step())
         steps.extend(self.live_steps)
         final = replace(self.notes, volumes=tuple(replace(volume, building=False) for volume in self.notes.volumes))
         if final != self.known_notes:
-            steps.append(
-                self._notes_step(
-                    f"write the notes of {self.name}", final, self.notes if self.volume_steps else self.known_notes
-                )
-            )
+            steps.append(self._notes_step(f"write the notes of {self.name}", final, noted))
         return [*steps, *self.other_steps]
 
     def _define_step(self) -> Step:
         record, before = self._record or (self.secret, "")
         # The notes of disks in the making stand in the domain by now, and stay there until they are whole or gone.
-        noted = self.notes if self.volume_steps else self.known_notes
+        noted = self._noted
         new, old = _with_notes(record, noted), _with_notes(parse_xml(before), noted)
         words = ", ".join(self._recorded)
         begun: list[str] = []

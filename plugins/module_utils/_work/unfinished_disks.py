@@ -40,6 +40,7 @@ def clear_half_added(draft: Draft) -> list[VolumeNote]:
         else:
             draft.volume_steps.append(_clear_step(draft, pool, note.name, what))
             cleared.append(note)
+            draft.leaving.append(note)
     present = {target.get("dev") for target in draft.domain.xml.iterfind("devices/disk/target")}
     draft.notes = replace(draft.notes, disks=_attached(draft.notes.disks, present))
     return cleared

@@ -21,7 +21,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.full_pool import 
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import STORED_MODE
 from ansible_collections.brine.virt.plugins.module_utils._host.images import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.uploader import Sender, ask_sender, new_upload
+from ansible_collections.brine.virt.plugins.module_utils._host.uploader import (
+    Sender,
+    ask_sender,
+    new_upload,
+    sending,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import (
     read_start,
@@ -62,24 +67,26 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
             except volumes.AlreadyThereError:
                 _wait_or_clear(base, conn, host, tell, stop)
                 continue
-            try:
-                send_mark(handle, conn, upload)
-                image = parse_image_volume(base.volume)
-                with full_pool_named(pool, f"cannot bring image {base.volume}", base.size_bytes):
-                    send_file(
-                        base.path,
-                        handle,
-                        conn,
-                        sparse=True,
-                        tell=lambda done, total: tell(f"image {base.volume}", done, total),
-                        stop=stop,
-                        digest=image.digest if image else "",
-                    )
-            except BaseException:
-                with ends.anew().open_target() as again:
-                    delete_upload(Pools(again).get(base.pool), base.volume, again, upload)
-                raise
-            refresh_pool(pool.handle, pool.name)
+            # Of one target under two URIs, another thread of this process may ask for it.
+            with sending(upload):
+                try:
+                    send_mark(handle, conn, upload)
+                    image = parse_image_volume(base.volume)
+                    with full_pool_named(pool, f"cannot bring image {base.volume}", base.size_bytes):
+                        send_file(
+                            base.path,
+                            handle,
+                            conn,
+                            sparse=True,
+                            tell=lambda done, total: tell(f"image {base.volume}", done, total),
+                            stop=stop,
+                            digest=image.digest if image else "",
+                        )
+                except BaseException:
+                    with ends.anew().open_target() as again:
+                        delete_upload(Pools(again).get(base.pool), base.volume, again, upload)
+                    raise
+                refresh_pool(pool.handle, pool.name)
 
 
 def delete_upload(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bool:

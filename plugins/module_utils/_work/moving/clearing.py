@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     undefine,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import delete_those_unused
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import USED, delete_those_unused, why_kept
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, VolumeRef, read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import is_the_one
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, is_there
@@ -43,7 +43,7 @@ def _drop_left_over(target: VirConnect, uuid: str, note: MoveNote) -> None:
     known = next((d for d in list_domains(target).values() if d.handle.UUIDString() == uuid), None)
     if known is None:
         return
-    if known.active or note.running is not False or not _is_untouched(target, known, note):
+    if not is_left_over(target, known, note):
         raise HostError(
             f"machine {known.name} is defined on the target, so nothing there is deleted",
             hint="Look at both hypervisors: one of the two has what it wrote last",
@@ -51,9 +51,16 @@ def _drop_left_over(target: VirConnect, uuid: str, note: MoveNote) -> None:
     undefine(target, known.name)
 
 
-def _is_untouched(target: VirConnect, known: Domain, note: MoveNote) -> bool:
-    """Whether the volumes of this move there are as the move has left them: a start would have changed them."""
-    if read_move_note(known.xml) is None:
+def is_left_over(target: VirConnect, known: Domain, note: MoveNote) -> bool:
+    """Whether a machine on the target is only what a move of a stopped machine has defined there, and nobody started.
+
+    note: the move's note at the source. The volumes of the move must be as it has left them: a start would have changed
+    them.
+    """
+    there = read_move_note(known.xml)
+    if known.active or note.running is not False or there is None:
+        return False
+    if (there.source, there.target, there.made) != (note.source, note.target, note.made):
         return False
     pools = Pools(target)
     return all(is_the_one(pools.get(ref.pool), ref, target) is not False for ref in note.made)
@@ -80,7 +87,11 @@ def delete_proven(
                 f"{_stays(ref)}: nothing proves that it is the one that the move was about. {by_hand(conn, ref)}"
             )
     kept = delete_those_unused(conn, [(pools.get(ref.pool), ref.name) for ref in going], fresh=fresh)
-    return [*stay, *(f"{_stays(going[index])}: {why}. {by_hand(conn, going[index])}" for index, why in kept.items())]
+    for index, use in kept.items():
+        # What is seen to be used is not for anybody to delete.
+        hint = "" if use.state == USED else f". {by_hand(conn, going[index])}"
+        stay.append(f"{_stays(going[index])}: {why_kept(use)}{hint}")
+    return stay
 
 
 def _stays(ref: VolumeRef) -> str:

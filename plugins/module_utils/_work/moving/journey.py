@@ -9,11 +9,13 @@ is still to be done at the source stands in the machine's own note, so that a la
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 from collections.abc import Callable, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.host_identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.uploader import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import AlreadyThereError
@@ -41,9 +43,9 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.preflight 
     room_wishes,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck import (
+    TargetLook,
     look_again_at_room,
     look_again_at_source,
-    look_again_at_target,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import CONTENT, Base, DiskMove, plan_disks
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller, look_at
@@ -89,28 +91,34 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
         left=tuple(disk.ref for disk in disks if disk.travels and disk.own),
         autostart=traveller.autostart,
         running=traveller.active,
+        source_id=host_identity(),
     )
     writer, guard = NoteWriter(note), WriteGuard(traveller, road.source.conn)
     journey = Journey(name, disks=disks, timeout_seconds=road.terms.timeout_seconds)
     limited = journey.limit(tell)
 
+    planned, look = traveller, TargetLook(road, where)
+
     def look_again() -> None:
-        look_again_at_source(traveller, where)
-        look_again_at_target(traveller, road, where)
+        look_again_at_source(planned, where)
+        look.outdate()
+        look.check(planned)
 
     journey.look_again, journey.release = look_again, guard.end
     journey.measure = lambda: figures(road, traveller)
     if traveller.moving is not None:
-        journey.before.append(_clear_step(journey, traveller, traveller.moving, road))
+        journey.before.append(_clear_step(journey, traveller, traveller.moving, road, look))
+        # From then on, nothing there is taken for a left-over any more.
+        traveller = dataclasses.replace(traveller, moving=None)
     bases = {(d.base.pool, d.base.volume): d.base for d in disks if d.travels and d.base is not None}
     for base in bases.values():
         if not is_stored(base, road.target.hypervisor.pools.get(base.pool)):
-            journey.before.append(_image_step(base, road, limited))
-    journey.before.append(_volumes_step(journey, traveller, writer, road, where))
+            journey.before.append(_image_step(base, road, limited, look))
+    journey.before.append(_volumes_step(journey, traveller, writer, road, where, look))
     journey.before += [
-        _content_step(disk, traveller, writer, guard, road, limited) for disk in disks if disk.way == CONTENT
+        _content_step(disk, traveller, writer, guard, road, limited, look) for disk in disks if disk.way == CONTENT
     ]
-    journey.before.append(move_step(journey, traveller, road, tell, guard, where))
+    journey.before.append(move_step(journey, traveller, road, tell, guard, look))
     journey.after += _finishing_steps(journey, traveller.uuid, writer, road, trusted=True)
     return journey
 
@@ -127,6 +135,14 @@ def _arrived_before(name: str, road: Road, where: str) -> Journey:
     note = read_move_note(there.xml)
     journey = Journey(name)
     if note is not None and note.source == road.source_name:
+        if note.source_id not in ("", host_identity()):
+            raise ConflictError(
+                f"{name} is on {road.target.name}, and came there from another hypervisor that calls itself "
+                f"{note.source}, where a run that was cut off has left its old volumes",
+                where=where,
+                hint=f"Finish that there. If it was this one before a new installation: virsh -c {road.ends.target} "
+                f"metadata {name} {NAMESPACE} {_now(there.active)} --remove",
+            )
         writer = NoteWriter(note)
         journey.after += _finishing_steps(journey, there.handle.UUIDString(), writer, road, trusted=False)
     return journey
@@ -139,13 +155,18 @@ def _check_earlier_move(traveller: Traveller, road: Road, where: str) -> None:
     """
     old = traveller.moving
     if old is not None and (old.source != road.source_name or old.target == road.source_name):
-        now = "--live --config" if traveller.active else "--config"
         raise ConflictError(
             f"{traveller.name} came here from {old.source}, where a run that was cut off has left its old volumes",
             where=where,
             hint=f"Finish that first: virt_migrate on {old.source}, with this hypervisor as its target. If "
-            f"{old.source} is gone for good: virsh metadata {traveller.name} {NAMESPACE} {now} --remove",
+            f"{old.source} is gone for good: virsh metadata {traveller.name} {NAMESPACE} {_now(traveller.active)} "
+            "--remove",
         )
+
+
+def _now(active: bool) -> str:
+    """Of virsh metadata, the options that leave no note behind."""
+    return "--live --config" if active else "--config"
 
 
 def _promise(traveller: Traveller, disks: Sequence[DiskMove], target: Target) -> None:
@@ -156,29 +177,32 @@ def _promise(traveller: Traveller, disks: Sequence[DiskMove], target: Target) ->
     target.images.update(disk.base.volume for disk in disks if disk.base is not None)
 
 
-def _clear_step(journey: Journey, traveller: Traveller, old: MoveNote, road: Road) -> Step:
+def _clear_step(journey: Journey, traveller: Traveller, old: MoveNote, road: Road, look: TargetLook) -> Step:
     def clear() -> None:
         journey.kept += clear_target(Ends(road.ends.source, old.uri), traveller.uuid, old)
         write_note(traveller.handle, None)
+        look.outdate()
 
     return Step(f"clear what an interrupted run left on {old.target}", clear)
 
 
-def _image_step(base: Base, road: Road, tell: Tell) -> Step:
-    conn = road.target.hypervisor.conn
-    return Step(
-        f"bring image {base.volume} to {road.target.name}",
-        lambda: bring_image(base, road.ends, conn, road.source_name, tell, road.stop),
-    )
+def _image_step(base: Base, road: Road, tell: Tell, look: TargetLook) -> Step:
+    def bring() -> None:
+        bring_image(base, road.ends, road.target.hypervisor.conn, road.source_name, tell, road.stop)
+        look.outdate()
+
+    return Step(f"bring image {base.volume} to {road.target.name}", bring)
 
 
-def _volumes_step(journey: Journey, traveller: Traveller, writer: NoteWriter, road: Road, where: str) -> Step:
+def _volumes_step(
+    journey: Journey, traveller: Traveller, writer: NoteWriter, road: Road, where: str, look: TargetLook
+) -> Step:
     """The note first: whoever finds it knows what may be there."""
     disks, conn = [disk for disk in journey.disks if disk.travels], road.target.hypervisor.conn
     made: list[VolumeRef] = []
 
     def make() -> None:
-        look_again_at_room(disks, look_again_at_target(traveller, road, where), where)
+        look_again_at_room(disks, look.check(traveller), where)
         upload = new_upload(road.source_name)
         writer.begin(traveller.handle, [_source_ref(disk, upload.token) for disk in disks if disk.own], upload.token)
         for disk in disks:
@@ -213,11 +237,18 @@ def _source_ref(disk: DiskMove, mark: str) -> VolumeRef:
 
 
 def _content_step(
-    disk: DiskMove, traveller: Traveller, writer: NoteWriter, guard: WriteGuard, road: Road, tell: Tell
+    disk: DiskMove,
+    traveller: Traveller,
+    writer: NoteWriter,
+    guard: WriteGuard,
+    road: Road,
+    tell: Tell,
+    look: TargetLook,
 ) -> Step:
     def copy() -> None:
         guard.begin(disk.volume.path)
         volumes.send_content(disk, road.target.hypervisor.conn, tell, road.stop)
+        look.outdate()
         # What is there now has the mark no more, and its own last change is not known yet.
         writer.forget(disk.ref)
         writer.know(traveller.handle, disk.ref, volumes.settle_content(disk))

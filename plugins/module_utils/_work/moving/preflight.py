@@ -16,9 +16,11 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import observe_bridges, observe_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import why_kept
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish, require_room
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.ties import ties_of_domain
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.clearing import is_left_over
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import DiskMove
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
@@ -28,6 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import etree, pars
 
 def check_traveller(traveller: Traveller, where: str) -> None:
     """Raise when something keeps the machine from going anywhere."""
+    _check_finished(traveller, where)
     ties = ties_of_domain(traveller.living, traveller.record)
     if ties:
         raise UnsupportedError(
@@ -50,6 +53,25 @@ def check_traveller(traveller: Traveller, where: str) -> None:
         )
     if not traveller.active:
         _check_hidden_state(traveller, where)
+
+
+def _check_finished(traveller: Traveller, where: str) -> None:
+    """What another run makes, or the next one clears, is to be found where that run began it."""
+    notes = traveller.notes
+    adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
+    if notes is not None and notes.status == BUILDING:
+        words = "it is not finished: a run is making it, or was cut off while it did"
+        if notes.claimed:
+            words = "it is only a name that a run has taken for a new machine"
+    elif adding:
+        words = f"a run is adding volume {', '.join(adding)} to it, or was cut off while it did"
+    else:
+        return
+    raise ConflictError(
+        f"{traveller.name} is not moved, as {words}",
+        where=where,
+        hint="Wait for that run, or run it again: it finishes the machine where it is",
+    )
 
 
 def _check_hidden_state(traveller: Traveller, where: str) -> None:
@@ -117,6 +139,8 @@ def _check_names(traveller: Traveller, target: Target, where: str) -> None:
     for domain in target.hypervisor.domains.values():
         same = domain.handle.UUIDString() == traveller.uuid
         if same and domain.name == traveller.name:
+            if traveller.moving is not None and is_left_over(target.hypervisor.conn, domain, traveller.moving):
+                continue
             raise ConflictError(
                 "it is on record there too",
                 where=where,
@@ -213,14 +237,14 @@ def _check_nics(traveller: Traveller, target: Target, where: str) -> None:
 
 def _check_memory(traveller: Traveller, target: Target, terms: Terms, where: str) -> None:
     total_mib = target.hypervisor.memory_mib
-    free_mib = (
-        int(total_mib * terms.memory_ratio) - target.committed_mib - target.promised_mib - terms.memory_reserve_mib
-    )
+    # What a killed move has left of it there goes before it comes.
+    taken_mib = target.committed_mib(traveller.name) + target.promised_mib
+    free_mib = int(total_mib * terms.memory_ratio) - taken_mib - terms.memory_reserve_mib
     if traveller.memory_mib > free_mib:
         raise ConflictError(
             f"it needs {traveller.memory_mib} MiB of memory, {max(0, free_mib)} MiB are free",
             where=where,
-            hint=f"Of {total_mib} MiB there, machines have {target.committed_mib + target.promised_mib} MiB, "
+            hint=f"Of {total_mib} MiB there, machines have {taken_mib} MiB, "
             f"{terms.memory_reserve_mib} MiB are kept back (memory_reserve_mib, memory_ratio)",
         )
 

@@ -58,6 +58,25 @@ def look_again_at_target(planned: Traveller, road: Road, where: str) -> Target:
     return now
 
 
+class TargetLook:
+    """What the target is like where a move comes to it: looked at anew after each step that takes long, else once."""
+
+    def __init__(self, road: Road, where: str) -> None:
+        self._road = road
+        self._where = where
+        self._seen: Target | None = None
+
+    def outdate(self) -> None:
+        """Time has passed."""
+        self._seen = None
+
+    def check(self, planned: Traveller) -> Target:
+        """Raise when something there speaks against the machine; the target as it is now."""
+        if self._seen is None:
+            self._seen = look_again_at_target(planned, self._road, self._where)
+        return self._seen
+
+
 def look_again_at_room(disks: Sequence[DiskMove], now: Target, where: str) -> None:
     """Raise when the target's pools, as they are now, have no room for the volumes of this machine."""
     fresh = [dataclasses.replace(disk, target_pool=now.hypervisor.pools.get(disk.target_pool.name)) for disk in disks]

@@ -282,7 +282,9 @@ class _Planner:
         A volume that only has the name of one that was left there may be somebody else's.
         """
         stale = self.traveller.moving
-        if stale is None or stale.uri != self.target.uri or (there.name, volume.name) in self.target.volumes:
+        if stale is None or (there.name, volume.name) in self.target.volumes:
+            return False
+        if stale.uri != self.target.uri and stale.target != self.target.name:
             return False
         left = next((ref for ref in stale.made if ref == VolumeRef(there.name, volume.name)), None)
         return left is not None and is_the_one(there, left, self.target.hypervisor.conn) is not False

@@ -56,10 +56,9 @@ class Target:
         """What guests can be there."""
         return GuestKinds(self.hypervisor.conn)
 
-    @functools.cached_property
-    def committed_mib(self) -> int:
-        """The memory that the machines defined there may take."""
-        return sum(_memory_mib(domain.xml) for domain in self.hypervisor.domains.values())
+    def committed_mib(self, besides: str) -> int:
+        """The memory that the machines defined there may take; besides: the name of one that is not counted."""
+        return sum(_memory_mib(domain.xml) for domain in self.hypervisor.domains.values() if domain.name != besides)
 
 
 @dataclass(frozen=True)

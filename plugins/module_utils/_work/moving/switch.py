@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.migrate import Ov
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.moved_xml import moved_xml
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.context import Journey, Road, Tell
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck import look_again_at_target
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck import TargetLook
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import MIRROR, DiskMove
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import flags, parameters
@@ -23,20 +23,22 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabout
     find,
     is_up,
     look,
-    look_until_arrived,
+    look_until_left,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.write_guard import WriteGuard
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 
-def move_step(journey: Journey, traveller: Traveller, road: Road, tell: Tell, guard: WriteGuard, where: str) -> Step:
+def move_step(
+    journey: Journey, traveller: Traveller, road: Road, tell: Tell, guard: WriteGuard, look_again: TargetLook
+) -> Step:
     """The step that has libvirt move the machine; the point of no return lies in it."""
     terms = road.terms
     mirrored = [disk for disk in journey.disks if disk.way == MIRROR]
 
     def move() -> None:
-        look_again_at_target(traveller, road, where)
+        look_again.check(traveller)
         guard.check()
         options = parameters(
             terms,
@@ -67,10 +69,10 @@ def move_step(journey: Journey, traveller: Traveller, road: Road, tell: Tell, gu
             if not _has_arrived(exc, traveller, road):
                 raise _as_told(exc, traveller, road) from exc
         journey.switched = True
-        found = look_until_arrived(road.ends, traveller.uuid, traveller.active)
-        if not found.arrived(traveller.active):
+        # Whether it is up there is its guest's affair by now, which may have powered it off at once.
+        if not look_until_left(road.ends, traveller.uuid).left:
             raise HostError(
-                f"libvirt has moved {traveller.name}, but it is not to be found on {road.target.name} as it was",
+                f"libvirt has moved {traveller.name}, but it is not to be found on {road.target.name}",
                 hint="Look at both hypervisors: virsh list --all",
             )
 
@@ -89,6 +91,9 @@ def _has_arrived(failure: VirtError, traveller: Traveller, road: Road) -> bool:
             f"{traveller.name} is on its way to {road.target.name}, which does not answer ({failure.what}; {exc.what})",
             hint="Run it again when both answer; nothing was deleted",
         ) from exc
+    if found.target is not None and found.source is None:
+        # It is forgotten here only after all of it has come there, whatever its guest has done since.
+        return True
     # One that is off can be defined on both sides.
     in_two_places = not traveller.active and road.terms.undefinesource and found.source is not None
     return found.arrived(traveller.active) and not in_two_places

@@ -98,12 +98,12 @@ def is_there(ends: Ends, uuid: str) -> bool:
         return _is_active(source, uuid) is not None
 
 
-def look_until_arrived(ends: Ends, uuid: str, active: bool) -> Whereabouts:
-    """The same, and again for some seconds while it is not plain that it has arrived."""
+def look_until_left(ends: Ends, uuid: str) -> Whereabouts:
+    """The same, and again for some seconds while it is not plain that it is on the target."""
     end = time.monotonic() + _SETTLE_SECONDS
     while True:
         found = look(ends, uuid)
-        if found.arrived(active) or time.monotonic() > end:
+        if found.left or time.monotonic() > end:
             return found
         time.sleep(0.3)
 

@@ -113,6 +113,24 @@ def test_what_the_choice_was_made_by_has_gone(conn: t.Any) -> None:
     assert "new1" not in list_domains(conn)
 
 
+@pytest.mark.parametrize(
+    ("machines", "message"),
+    [
+        ([NEW, NEW], "machines[1].name: 'new1' is there twice. Name each machine once"),
+        (
+            [{**NEW, "memory_mib": -5}],
+            "machines[0].memory_mib: -5 is not possible. Give a whole number from 1 to 9007199254740992",
+        ),
+        ([NEW, {**NEW, "name": "b", "vcpus": 0}], "machines[1].vcpus: 0 is not possible. Give a whole number from 1 "),
+    ],
+)
+def test_what_cannot_be_claimed(conn: t.Any, machines: list[dict[str, t.Any]], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        claim(machines=machines)
+    assert str(caught.value).startswith(message)
+    assert "new1" not in list_domains(conn)
+
+
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST", "127.0.0.1", "all"])
 def test_names_that_mean_something_else(conn: t.Any, name: str) -> None:
     with pytest.raises(InputError, match=r"machines\[0\].name: .* Choose another name"):

@@ -307,6 +307,35 @@ def test_a_move_that_was_cut_off_after_the_switch_is_finished_where_it_began() -
     assert plan(hosts, names=["db1"])["unfinished"] == {"hv1": [{"name": "web1", "target": "hv2"}]}
 
 
+MOVING = {"source": "one.example.org", "target": "two.example.org"}
+
+
+@pytest.mark.parametrize("target", [None, "hv2", "hv3"])
+def test_what_a_killed_move_of_a_stopped_machine_has_defined_elsewhere_is_no_second_life(target: str | None) -> None:
+    """virt_migrate clears it, and begins again."""
+    half = record("web1", state="shutoff", moving=MOVING)
+    hosts = {"hv1": hypervisor(half), "hv2": hypervisor(half), "hv3": hypervisor()}
+    hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
+    result = plan(hosts, names=["web1"], target=target)
+    assert [(move["name"], move["source"]) for move in result["moves"]] == [("web1", "hv1")]
+    assert (result["stay"], result["unfinished"]) == ([], {})
+    assert target in (None, result["moves"][0]["target"])
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        {"state": "running", "moving": MOVING},
+        {"state": "shutoff", "moving": None},
+        {"state": "shutoff", "moving": MOVING, "uuid": "another"},
+    ],
+)
+def test_a_copy_that_was_started_or_is_another_machine_is_one(there: dict[str, t.Any]) -> None:
+    hosts = {"hv1": hypervisor(record("web1", moving=MOVING)), "hv2": hypervisor(record("web1", **there))}
+    hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
+    assert reasons(plan(hosts, names=["web1"]))["web1"].startswith("it lives on hv1 and hv2 at once.")
+
+
 def test_a_move_that_was_cut_off_before_the_switch_has_nothing_to_finish() -> None:
     here = {**record("web1"), "moving": {"source": "one.example.org", "target": "two.example.org"}}
     hosts = {"hv1": hypervisor(here), "hv2": hypervisor()}

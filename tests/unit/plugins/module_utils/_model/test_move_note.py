@@ -35,7 +35,7 @@ WORDS = st.text(
 MAYBE = st.one_of(st.just(""), WORDS)
 IDENTITIES = st.builds(VolumeIdentity, MAYBE, MAYBE, MAYBE)
 REFS = st.lists(st.builds(VolumeRef, WORDS, WORDS, IDENTITIES), max_size=3).map(tuple)
-NOTES = st.builds(MoveNote, WORDS, WORDS, WORDS, REFS, REFS, st.booleans(), st.sampled_from([None, True, False]))
+NOTES = st.builds(MoveNote, WORDS, WORDS, WORDS, REFS, REFS, st.booleans(), st.sampled_from([None, True, False]), MAYBE)
 
 
 def _as_libvirt_keeps_it(text: str) -> t.Any:

@@ -67,6 +67,17 @@ def test_two_words_for_one_thing_are_refused(both: dict[str, t.Any]) -> None:
         read_machine({**BASE, **both}, where="vms[1]")
 
 
+@pytest.mark.parametrize("value", [5, "5", True, "hd,cdrom", "hd disk"])
+def test_a_boot_device_that_there_is_not_is_one_sentence_of_salts_word(value: t.Any) -> None:
+    word = str(value).split()[-1]
+    with pytest.raises(InputError) as caught:
+        read_machine({**BASE, "boot_dev": value}, where="vms[1]")
+    assert str(caught.value) == (
+        f"vms[1].boot_dev: {word!r} is not a boot device. Give some of hd, cdrom, network and fd, with blanks between "
+        "them, as in 'network hd'"
+    )
+
+
 def resolve(profile: t.Any, overrides: t.Any) -> list[dict[str, t.Any]]:
     options = Given.of({"disk_profile": "p", "disks": overrides}, "")
     found = resolve_devices("disk", read_profiles("disk", {"p": profile}, "profiles"), options)

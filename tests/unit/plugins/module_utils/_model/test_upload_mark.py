@@ -5,18 +5,30 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._model.image_header import disk_format
 from ansible_collections.brine.virt.plugins.module_utils._model.upload_mark import MARK_BYTES, Upload, read_upload
 
-UPLOAD = Upload("f" * 32, "hv1.example.org", "0e1d2c3b-0000-0000-0000-000000000000", 4711, 123456789)
+UPLOAD = Upload("f" * 32, "hv1.example.org", "0e1d2c3b-0000-0000-0000-000000000000", 4711, 123456789, "a" * 32)
 
 
 def test_it_is_read_as_it_was_written() -> None:
     assert read_upload(UPLOAD.to_bytes()) == UPLOAD
     assert read_upload(UPLOAD.to_bytes() + b"more of the volume") == UPLOAD
+
+
+def test_a_mark_of_an_earlier_version_says_no_machine() -> None:
+    before = UPLOAD.to_bytes().replace(b', "machine": "' + b"a" * 32 + b'"', b"")
+    assert read_upload(before) == dataclasses.replace(UPLOAD, machine="")
+
+
+def test_the_longest_one_fits() -> None:
+    longest = dataclasses.replace(UPLOAD, host="h" * 200, boot="b" * 47, pid=4194304, started=10**15)
+    assert read_upload(longest.to_bytes()) == longest
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))

@@ -63,6 +63,50 @@ def test_secrets(seed: t.Any, secrets: set[str]) -> None:
     assert secrets_of(seed) == secrets
 
 
+SECRET_NAMES = """
+passwd pass password passphrase hashed_passwd plain_text_passwd password_hash passwd_hash root-password
+adminPassword db_pwd passwords key_password private rsa_private private_key private-key privateKey PrivateKey
+privatekey ssh_private_keys secret client_secret secrets secret_key SecretKey secret_access_key
+AWS_SECRET_ACCESS_KEY access_key access-key token auth_token accessToken tokens psk wpa_psk PresharedKey
+PreSharedKey preshared_key shared_key pre-shared-key api_key apikey APIKEY api-keys activation_key
+registration_key validation_key encryption_key decryption-key license_key auth_key authkey authorization
+Authorization Proxy-Authorization master_key account_key tls_key ssl_key client_key server_key join_key
+luks_key recovery_key signing_secret
+"""
+NO_SECRET_NAMES = """
+public_key public-key PublicKey rsa_public ssh_authorized_keys authorized_keys ssh_keys ssh_key key_name key
+keys keyid key_id KeyName gpg_key gpgkey access_key_id secret_name password_file token_url private_key_path
+passwordless private_network host_keys host_key keyboard keyserver lock_passwd ssh_pwauth pwd compass bypass
+passenger monkey secretary tokenizer sort_key primary_key hotkey key_server primary-key-name PrivateKeyFile
+secrets_dir
+"""
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES.split())
+def test_names_of_secrets(name: str) -> None:
+    assert secrets_of({"user_data": {name: "hunter22"}}) == {"hunter22"}
+    assert secrets_of({"user_data": {"of": {name: ["hunter22"]}}}) == {"hunter22"}
+    assert secrets_of({"user_data": f"#!/bin/sh\nexport {name}='hunter22'\n"}) == {"hunter22"}
+    content = f"[Interface]\n  {name} = hunter22  \nPublicKey = aGVsbG8=\n"
+    assert secrets_of({"user_data": {"wireguard": {"interfaces": [{"content": content}]}}}) == {"hunter22"}
+    assert secrets_of({"files": [{"path": "/etc/x", "content": content}]}) == {"hunter22"}
+
+
+@pytest.mark.parametrize("name", NO_SECRET_NAMES.split())
+def test_names_that_only_look_like_those_of_secrets(name: str) -> None:
+    assert secrets_of({"user_data": {name: "harmless"}}) == set()
+    assert secrets_of({"user_data": f"#!/bin/sh\n{name}=harmless\n"}) == set()
+    assert secrets_of({"files": [{"path": "/etc/x", "content": f"{name}: harmless\n"}]}) == set()
+
+
+def test_keys_of_tunnels() -> None:
+    """netplan names them by where they stand. https://netplan.readthedocs.io/en/stable/netplan-yaml/#properties-for-tunnels"""
+    keys = {"public": "cHVibGlj", "shared": "c2hhcmVk"}
+    tunnel = {"mode": "wireguard", "key": "cHJpdmF0ZQ==", "peers": [{"keys": keys, "endpoint": "192.0.2.1:5182"}]}
+    assert secrets_of({"network": {"version": 2, "tunnels": {"wg0": tunnel}}}) == {"cHJpdmF0ZQ==", "c2hhcmVk"}
+    assert secrets_of({"user_data": {"apt": {"sources": {"a": {"key": "-----BEGIN PGP PUBLIC"}}}}}) == set()
+
+
 def test_secrets_of_a_cloud_config_in_both_spellings() -> None:
     found = secrets_of({"user_data": CLOUD_CONFIG})
     indented = KEY.replace("\n", "\n    ")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import threading
 import typing as t
@@ -15,13 +16,19 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import Maintenance
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, VolumeNote, notes_to_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
+    BUILDING,
+    MachineNotes,
+    VolumeNote,
+    notes_to_xml,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE, MoveNote
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import journey as journeys
-from ansible_collections.brine.virt.plugins.module_utils._work.moving import survey
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import recheck, survey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
@@ -227,6 +234,35 @@ def test_what_speaks_against_it_is_said_before_anything_is_done(
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("notes", "words"),
+    [
+        (MachineNotes(status=BUILDING), "web1 is not moved, as it is not finished: a run is making it, or was cut off"),
+        (
+            MachineNotes(status=BUILDING, claimed=True),
+            "web1 is not moved, as it is only a name that a run has taken for a new machine",
+        ),
+        (
+            dataclasses.replace(NOTES, volumes=(*NOTES.volumes, VolumeNote("default", "web1-new.raw", "disk", True))),
+            "web1 is not moved, as a run is adding volume web1-new.raw to it, or was cut off while it did",
+        ),
+    ],
+    ids=["building", "claimed", "adding"],
+)
+def test_a_machine_that_is_being_made_stays(world: World_, notes: MachineNotes, words: str) -> None:
+    """Also when that begins after the move was planned: then another run makes it anew, or adds to it."""
+    plan = world()
+    journey = plan()
+    write_notes(plan.source.conn.lookupByName("web1"), notes)  # type: ignore[attr-defined]
+    with pytest.raises(ConflictError) as caught:
+        journey.look_again()
+    assert str(caught.value).startswith(words)
+    del plan.source.domains  # type: ignore[attr-defined]
+    with pytest.raises(ConflictError) as caught:
+        plan()
+    assert str(caught.value).startswith(words)
+
+
 def test_snapshots_stay_where_they_are(world: World_) -> None:
     plan = world()
     plan.source.conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")  # type: ignore[attr-defined]
@@ -265,6 +301,63 @@ def test_a_volume_that_only_has_the_name_of_a_left_over_is_somebody_elses(world:
     note = _note("hv1", "hv2").replace("qemu+tls://hv2/system", "test:///pools/target.xml")
     with pytest.raises(VirtError, match=r"has a volume web1-system\.qcow2 already"):
         world(note=note, target_volumes=volume("web1-system.qcow2", "qcow2"))()
+
+
+def _half_moved(world: World_, there: str = "hv2", uri: str = "", key: str = "web1-system.qcow2") -> t.Any:
+    """A machine that is off, on both hypervisors: a run was killed between defining it there and forgetting it here."""
+    note = _note("hv1", there).replace("autostart='no'", "autostart='no' running='no'")
+    note = note.replace("qcow2'/>", f"qcow2' key='/pools/default/{key}'/>")
+    note = note.replace("qemu+tls://hv2/system", uri or "test:///pools/target.xml")
+    copy = OTHER.format(name="web1", uuid=ONE, memory=MEMORY_KIB, devices=NIC)
+    copy = copy.replace("<os>", f"<metadata>{note}</metadata><os>")
+    plan = world(note=note, target=copy, target_volumes=volume("web1-system.qcow2", "qcow2"))
+    for side in (plan.source, plan.target.hypervisor):  # type: ignore[attr-defined]
+        side.conn.lookupByName("web1").destroy()
+    return plan
+
+
+@pytest.mark.parametrize("uri", ["", "qemu+tls://192.0.2.2/system"], ids=["the same URI", "another URI"])
+def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_first(world: World_, uri: str) -> None:
+    """What it has of memory and disks there is its own, and is free again by then."""
+    plan = _half_moved(world, uri=uri)
+    total_mib = plan.target.hypervisor.memory_mib
+    journey = plan(memory_reserve_mib=total_mib - 1024 - 100)
+    assert journey.actions == [
+        "clear what an interrupted run left on hv2",
+        f"bring image {IMAGE} to hv2",
+        "make web1-system.qcow2, web1-seed.iso on hv2",
+        "copy web1-system.qcow2 to hv2",
+        "copy web1-seed.iso to hv2",
+        "move the record of web1 to hv2",
+        "delete web1-system.qcow2, web1-seed.iso on hv1",
+        "note that web1 has arrived",
+    ]
+    # Before anything is made, it must be gone.
+    with pytest.raises(VirtError, match="it is on record there too"):
+        journey.before[2].apply()
+    journey.look_again()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda there: there.create(),
+        lambda there: there.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, None, "m", NAMESPACE, 2),
+    ],
+    ids=["it was started there", "it is no left-over"],
+)
+def test_a_copy_there_that_somebody_has_come_to_use_is_none_of_a_killed_move(
+    world: World_, spoil: t.Callable[[t.Any], t.Any]
+) -> None:
+    plan = _half_moved(world)
+    spoil(plan.target.hypervisor.conn.lookupByName("web1"))
+    with pytest.raises(VirtError, match="it is on record there too"):
+        plan()
+
+
+def test_a_copy_there_whose_disk_is_another_one_now_is_none_of_a_killed_move(world: World_) -> None:
+    with pytest.raises(VirtError, match="it is on record there too"):
+        _half_moved(world, key="another")()
 
 
 def test_nothing_is_rolled_back_when_libvirt_has_moved_it(world: World_) -> None:
@@ -324,6 +417,30 @@ def test_what_the_plan_is_based_on_is_looked_at_again(world: World_) -> None:
         journey.look_again()
 
 
+@pytest.mark.parametrize(("image_there", "looks"), [(True, 1), (False, 2)], ids=["at once", "after an image was sent"])
+def test_the_target_is_looked_at_again_once_and_after_what_takes_long(
+    world: World_, monkeypatch: pytest.MonkeyPatch, image_there: bool, looks: int
+) -> None:
+    seen: list[str] = []
+
+    class Counted(Target):
+        def __init__(self, uri: str, conn: t.Any) -> None:
+            seen.append(uri)
+            super().__init__(uri, conn)
+
+    monkeypatch.setattr(recheck, "Target", Counted)
+    monkeypatch.setattr(journeys, "bring_image", lambda *_words: None)
+    journey = world(disks=SYSTEM, target_images=volume(IMAGE, "qcow2") if image_there else "")()
+    assert len(journey.before) == (2 if image_there else 3)
+    journey.look_again()
+    for step in journey.before[:-1]:
+        step.apply()
+    # This driver cannot move anything.
+    with pytest.raises(VirtError, match="was not moved"):
+        journey.before[-1].apply()
+    assert len(seen) == looks
+
+
 def test_a_target_in_maintenance_gets_nothing(world: World_, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the move is planned, and when it has begun since; the test driver cannot show one."""
     journey = world()()
@@ -372,6 +489,24 @@ def test_two_machines_do_not_get_the_same_memory(world: World_) -> None:
 def test_a_machine_that_is_nowhere_is_said(world: World_) -> None:
     with pytest.raises(VirtError, match="there is no machine nobody here, nor on hv2"):
         world()("nobody")
+
+
+@pytest.mark.parametrize(("identity", "finished"), [("", True), ("ours", True), ("theirs", False)])
+def test_what_is_left_of_a_move_is_finished_on_the_hypervisor_that_it_began_on(
+    world: World_, monkeypatch: pytest.MonkeyPatch, identity: str, finished: bool
+) -> None:
+    """Several hypervisors may call themselves localhost. Notes of earlier versions say no more than the name."""
+    monkeypatch.setattr(journeys, "host_identity", lambda: "ours")
+    note = _note("hv1", "hv2").replace("autostart='no'", f"autostart='no' source_id='{identity}'")
+    there = OTHER.format(name="db1", uuid=TWO, memory=1024, devices="").replace(
+        "<os>", f"<metadata>{note}</metadata><os>"
+    )
+    plan = world(target=there)
+    if finished:
+        assert plan("db1").actions == ["see that db1 has left hv1", "note that db1 has arrived"]
+        return
+    with pytest.raises(ConflictError, match="db1 is on hv2, and came there from another hypervisor that calls itself"):
+        plan("db1")
 
 
 def test_a_machine_on_the_target_is_left_alone(world: World_) -> None:

@@ -224,6 +224,25 @@ class TestHalfAddedDisk:
         assert make(conn).error is None
         assert "new1-more.qcow2" in volumes(conn)
 
+    @pytest.mark.parametrize("changes", [{}, MORE], ids=["not wanted any more", "made again"])
+    def test_killed_anywhere_while_it_is_cleared_it_is_still_known(
+        self, conn: t.Any, changes: dict[str, t.Any]
+    ) -> None:
+        """A volume that stands in no notes is nobody's, and no run ever clears it."""
+        self.cut_off(conn)
+        # Off, as this driver cannot give a machine that runs another disk.
+        conn.lookupByName("new1").destroy()
+        for _again in range(10):
+            todo = plan(conn, **changes)
+            for step in todo.steps:
+                step.apply()
+                notes = list_domains(conn)["new1"].notes
+                assert notes is not None
+                assert volumes(conn) <= {volume.name for volume in notes.volumes}, f"after {step.description}"
+            if not todo.steps:
+                break
+        assert volumes(conn) == self.listed(conn)
+
     def test_what_may_be_in_use_where_nothing_can_be_seen_stays(self, conn: t.Any) -> None:
         self.cut_off(conn)
         conn.storagePoolDefineXML("<pool type='dir'><name>asleep</name><target><path>/x</path></target></pool>", 0)

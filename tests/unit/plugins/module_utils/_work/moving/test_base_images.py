@@ -11,6 +11,7 @@ import subprocess
 import threading
 import typing as t
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,8 +23,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.uploader import n
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import send_file, send_mark
 from ansible_collections.brine.virt.plugins.module_utils._model.upload_mark import Upload, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import base_images
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.base_images import delete_upload
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.base_images import bring_image, delete_upload
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import Base
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends
 
 NAME = "debian-0123456789abcdef.qcow2"
 WHOLE = b"QFI\xfb\0\0\0\x03" + b"image" * 1000
@@ -193,6 +195,35 @@ def test_a_sender_that_is_alive_is_waited_for_however_long_it_sends_nothing(
 
         wait(told)
     assert not (files.directory / NAME).exists()
+
+
+def test_what_another_thread_of_this_run_sends_is_waited_for(
+    files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One target under two URIs, for two machines of a task: each has a lock of its own."""
+    (files.directory / NAME).unlink()
+    source, asked = tmp_path / "source", []
+    source.write_bytes(WHOLE)
+
+    def send(*words: t.Any, **options: t.Any) -> None:
+        upload = read_upload(content(files))
+        assert upload is not None
+        asked.append(uploader.ask_sender(upload, "hv1"))
+        send_file(*words, **{**options, "sparse": False})
+
+    def make(*_words: t.Any) -> Files:
+        (files.directory / NAME).write_bytes(bytes(len(WHOLE)))
+        return files.storageVolLookupByName(NAME)
+
+    monkeypatch.setattr(base_images, "Pools", lambda _conn: SimpleNamespace(get=lambda _name: pool_of(files)))
+    monkeypatch.setattr(base_images, "is_stored", lambda *_words: (files.directory / NAME).exists())
+    monkeypatch.setattr(base_images, "_make", make)
+    monkeypatch.setattr(base_images, "refresh_pool", lambda *_words: None)
+    monkeypatch.setattr(base_images, "send_file", send)
+    base = Base("images", "debian.qcow2", str(source), "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
+    bring_image(base, Ends("", "test:///default"), files, "hv1", lambda *_progress: None, threading.Event())
+    assert asked == [uploader.Sender.ALIVE]
+    assert content(files) == WHOLE
 
 
 def test_what_a_sender_has_left_that_is_gone_is_deleted_at_once(files: Files, wait: t.Callable[..., None]) -> None:

@@ -84,8 +84,17 @@ def test_a_volume_that_a_machine_has_stays(conn: t.Any, tmp_path: Path) -> None:
     conn.defineXML(f"{DOMAIN}<devices>{disk}</devices></domain>")
     ref = VolumeRef("files", "disk")
     (words,) = delete_proven(conn, [ref], trusted=[ref])
-    assert "web1" in words
+    # No word of deleting it.
+    assert words == "volume disk of pool files stays: it is used by machine web1"
     assert there(conn, "files") == ["disk"]
+
+
+def test_a_volume_that_may_be_in_use_stays_with_a_hint(conn: t.Any, tmp_path: Path) -> None:
+    conn.storagePoolDefineXML(POOL.format(kind="dir", name="asleep", path=str(tmp_path / "asleep")))
+    ref = VolumeRef("files", "disk")
+    (words,) = delete_proven(conn, [ref], trusted=[ref])
+    assert words.startswith("volume disk of pool files stays: it cannot be known whether something uses it: ")
+    assert words.endswith("vol-delete --pool files disk")
 
 
 def test_a_file_at_the_source_is_told_from_another_one_of_its_name(conn: t.Any, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host import migrate as
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.migrate import Oversight, migrate
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._work.moving import switch
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import switch, whereabouts
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.context import Journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.machines import Outcome, Removal, Wish
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
@@ -114,6 +114,9 @@ def test_what_has_changed_since_the_plan_is_an_error_before_anything_is_done(rec
         (True, Whereabouts(None, True), True, True),
         (True, Whereabouts(False, True), True, True),
         (True, Whereabouts(False, False), True, False),
+        # libvirt forgets it here only when it is whole there: its guest has powered it off since.
+        (True, Whereabouts(None, False), True, True),
+        (False, Whereabouts(None, True), True, True),
     ],
 )
 def test_a_machine_that_is_off_and_still_here_has_not_been_moved(
@@ -126,6 +129,43 @@ def test_a_machine_that_is_off_and_still_here_has_not_been_moved(
     terms = Terms(undefinesource=undefinesource)
     road = t.cast(t.Any, SimpleNamespace(ends=Ends("", ""), terms=terms))
     assert switch._has_arrived(HostError("it burns"), traveller, road) is arrived
+
+
+@pytest.mark.parametrize(
+    ("active", "found"),
+    [(True, Whereabouts(None, False)), (True, Whereabouts(False, False)), (False, Whereabouts(None, True))],
+    ids=["powered off", "powered off, and on record here", "started"],
+)
+def test_what_a_guest_does_at_once_there_is_no_failure_of_the_move(
+    monkeypatch: pytest.MonkeyPatch, active: bool, found: Whereabouts
+) -> None:
+    """libvirt has moved it, and nobody can say that it has to run there still, or to be off."""
+    journey = switched(monkeypatch, active, found)
+    journey.before[0].apply()
+    assert journey.switched
+
+
+@pytest.mark.parametrize("found", [Whereabouts(None, None), Whereabouts(True, None), Whereabouts(True, True)])
+def test_a_machine_that_is_not_on_the_target_after_the_switch_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, found: Whereabouts
+) -> None:
+    with pytest.raises(HostError, match="libvirt has moved web1, but it is not to be found on hv2"):
+        switched(monkeypatch, True, found).before[0].apply()
+
+
+def switched(monkeypatch: pytest.MonkeyPatch, active: bool, found: Whereabouts) -> Journey:
+    """The switch alone, of which libvirt says that all went well."""
+    monkeypatch.setattr(switch, "migrate", lambda *_words: None)
+    monkeypatch.setattr(switch, "_documents", lambda *_words: {})
+    monkeypatch.setattr(whereabouts, "look", lambda _ends, _uuid: found)
+    monkeypatch.setattr(whereabouts, "_SETTLE_SECONDS", 0.1)
+    traveller = t.cast(t.Any, SimpleNamespace(name="web1", uuid="", active=active, handle=None))
+    target = SimpleNamespace(name="hv2", address="hv2")
+    road = t.cast(t.Any, SimpleNamespace(ends=Ends("", ""), terms=Terms(), stop=threading.Event(), target=target))
+    guard = look = t.cast(t.Any, SimpleNamespace(check=lambda *_words: None))
+    journey = Journey("web1")
+    journey.before.append(switch.move_step(journey, traveller, road, lambda *_progress: None, guard, look))
+    return journey
 
 
 class Domain:

@@ -1,0 +1,45 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What virt_wait says of machines that do not arrive, on libvirt's test driver."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.modules import virt_wait
+
+
+@pytest.fixture
+def conn(monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
+    with open_connection("test:///default") as connection:
+        monkeypatch.setattr(virt_wait, "open_connection", lambda _uri: contextlib.nullcontext(connection))
+        yield connection
+
+
+def said(**params: t.Any) -> str:
+    """The message of the failure."""
+    messages: list[str] = []
+    module = types.SimpleNamespace(
+        params={"uri": "", "names": ["test"], "port": 1, "timeout": 300, "progress_file": None, **params},
+        check_mode=False,
+        fail_json=lambda msg, **_result: messages.append(msg),
+    )
+    virt_wait.work(t.cast("t.Any", module))
+    return messages[0]
+
+
+def test_a_machine_that_is_off_is_not_waited_for(conn: t.Any) -> None:
+    """No limit has passed, so none is named."""
+    conn.lookupByName("test").destroy()
+    assert said() == "test does not arrive: it is shutoff. Its serial console said nothing."
+
+
+def test_the_limit_is_named_as_it_was_given(conn: t.Any) -> None:
+    assert said(timeout=1).startswith("test did not arrive within 1 s: it has the address ")
