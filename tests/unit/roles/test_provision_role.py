@@ -8,12 +8,62 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
 
 COLLECTIONS = Path(__file__).resolve().parents[6]
+# A machine that is there as it is to be, with an address of the test driver's, where nobody answers.
+NODE = """<node>
+<memory>16777216</memory>
+<domain type='test' xmlns:brine='urn:brine:virt:1'>
+  <name>good1</name>
+  <metadata><brine:machine status='ready'><brine:nic name='eth0' mac='52:54:00:00:00:01'/></brine:machine></metadata>
+  <memory unit='MiB'>128</memory>
+  <vcpu>1</vcpu>
+  <os><type arch='x86_64'>hvm</type></os>
+  <devices><interface type='network'><mac address='52:54:00:00:00:01'/><source network='default'/></interface></devices>
+</domain>
+<network><name>default</name><bridge name='virbr0'/><ip address='192.168.122.1' netmask='255.255.255.0'><dhcp>
+  <range start='192.168.122.128' end='192.168.122.253'/>
+</dhcp></ip></network>
+<pool type='dir'><name>default</name><target><path>/nowhere</path></target></pool>
+</node>"""
+
+
+def provision(
+    directory: Path, hosts: dict[str, t.Any], variables: dict[str, t.Any], *options: str, **play: t.Any
+) -> str:
+    """What the role prints in a play on these hypervisors, which it has to fail. Their uri is libvirt's."""
+    connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    whole = {
+        "hosts": "hypervisors",
+        "gather_facts": False,
+        "module_defaults": {"group/brine.virt.virt": {"uri": "{{ uri }}"}},
+        "roles": [{"role": "brine.virt.virt_provision"}],
+        "vars": variables,
+        **play,
+    }
+    for name, data in (("hosts.yml", {"hypervisors": {"hosts": hosts, "vars": connection}}), ("play.yml", [whole])):
+        (directory / name).write_text(yaml.safe_dump(data), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", "play.yml", *options],
+        cwd=directory,
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            "ANSIBLE_NOCOLOR": "1",
+            "HOME": str(directory),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
@@ -24,28 +74,29 @@ COLLECTIONS = Path(__file__).resolve().parents[6]
     ],
 )
 def test_nothing_done_is_an_error(tmp_path: Path, serial: int, text: str) -> None:
-    connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     hosts = {name: {"uri": f"test:///{tmp_path}/{name}.xml"} for name in ("hv1", "hv2")}
-    play = {
-        "hosts": "hypervisors",
-        "gather_facts": False,
-        "serial": serial,
-        "module_defaults": {"group/brine.virt.virt": {"uri": "{{ uri }}"}},
-        "roles": [{"role": "brine.virt.virt_provision"}],
-        "vars": {"vm": "web1", "vcpus": 1, "memory": 128},
+    output = provision(tmp_path, hosts, {"vm": "web1", "vcpus": 1, "memory": 128}, "--check", serial=serial)
+    assert text in output
+
+
+def test_a_machine_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
+    (tmp_path / "node.xml").write_text(NODE, encoding="utf-8")
+    bare = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none"}
+    nic = {"name": "eth0", "network": "default", "mac": "52:54:00:00:00:01"}
+    variables = {
+        "virt_provision_timeout": 1,
+        "virt_vms": [
+            # The test driver has no upload, which shows only when the machine is made.
+            {**bare, "name": "bad1"},
+            {**bare, "name": "good1", "seed": {"method": "none"}, "nics": [nic]},
+        ],
     }
-    for name, data in (("hosts.yml", {"hypervisors": {"hosts": hosts, "vars": connection}}), ("play.yml", [play])):
-        (tmp_path / name).write_text(yaml.safe_dump(data), encoding="utf-8")
-
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", "play.yml", "--check"],
-        cwd=tmp_path,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-    assert text in done.stdout + done.stderr
-    assert done.returncode == 2
+    output = provision(tmp_path, {"hv1": {"uri": f"test://{tmp_path}/node.xml"}}, variables)
+    changes = ("bad1 on hv1: failed: cannot write volume bad1-seed.iso", "good1 on hv1: set on record for good1")
+    late = "good1 did not arrive within"
+    said = [output.index(f"\n{line}") for line in (*changes, late)]
+    assert said == sorted(said)
+    # At the end, once more.
+    (last,) = (line for line in output.splitlines() if line.startswith("fatal: "))
+    assert "bad1 on hv1: cannot write volume bad1-seed.iso" in last
+    assert late in last
