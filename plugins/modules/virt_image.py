@@ -38,9 +38,9 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is sent or downloaded in check mode but a checksum file. Of an O(url) that the store lacks, the server is
-        asked whether it is there, and the size that it names has to fit into the pool. That such an image turns out to
-        be unusable is only found out by the real run, and its format, size and sha256 are null before that.
+      - Nothing is sent or downloaded in check mode but a checksum file. Of an O(url) that the store lacks, the server
+        is asked whether it is there, and the size that it names has to fit into the pool. That such an image turns out
+        to be unusable is only found out by the real run, and its format, size and sha256 are null before that.
       - A compressed file at O(path) is decompressed to see what is in it, and nothing of it is written.
       - Nothing is said about progress.
   diff_mode:
