@@ -93,7 +93,13 @@ options:
         The file that the machines' SSH host keys are written to. A relative path starts at the directory of the
         inventory file.
       - Only lines that this plugin wrote are ever changed. Those of hypervisors that did not answer stay.
-      - Each key is good for the alias C(virt-<uuid>) alone, never for a name or an address.
+      - >-
+        Each key is good for the alias C(virt-<uuid>) alone, never for a name or an address, so that machines of one
+        name in several clouds cannot be taken for each other.
+      - >-
+        Clouds that are managed apart should have a file each. In a common one, lines of two hypervisors of one name
+        take each other's place, and P(brine.virt.virt_provision#role) does not make a machine that is known on a
+        hypervisor outside of its inventory.
       - Empty means that no file is written, and that SSH is left as it is. Then no host key counts as known.
     type: str
     default: ~/.ssh/known_hosts.d/brine-virt

@@ -100,3 +100,26 @@ def test_a_machine_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
     (last,) = (line for line in output.splitlines() if line.startswith("fatal: "))
     assert "bad1 on hv1: cannot write volume bad1-seed.iso" in last
     assert late in last
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"virt_vms": {"web1": {}}}, "virt_vms: this is a mapping, not a list of machines. Begin each with a dash"),
+        ({"virt_vms": "web1"}, "virt_vms: 'web1' is not a list of machines"),
+        ({"virt_vms": ["web1", None]}, "virt_vms[0]: 'web1' is not a mapping of options"),
+        ({"virt_vms": None}, "No machine is named. Give a list in virt_vms"),
+        ({"virt_images": ["debian"]}, "virt_images: ['debian'] is not a mapping of images. Give NAME: {src: FILE}"),
+        ({"virt_disk_profiles": ["big"]}, "virt_disk_profiles: ['big'] is not a mapping"),
+        ({"virt_seed": "mine"}, "virt_seed: 'mine' is not a mapping of options"),
+    ],
+)
+def test_a_thing_of_the_wrong_shape_is_one_sentence_with_its_place(
+    tmp_path: Path, variables: dict[str, t.Any], sentence: str
+) -> None:
+    (tmp_path / "node.xml").write_text(NODE, encoding="utf-8")
+    machine = {"name": "web1", "vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none"}
+    hosts = {"hv1": {"uri": f"test://{tmp_path}/node.xml"}}
+    output = provision(tmp_path, hosts, {"virt_vms": [machine], **variables}, "--check")
+    assert sentence in output
+    assert "argument_spec" not in output
