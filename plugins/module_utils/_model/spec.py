@@ -147,7 +147,7 @@ def read_good_machines(
     if isinstance(wishes, Mapping):
         # Not repeated: passwords may stand in it.
         raise InputError(
-            "this is a mapping, not a list of machines",
+            "a mapping is not a list of machines",
             where=where or None,
             hint="Begin each with a dash, and give it a name: - {name: web1}",
         )

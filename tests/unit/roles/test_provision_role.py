@@ -105,7 +105,7 @@ def test_a_machine_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({"virt_vms": {"web1": {}}}, "virt_vms: this is a mapping, not a list of machines. Begin each with a dash"),
+        ({"virt_vms": {"web1": {}}}, "virt_vms: a mapping is not a list of machines. Begin each with a dash"),
         ({"virt_vms": "web1"}, "virt_vms: 'web1' is not a list of machines"),
         ({"virt_vms": ["web1", None]}, "virt_vms[0]: 'web1' is not a mapping of options"),
         ({"virt_vms": None}, "No machine is named. Give a list in virt_vms"),
