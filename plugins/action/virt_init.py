@@ -5,35 +5,10 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import OPTION
-from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
-
-_MODULE = "brine.virt.virt_init"
+from ansible_collections.brine.virt.plugins.plugin_utils._withholding_action import WithholdingAction
 
 
-class ActionModule(ActionBase):
-    """Runs the module, in the background as well (async)."""
+class ActionModule(WithholdingAction):
+    """Runs the module."""
 
-    TRANSFERS_FILES = False
-    _requires_connection = True
-    _supports_check_mode = True
-    _supports_async = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """The result of the module."""
-        super().run(tmp, task_vars)
-        if OPTION in self._task.args:
-            raise AnsibleActionFail(f"{OPTION}: not for tasks")
-        withheld = Withheld(self._task.args)
-        result = self._execute_module(
-            module_name=_MODULE,
-            module_args=withheld.args,
-            task_vars=task_vars,
-            wrap_async=bool(self._task.async_val) and not self._connection.has_native_async,
-        )
-        return withheld.cleaned(result)
+    module = "brine.virt.virt_init"

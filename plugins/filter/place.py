@@ -310,6 +310,8 @@ def place_filter(
             image_pool=image_pool,
         )
         mistakes = Mistakes()
+        # The variables of the role, whose names these are.
+        prefix = "virt_" if where in _ROLE_LISTS else ""
         machines = read_good_machines(
             wishes,
             mistakes,
@@ -317,8 +319,7 @@ def place_filter(
             nic_profiles=nic_profiles,
             seed_defaults=seed_defaults,
             where=where,
-            # The variables of the role, whose names these are.
-            prefix="virt_" if where in _ROLE_LISTS else "",
+            prefix=prefix,
             existing=find_existing(hosts, homes, last_seen),
         )
         places = places_of(len(wishes), where)
@@ -329,6 +330,7 @@ def place_filter(
                 [wishes[index] for index in machines],
                 hosts,
                 images=images,
+                images_where=f"{prefix}images",
                 settings=settings,
                 terms=terms,
                 places=[places[index] for index in machines],

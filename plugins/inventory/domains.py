@@ -15,7 +15,8 @@ description:
     Asks all hypervisors at once which machines they have, and makes a host of each. Nothing is stored but an optional
     cache.
   - >-
-    A hypervisor that is down or slow costs a warning and its own time limit. The machines of the others are listed.
+    A hypervisor that is down or slow costs a warning and its own time limit, and so does one whose variables for the
+    connection cannot be read. The machines of the others are listed.
   - The name of the file must end in C(.virt.yml) or C(.virt.yaml).
   - >-
     Host variables are C(ansible_host) (the best address, when one is known), C(ansible_user) (the user that the
@@ -92,7 +93,13 @@ options:
         The file that the machines' SSH host keys are written to. A relative path starts at the directory of the
         inventory file.
       - Only lines that this plugin wrote are ever changed. Those of hypervisors that did not answer stay.
-      - Each key is good for the alias C(virt-<uuid>) alone, never for a name or an address.
+      - >-
+        Each key is good for the alias C(virt-<uuid>) alone, never for a name or an address, so that machines of one
+        name in several clouds cannot be taken for each other.
+      - >-
+        Clouds that are managed apart should have a file each. In a common one, lines of two hypervisors of one name
+        take each other's place, and P(brine.virt.virt_provision#role) does not make a machine that is known on a
+        hypervisor outside of its inventory.
       - Empty means that no file is written, and that SSH is left as it is. Then no host key counts as known.
     type: str
     default: ~/.ssh/known_hosts.d/brine-virt
@@ -152,15 +159,13 @@ cache_timeout: 60
 """
 
 import os
-import shlex
 import typing as t
 
 from ansible import constants as C
-from ansible.errors import AnsibleError, AnsibleParserError
+from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.inventory.helpers import get_group_vars, sort_groups
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
-from ansible.plugins.loader import connection_loader
 from ansible.utils.vars import combine_vars, load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
@@ -168,6 +173,11 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import VirtErro
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import require_libvirt
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._xml import LXML_IMPORT_ERROR
+from ansible_collections.brine.virt.plugins.plugin_utils._connection_vars import (
+    ConnectionVars,
+    ssh_options,
+    ssh_settings,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
     MACHINES_GROUP,
     group_names,
@@ -178,10 +188,10 @@ from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
 from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import (
     Entry,
     Hypervisor,
-    SshSettings,
     ask_hypervisors,
     make_uri,
     read_entries,
+    unasked,
     warn_of,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._known_hosts import update_known_hosts
@@ -211,10 +221,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         super().parse(inventory, loader, path, cache)
         self._refuse_unknown_options(self._read_config_data(path), path)
         try:
-            hypervisors = self._hypervisors()
+            entries = self._entries()
         except VirtError as exc:
             raise AnsibleParserError(f"{path}: {exc}") from exc
-        answers, fresh = self._answers(hypervisors, path, cache)
+        answers, fresh = self._answers(entries, path, cache)
         for answer in answers:
             if answer["error"] is not None:
                 self.display.warning(warn_of(answer))
@@ -243,7 +253,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """An option that may hold templates. The file is the user's own, so these are trusted."""
         return self.templar.template(self.get_option(option))
 
-    def _hypervisors(self) -> list[Hypervisor]:
+    def _entries(self) -> list[Entry]:
+        """The hypervisors to ask, by name."""
         entries = read_entries(self._templated("hypervisors") or [])
         group_name = self._templated("hypervisor_group")
         if group_name:
@@ -261,35 +272,37 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 "no hypervisors are named",
                 hint="Set hypervisors to a list of them, or hypervisor_group to a group of the inventory",
             )
-        return [self._hypervisor(entry) for entry in entries]
+        return entries
 
     def _hypervisor(self, entry: Entry) -> Hypervisor:
-        """An entry with its URI; what it leaves open comes from the host of that name in the inventory."""
+        """An entry with its URI; what it leaves open comes from the host of that name in the inventory.
+
+        Raises VirtError when a variable that this needs cannot be read.
+        """
         if entry.uri:
             return Hypervisor(entry.name, entry.uri)
         variables = self._variables_of(entry.name)
-        if variables.get("virt_uri"):
-            uri = str(variables["virt_uri"])
+        own_uri = variables.get("virt_uri")
+        if own_uri:
+            uri = str(own_uri)
             is_ssh = uri.partition("://")[0].endswith("+ssh") and entry.name in self._data.hosts
-            return Hypervisor(entry.name, uri, self._ssh_settings(variables)[0] if is_ssh else None)
+            return Hypervisor(entry.name, uri, ssh_settings(variables)[0] if is_ssh else None)
         transport = entry.transport or self.get_option("transport")
         if variables.get("ansible_connection") in ("local", "ansible.builtin.local"):
             transport = "local"
+        if transport == "local":
+            return Hypervisor(entry.name, make_uri(host=entry.name, transport=transport))
         address = str(variables.get("ansible_host") or entry.name)
         if transport != "ssh":
             return Hypervisor(entry.name, make_uri(host=address, transport=transport))
-        settings, user, port = self._ssh_settings(variables)
+        settings, user, port = ssh_settings(variables)
         return Hypervisor(entry.name, make_uri(host=address, transport="ssh", user=user, port=port), settings)
 
-    def _variables_of(self, name: str, is_wanted: t.Callable[[str], bool] | None = None) -> dict[str, t.Any]:
-        """What the inventory says of a host's connection, group_vars and host_vars included, templates rendered.
-
-        is_wanted: for a part of it, by the name of the variable.
-        """
-        is_wanted = is_wanted or (lambda key: key == "virt_uri" or key.startswith("ansible_"))
+    def _variables_of(self, name: str) -> ConnectionVars:
+        """What the inventory says of a host, group_vars and host_vars included."""
         host = self._data.hosts.get(name)
         if host is None:
-            return {}
+            return ConnectionVars({}, self.templar)
         sources = [*self._data.processed_sources, *([self._data.current_source] if self._data.current_source else [])]
         # New groups become children of ``all`` only when all sources are parsed.
         groups = sort_groups({self._data.groups["all"], *host.get_groups()})
@@ -300,37 +313,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if self.get_option("use_extra_vars"):
             variables = combine_vars(variables, load_extra_vars(t.cast("DataLoader", self.loader)))
         variables.setdefault("inventory_hostname", name)
-        templar = self.templar
-        templar.available_variables = variables
-        try:
-            return {key: templar.template(value) for key, value in variables.items() if is_wanted(key)}
-        finally:
-            templar.available_variables = {}
-
-    def _ssh_settings(self, variables: dict[str, t.Any]) -> tuple[SshSettings, str | None, int | None]:
-        """What Ansible's own ssh would use, with user and port: from variables, environment and ansible.cfg."""
-        connection_loader.get("ssh", class_only=True)  # makes its options known to the configuration
-        options = C.config.get_plugin_options("connection", "ssh", variables=variables)
-        arguments: list[str] = []
-        for option in ("ssh_args", "ssh_common_args", "ssh_extra_args"):
-            arguments += self._split_ssh_args(options.get(option) or "")
-        key = options.get("private_key_file")
-        settings = SshSettings(
-            executable=options.get("ssh_executable") or "ssh",
-            arguments=tuple(arguments),
-            private_key_file=os.path.expanduser(key) if key else None,
-            host_key_checking=bool(options.get("host_key_checking", True)),
-        )
-        port = options.get("port")
-        return settings, options.get("remote_user") or None, int(port) if port else None
-
-    @staticmethod
-    def _split_ssh_args(text: str) -> list[str]:
-        return [word.strip() for word in shlex.split(text) if word.strip()]
+        return ConnectionVars(variables, self.templar)
 
     # answers
 
-    def _answers(self, hypervisors: list[Hypervisor], path: str, cache: bool) -> tuple[list[dict[str, t.Any]], bool]:
+    def _answers(self, entries: list[Entry], path: str, cache: bool) -> tuple[list[dict[str, t.Any]], bool]:
         """The hypervisors' answers as plain data, and whether they are of now."""
         key = self.get_cache_key(path)
         use_cache = self.get_option("cache")
@@ -339,24 +326,31 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 return self._cache[key], False
             except KeyError:
                 pass  # nothing there, or too old
-        answers = self._ask(hypervisors)
+        answers = self._ask(entries)
         if use_cache:
             self._cache[key] = answers
         return answers, True
 
-    def _ask(self, hypervisors: list[Hypervisor]) -> list[dict[str, t.Any]]:
+    def _ask(self, entries: list[Entry]) -> list[dict[str, t.Any]]:
+        hypervisors, not_asked = [], []
+        for entry in entries:
+            try:
+                hypervisors.append(self._hypervisor(entry))
+            except VirtError as exc:
+                not_asked.append(unasked(entry.name, str(exc)))
         try:
             require_libvirt()
         except VirtError as exc:
             raise AnsibleParserError(str(exc)) from exc
         if LXML_IMPORT_ERROR is not None:
             raise AnsibleParserError("Python cannot import lxml. Install it for the Python that runs Ansible")
-        return ask_hypervisors(
+        answers = ask_hypervisors(
             hypervisors,
             concurrency=self.get_option("concurrency"),
             timeout_seconds=self.get_option("timeout"),
             tmpdir=C.DEFAULT_LOCAL_TMP,  # type: ignore[attr-defined]  # made at run time
         )
+        return answers + not_asked
 
     # hosts
 
@@ -390,12 +384,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _all_ssh_args(self, host: str, own: str) -> str:
         """The arguments for SSH of one machine: those of the option, ours, then what it would have without us."""
         try:
-            found = self._variables_of(host, lambda name: name == _SSH_ARGS)
-        except AnsibleError as exc:
+            other = ssh_options(self._variables_of(host), ("ssh_common_args",))["ssh_common_args"] or ""
+        except VirtError as exc:
             self.display.warning(f"{_SSH_ARGS} of {host} cannot be read here and is left out: {exc}")
-            found = {}
-        connection_loader.get("ssh", class_only=True)  # makes its options known to the configuration
-        other = C.config.get_plugin_options("connection", "ssh", variables=found).get("ssh_common_args") or ""
+            other = ssh_options(ConnectionVars({}, self.templar), ("ssh_common_args",))["ssh_common_args"] or ""
         # ``compose`` may have put the two together already.
         parts = (self._templated("ssh_common_args"), "" if own in other else own, other)
         return " ".join(str(part).strip() for part in parts if part and str(part).strip())

@@ -62,26 +62,35 @@ class _Module(AnsibleModule):
         super().fail_json(msg, **more)
 
 
-def make_module(
+def make_plain_module(
     argument_spec: dict[str, t.Any],
     *,
     has_secrets: t.Callable[[dict[str, t.Any]], bool] | None = None,
     **settings: t.Any,
 ) -> AnsibleModule:
-    """An AnsibleModule with the common options beside its own, check mode supported unless ``settings`` say otherwise.
+    """An AnsibleModule without the common options and requirements, for one that asks no hypervisor.
 
     has_secrets: for a module whose action plugin sends the secrets beside the options (plugin_utils/_withhold.py), says
     whether there are any in the options all the same. Read such options with ``opened``.
-    Ends the module with Ansible's usual words when Python lacks a library that every module here needs.
     """
     more = WITHHELD_ARGUMENTS if has_secrets is not None else {}
-    settings = {"supports_check_mode": True, **settings, "argument_spec": {**URI_ARGUMENTS, **more, **argument_spec}}
+    settings = {"supports_check_mode": True, **settings, "argument_spec": {**more, **argument_spec}}
     module = _Module(has_secrets, settings)
     if module.in_clear:
         module.fail_json(
             "There are secrets in the options, and they came without the action plugin of this module, which keeps them"
             " out of logs and output. Nothing was done. Name the module in a task, as brine.virt has it"
         )
+    return module
+
+
+def make_module(argument_spec: dict[str, t.Any], **settings: t.Any) -> AnsibleModule:
+    """An AnsibleModule with the common options beside its own, check mode supported unless ``settings`` say otherwise.
+
+    settings: those of make_plain_module and of AnsibleModule.
+    Ends the module with Ansible's usual words when Python lacks a library that every module here needs.
+    """
+    module = make_plain_module({**URI_ARGUMENTS, **argument_spec}, **settings)
     for library, packages, error in (
         ("libvirt-python", LIBVIRT_PACKAGES, LIBVIRT_IMPORT_ERROR),
         ("lxml", LXML_PACKAGES, LXML_IMPORT_ERROR),

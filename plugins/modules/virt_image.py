@@ -38,8 +38,9 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is sent or downloaded in check mode but a checksum file. So an image at O(url) that turns out to be
-        unusable is only found out by the real run, and its format, size and sha256 are null before that.
+      - Nothing is sent or downloaded in check mode but a checksum file. Of an O(url) that the store lacks, the server
+        is asked whether it is there, and the size that it names has to fit into the pool. That such an image turns out
+        to be unusable is only found out by the real run, and its format, size and sha256 are null before that.
       - A compressed file at O(path) is decompressed to see what is in it, and nothing of it is written.
       - Nothing is said about progress.
   diff_mode:
@@ -358,6 +359,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host import image_file
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import (
     check_url,
+    look_at_url,
     name_in_url,
     resolve_checksum,
 )
@@ -495,6 +497,8 @@ def have_image(
                 if brought.forgets:
                     warn(FORGETS.format(pool=params["pool"], name=name))
             else:
+                if source.url:
+                    store.require_room(source, look_at_url(source.url, deadline, "url"))
                 ahead = look_ahead(source, deadline) if source.path else None
                 kept = store.find(name, Checksum("sha256", ahead.sha256)) if ahead else None
                 known = {"sha256": source.content.digest if source.content else None}

@@ -15,6 +15,9 @@ description:
     M(brine.virt.virt_init), with every default in it that does not depend on the hypervisor. With O(disk_profile=none)
     and O(nic_profile=none) they make the same machine.
   - Asks no hypervisor and changes nothing, so that it can run anywhere, also on the controller.
+  - >-
+    Passwords and tokens in addresses, such as a disk's C(source), are taken out of the options on the controller and
+    sent in one hidden option. In what is returned and logged, asterisks stand in their place.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -103,12 +106,12 @@ nics:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish
+from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_plain_module
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, declared_nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._model.task_options import named_options
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
+from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "default": "machine"},
@@ -142,11 +145,8 @@ def expand(params: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec=ARGUMENTS,
-        supports_check_mode=True,
-    )
-    finish(module, lambda: expand(module.params))
+    module = make_plain_module(ARGUMENTS, has_secrets=has_secrets)
+    finish(module, lambda: expand(opened(module.params)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._text import POWER_CYCL
 
 
 def changes_text(results: t.Any) -> str:
-    """A line for each machine that was changed, and one for what it waits for; empty where nothing is to be said.
+    """A line for each machine that was changed or failed, and one for what it waits for; empty where there is none.
 
     results: registered results of virt_init by the hypervisors' names. One that has no machines, because the task was
     skipped or failed early, says nothing. Raises InputError for what is no such mapping.
@@ -31,6 +31,8 @@ def changes_text(results: t.Any) -> str:
 
 
 def _lines(machine: Mapping[str, t.Any], who: str) -> list[str]:
+    if machine.get("failed"):
+        return [f"{who}: failed: {machine.get('msg')}"]
     pending, outdated = machine.get("pending") or [], machine.get("outdated") or []
     if not (machine.get("changed") or pending):
         return []

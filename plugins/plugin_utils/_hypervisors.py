@@ -189,6 +189,12 @@ def _ask(uri: str, hypervisor: Hypervisor, timeout_seconds: float) -> list[dict[
         raise UnreachableError(f"{type(exc).__name__}: {exc}") from exc
 
 
+def unasked(hypervisor: str, reason: str) -> dict[str, t.Any]:
+    """What stands in place of the answer of a hypervisor that nobody knows how to reach."""
+    return {"hypervisor": hypervisor, "uri": None, "machines": None, "error": reason}
+
+
 def warn_of(answer: Mapping[str, t.Any]) -> str:
-    """The one line about a hypervisor that did not answer."""
-    return f"Hypervisor {answer['hypervisor']} did not answer, its machines are missing: {answer['error']}"
+    """The one line about a hypervisor that did not answer, or could not be asked."""
+    what = "was not asked" if answer["uri"] is None else "did not answer"
+    return f"Hypervisor {answer['hypervisor']} {what}, its machines are missing: {answer['error']}"

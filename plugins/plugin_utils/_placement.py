@@ -28,6 +28,7 @@ def place(
     hosts: Mapping[str, t.Any],
     *,
     images: Mapping[str, t.Any] | None = None,
+    images_where: str = "images",
     settings: Mapping[str, t.Any] | None = None,
     terms: Terms | None = None,
     taken: t.Container[str] = (),
@@ -39,10 +40,11 @@ def place(
     """The hypervisor of each machine, in plain data.
 
     machines: the wishes as read, wishes: the same as the user wrote them; hosts: facts by hypervisor, or the sentence
-    that says why one did not answer; images: the user's images by name; settings: the hypervisors' inventory
-    variables; where, places: what messages call the machines, see places_of; homes: where machines lived when the
-    inventory was made; taken: names that mean something else in the inventory; last_seen: by machine, the hypervisors
-    that it is known on by other means than their answers. The result has ``assignments``, ``by_host``,
+    that says why one did not answer; images: the user's images by name, which messages call images_where; settings: the
+    hypervisors' inventory variables; where, places: what messages call the machines, see places_of; homes: where
+    machines lived when the inventory was made; taken: names that mean something else in the inventory; last_seen: by
+    machine, the hypervisors that it is known on by other means than their answers.
+    The result has ``assignments``, ``by_host``,
     ``places_by_host``, ``new_by_host``, ``withdraw``, ``decisions``, ``images_by_host``,
     ``not_started``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
 
@@ -51,7 +53,7 @@ def place(
     refused instead.
     """
     terms = terms or Terms()
-    known_images = _known_images(images)
+    known_images = _known_images(images, images_where)
     rooms, silent = read_hosts(hosts, settings, terms)
     needs = [need_of_wish(machine, terms.image_pool) for machine in machines]
     inputs = places_of(len(machines), where, places)
@@ -163,14 +165,12 @@ def _misfits(need: Need, room: Room) -> list[str]:
     return [f"but it {words}: a migration would help" for words in [*room.lacks(need), *room.shared_with(need)]]
 
 
-def _known_images(images: t.Any) -> Mapping[str, t.Any]:
+def _known_images(images: t.Any, where: str) -> Mapping[str, t.Any]:
     """The images' names as the user wrote them, which may be numbers, by their names as texts."""
     if images is None:
         return {}
     if not isinstance(images, Mapping):
-        raise InputError(
-            f"{images!r} is not a mapping of images", where="images", hint="Give NAME: {src: FILE} for each"
-        )
+        raise InputError(f"{images!r} is not a mapping of images", where=where, hint="Give NAME: {src: FILE} for each")
     return {str(name): name for name in images}
 
 
@@ -265,7 +265,8 @@ def _left_behind(
     return None, (
         f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now, and made on another one it "
         "would exist twice, with the same addresses. Put that hypervisor back into the inventory, or name this "
-        "machine's hypervisor, or place it with virt_unseen: place"
+        "machine's hypervisor, or place it with virt_unseen: place. If it is another cloud that has a machine of this "
+        "name there, give each cloud its own file of host keys: known_hosts of its live inventory, and virt_known_hosts"
     )
 
 

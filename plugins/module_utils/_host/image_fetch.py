@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import http
 import http.client
 import posixpath
 import typing as t
@@ -27,6 +28,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.withheld import 
 
 # A server that sends nothing for so long is taken for gone.
 _SILENCE_SECONDS = 60
+# What a server says of a file that another question would not bring either.
+_NOT_TO_BE_HAD = frozenset({401, 403, 404, 407, 410})
 _AGENT = "ansible-brine.virt"
 # Those of distributions have some thousand bytes. Somebody may give the address of the image by mistake.
 _CHECKSUM_FILE_BYTES = 1024 * 1024
@@ -58,16 +61,41 @@ def download(url: str, deadline: Deadline) -> t.Iterator[Download]:
     are read.
     """
     with _web_errors(url):
-        answer = open_url(
-            url,
-            timeout=min(_SILENCE_SECONDS, deadline.seconds),
-            http_agent=_AGENT,
-            decompress=False,
-        )
+        answer = _ask(url, deadline)
     with contextlib.closing(answer):
         length = answer.headers.get("Content-Length", "")
         size_bytes = int(length) if length.isdigit() else None
         yield Download(size_bytes, _read(answer, url, size_bytes, deadline))
+
+
+def look_at_url(url: str, deadline: Deadline, where: str | None = None) -> int | None:
+    """How many bytes lie at an address, None when the server does not say; hardly any of them is transferred.
+
+    The first byte is asked for, and not HEAD: many an address with a token in it is good for GET alone. A server that
+    refuses a part of a file is asked for the whole, and left when it begins to send.
+    Raises HostError when the file cannot be had. where: path in the user's input, for this.
+    """
+    with _web_errors(url, where):
+        try:
+            answer = _ask(url, deadline, {"Range": "bytes=0-0"})
+        except urllib.error.HTTPError as exc:
+            if exc.code in _NOT_TO_BE_HAD:
+                raise
+            answer = _ask(url, deadline)
+    with contextlib.closing(answer):
+        whole = answer.headers.get("Content-Range", "").rpartition("/")[2]
+        text = whole if answer.status == http.HTTPStatus.PARTIAL_CONTENT else answer.headers.get("Content-Length", "")
+        return int(text) if text.isdigit() else None
+
+
+def _ask(url: str, deadline: Deadline, headers: dict[str, str] | None = None) -> t.Any:
+    return open_url(
+        url,
+        timeout=min(_SILENCE_SECONDS, deadline.seconds),
+        http_agent=_AGENT,
+        headers=headers or {},
+        decompress=False,
+    )
 
 
 def name_in_url(url: str) -> str:
@@ -121,17 +149,17 @@ def _read(answer: t.Any, url: str, size_bytes: int | None, deadline: Deadline) -
 
 
 @contextlib.contextmanager
-def _web_errors(url: str) -> t.Iterator[None]:
+def _web_errors(url: str, where: str | None = None) -> t.Iterator[None]:
     """Failures as one sentence. What lies behind is not handed on: it may repeat the whole address."""
     what = f"cannot download {shown_url(url)}"
     try:
         yield
     except urllib.error.HTTPError as exc:
-        raise HostError(f"{what}: the server says {exc.code} {exc.reason}") from None
+        raise HostError(f"{what}: the server says {exc.code} {exc.reason}", where=where) from None
     except urllib.error.URLError as exc:
-        raise HostError(f"{what}: {_reason(exc.reason, url)}") from None
+        raise HostError(f"{what}: {_reason(exc.reason, url)}", where=where) from None
     except (OSError, http.client.HTTPException, AnsibleConnectionError, ValueError) as exc:
-        raise HostError(f"{what}: {_reason(exc, url)}") from None
+        raise HostError(f"{what}: {_reason(exc, url)}", where=where) from None
 
 
 def _reason(reason: t.Any, url: str) -> str:

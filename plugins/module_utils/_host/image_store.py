@@ -124,6 +124,11 @@ class ImageStore:
             "virtual_size_bytes": image.virtual_size_bytes,
         }
 
+    def require_room(self, source: Source, size_bytes: int | None) -> None:
+        """Raises HostError when the pool has no room for a file that is to come; None: nobody knows its size."""
+        if size_bytes is not None:
+            image_files.require_room(self._pool.path, size_bytes, source.what)
+
     def bring(self, name: str, source: Source, deadline: Deadline) -> Brought:
         """Have an image in the store. Whatever fails leaves the store as it was."""
         directory = self._pool.path

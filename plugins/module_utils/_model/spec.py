@@ -154,6 +154,13 @@ def read_good_machines(
 
     Raises InputError for what is no list, and for profiles or defaults that are wrong.
     """
+    if isinstance(wishes, Mapping):
+        # Not repeated: passwords may stand in it.
+        raise InputError(
+            "a mapping is not a list of machines",
+            where=where or None,
+            hint="Begin each with a dash, and give it a name: - {name: web1}",
+        )
     if not isinstance(wishes, (list, tuple)):
         raise InputError(f"{wishes!r} is not a list of machines", where=where or None)
     common = _Common.read(disk_profiles, nic_profiles, seed_defaults, defaults, prefix)

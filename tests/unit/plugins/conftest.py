@@ -24,12 +24,17 @@ VOLUME = "<volume><name>{name}</name><capacity>{size}</capacity></volume>"
 
 @dataclass
 class Web:
-    """Files on the web by name, and the names that were asked for, each time. cut: how many bytes of each come."""
+    """Files on the web by name, and the names that were asked for, each time. cut: how many bytes of each come.
+
+    looked_at: the names of which the first byte was asked for; ranges: whether the server knows such a thing.
+    """
 
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     cut: int | None = None
+    looked_at: list[str] = field(default_factory=list)
+    ranges: bool = True
 
     def put(self, name: str, content: bytes) -> str:
         """Publish a file. Gives its address back."""
@@ -45,12 +50,19 @@ def web() -> t.Iterator[Web]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             name = self.path.rsplit("/", 1)[-1]
-            state.asked.append(name)
+            part = "Range" in self.headers
+            (state.looked_at if part else state.asked).append(name)
             if name not in state.files:
                 self.send_error(404)
                 return
+            if part and not state.ranges:
+                self.send_error(501)
+                return
             content = state.files[name]
-            self.send_response(200)
+            self.send_response(206 if part else 200)
+            if part:
+                self.send_header("Content-Range", f"bytes 0-0/{len(content)}")
+                content = content[:1]
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content[: state.cut])

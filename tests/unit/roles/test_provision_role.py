@@ -15,32 +15,60 @@ import pytest
 import yaml
 
 COLLECTIONS = Path(__file__).resolve().parents[6]
+# A machine that is there as it is to be, with an address of the test driver's, where nobody answers.
+NODE = """<node>
+<memory>16777216</memory>
+<domain type='test' xmlns:brine='urn:brine:virt:1'>
+  <name>good1</name>
+  <metadata><brine:machine status='ready'><brine:nic name='eth0' mac='52:54:00:00:00:01'/></brine:machine></metadata>
+  <memory unit='MiB'>128</memory>
+  <vcpu>1</vcpu>
+  <os><type arch='x86_64'>hvm</type></os>
+  <devices><interface type='network'><mac address='52:54:00:00:00:01'/><source network='default'/></interface></devices>
+</domain>
+<network><name>default</name><bridge name='virbr0'/><ip address='192.168.122.1' netmask='255.255.255.0'><dhcp>
+  <range start='192.168.122.128' end='192.168.122.253'/>
+</dhcp></ip></network>
+<pool type='dir'><name>default</name><target><path>/nowhere</path></target></pool>
+</node>"""
 
 
-def played(
-    tmp_path: Path, hosts: dict[str, dict[str, str]], variables: dict[str, t.Any], serial: int = 0
-) -> subprocess.CompletedProcess[str]:
-    """The role in check mode, on hypervisors of libvirt's test driver."""
+def provision(
+    directory: Path,
+    hosts: dict[str, t.Any],
+    variables: dict[str, t.Any],
+    *options: str,
+    fails: bool = True,
+    **play: t.Any,
+) -> str:
+    """What the role prints in a play on these hypervisors, which fails or not. Their uri is libvirt's."""
     connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    play = {
+    whole = {
         "hosts": "hypervisors",
         "gather_facts": False,
-        "serial": serial,
         "module_defaults": {"group/brine.virt.virt": {"uri": "{{ uri }}"}},
         "roles": [{"role": "brine.virt.virt_provision"}],
         "vars": variables,
+        **play,
     }
-    for name, data in (("hosts.yml", {"hypervisors": {"hosts": hosts, "vars": connection}}), ("play.yml", [play])):
-        (tmp_path / name).write_text(yaml.safe_dump(data), encoding="utf-8")
-    return subprocess.run(
-        [sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", "play.yml", "--check"],
-        cwd=tmp_path,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "HOME": str(tmp_path)},
+    for name, data in (("hosts.yml", {"hypervisors": {"hosts": hosts, "vars": connection}}), ("play.yml", [whole])):
+        (directory / name).write_text(yaml.safe_dump(data), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", "play.yml", *options],
+        cwd=directory,
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            "ANSIBLE_NOCOLOR": "1",
+            "HOME": str(directory),
+        },
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
+    assert done.returncode == (2 if fails else 0), done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
@@ -52,13 +80,12 @@ def played(
 )
 def test_nothing_done_is_an_error(tmp_path: Path, serial: int, text: str) -> None:
     hosts = {name: {"uri": f"test:///{tmp_path}/{name}.xml"} for name in ("hv1", "hv2")}
-    done = played(tmp_path, hosts, {"vm": "web1", "vcpus": 1, "memory": 128}, serial)
-    assert text in done.stdout + done.stderr
-    assert done.returncode == 2
+    output = provision(tmp_path, hosts, {"vm": "web1", "vcpus": 1, "memory": 128}, "--check", serial=serial)
+    assert text in output
 
 
 # A machine of ours with a nic that no new machine can have, on libvirt's test driver.
-NODE = """<node><memory>16777216</memory>
+OLD_NODE = """<node><memory>16777216</memory>
 <domain type='test' xmlns:brine='urn:brine:virt:1'><name>old</name>
 <metadata><brine:machine status='ready'><brine:nic name='eth0' mac='52:54:00:00:00:01'/></brine:machine></metadata>
 <memory unit='MiB'>512</memory><vcpu>1</vcpu><os><type arch='x86_64'>hvm</type></os><devices>
@@ -73,14 +100,60 @@ NODE = """<node><memory>16777216</memory>
     [("pcnet", []), ("lance", ["hv1: virt_vms[0].nics[0].model: 'lance' is not a choice"])],
 )
 def test_a_machine_that_is_there_may_have_what_is_not_offered(tmp_path: Path, model: str, mistakes: list[str]) -> None:
-    (tmp_path / "node.xml").write_text(NODE, encoding="utf-8")
+    (tmp_path / "node.xml").write_text(OLD_NODE, encoding="utf-8")
     old = {"name": "old", "vcpus": 1, "memory": 512, "disk_profile": None, "nics": [{"name": "eth0", "model": model}]}
     variables = {
         "virt_vms": [{**old, "nic_profile": None}],
         "virt_seed": {"method": "none"},
         "virt_provision_wait": False,
     }
-    done = played(tmp_path, {"hv1": {"uri": f"test://{tmp_path}/node.xml"}}, variables)
-    assert [line for line in mistakes if line not in done.stdout] == []
-    assert ("Nothing was changed" in done.stdout + done.stderr) == bool(mistakes)
-    assert (done.returncode == 0) == (not mistakes), done.stdout
+    hosts = {"hv1": {"uri": f"test://{tmp_path}/node.xml"}}
+    output = provision(tmp_path, hosts, variables, "--check", fails=bool(mistakes))
+    assert [line for line in mistakes if line not in output] == []
+    assert ("Nothing was changed" in output) == bool(mistakes)
+
+
+def test_a_machine_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
+    (tmp_path / "node.xml").write_text(NODE, encoding="utf-8")
+    bare = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none"}
+    nic = {"name": "eth0", "network": "default", "mac": "52:54:00:00:00:01"}
+    variables = {
+        "virt_provision_timeout": 1,
+        "virt_vms": [
+            # The test driver has no upload, which shows only when the machine is made.
+            {**bare, "name": "bad1"},
+            {**bare, "name": "good1", "seed": {"method": "none"}, "nics": [nic]},
+        ],
+    }
+    output = provision(tmp_path, {"hv1": {"uri": f"test://{tmp_path}/node.xml"}}, variables)
+    changes = ("bad1 on hv1: failed: cannot write volume bad1-seed.iso", "good1 on hv1: set on record for good1")
+    late = "good1 did not arrive within"
+    said = [output.index(f"\n{line}") for line in (*changes, late)]
+    assert said == sorted(said)
+    # At the end, once more.
+    (last,) = (line for line in output.splitlines() if line.startswith("fatal: "))
+    assert "bad1 on hv1: cannot write volume bad1-seed.iso" in last
+    assert late in last
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"virt_vms": {"web1": {}}}, "virt_vms: a mapping is not a list of machines. Begin each with a dash"),
+        ({"virt_vms": "web1"}, "virt_vms: 'web1' is not a list of machines"),
+        ({"virt_vms": ["web1", None]}, "virt_vms[0]: 'web1' is not a mapping of options"),
+        ({"virt_vms": None}, "No machine is named. Give a list in virt_vms"),
+        ({"virt_images": ["debian"]}, "virt_images: ['debian'] is not a mapping of images. Give NAME: {src: FILE}"),
+        ({"virt_disk_profiles": ["big"]}, "virt_disk_profiles: ['big'] is not a mapping"),
+        ({"virt_seed": "mine"}, "virt_seed: 'mine' is not a mapping of options"),
+    ],
+)
+def test_a_thing_of_the_wrong_shape_is_one_sentence_with_its_place(
+    tmp_path: Path, variables: dict[str, t.Any], sentence: str
+) -> None:
+    (tmp_path / "node.xml").write_text(NODE, encoding="utf-8")
+    machine = {"name": "web1", "vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none"}
+    hosts = {"hv1": {"uri": f"test://{tmp_path}/node.xml"}}
+    output = provision(tmp_path, hosts, {"virt_vms": [machine], **variables}, "--check")
+    assert sentence in output
+    assert "argument_spec" not in output

@@ -71,6 +71,7 @@ MACHINE = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "no
 CONSOLE = {"type": "vnc", "password": CANARIES["a console's password"]}
 XML = f"<devices><graphics type='vnc' passwd=\"{html.escape(CANARIES['a password in xml'])}\"/></devices>"
 URL = f"http://me:{CANARIES['a password in a URL']}@127.0.0.1:1/image.qcow2?name=x&token={CANARIES['a token']}"
+CDROM = {"device": "cdrom", "source": URL}
 
 
 def spellings(secret: str) -> set[str]:
@@ -186,6 +187,11 @@ def init(**options: t.Any) -> dict[str, t.Any]:
     return {"name": f"Task {json.dumps(sorted(options))}", "brine.virt.virt_init": {**MACHINE, **options}}
 
 
+def profile(**options: t.Any) -> dict[str, t.Any]:
+    """A task."""
+    return {"brine.virt.virt_profile_info": {"name": "web1", "nic_profile": "none", **options}}
+
+
 def image(**options: t.Any) -> dict[str, t.Any]:
     """A task."""
     return {"brine.virt.virt_image": {"name": "fresh", **options}}
@@ -206,6 +212,7 @@ GOOD = [
         }
     },
     image(url=URL, checksum=f"sha256:{'0' * 64}"),
+    profile(image=URL, disk_profiles={"default": [{"system": {"size": 8192}}, {"iso": CDROM}]}),
 ]
 BAD = [
     init(name="unsupported", graphics=CONSOLE, seed=SEED, no_such_option=1),
@@ -219,6 +226,9 @@ BAD = [
     image(url=URL, checksum=URL.replace("image.qcow2", "SHA256SUMS")),
     image(url=URL.replace("http:", "ftp:"), checksum=URL.replace("http:", "ftp:")),
     image(url=URL, checksum=f"sha256:{'0' * 64}", no_such_option=1),
+    profile(disks=[{**CDROM, "name": "iso", "no_such_key": 1}]),
+    profile(disk_profiles={"default": [{"iso": URL}]}),
+    profile(image=URL, password=CANARIES["a misplaced secret"]),
 ]
 
 
@@ -232,6 +242,7 @@ def test_no_secret_is_printed_or_logged(run: t.Callable[..., Run], options: tupl
     assert "'name': 'ops'" in done.journal
     assert "http://me:********@127.0.0.1:1/image.qcow2?name=********&token=********" in done.output
     assert "module_args" in done.output
+    assert '"source": "http://me:********@127.0.0.1:1/image.qcow2?name=********&token=********"' in done.output
     assert len(done.journal.splitlines()) == len(GOOD)
 
 

@@ -234,6 +234,36 @@ def test_a_whole_run(inventory: Inventory, node_uri: str, tmp_path: Path) -> Non
     assert "Hypervisor hv3 did not answer, its machines are missing: cannot connect to qemu+unix" in warnings[0]
 
 
+def test_a_variable_that_cannot_be_read_costs_its_own_hypervisor_at_most(inventory: Inventory, node_uri: str) -> None:
+    """What the connection does not need is not looked at, and one warning names the hypervisor and the variable."""
+    hosts = {
+        "hypervisors": {
+            "hosts": {
+                "hv1": {"virt_uri": node_uri, "ansible_become_password": "{{ my_vault }}", "ansible_host": "{{ no }}"},
+                "hv2": {"virt_uri": "test://{{ nowhere.at.all }}"},
+                "hv3": {"ansible_host": "{{ rack", "ansible_connection": "ssh"},
+                "hv4": {"ansible_port": "twenty", "ansible_winrm_transport": "{{ no }}"},
+                "hv5": {
+                    "virt_uri": "test:///default",
+                    "ansible_user": "{{ lookup('ansible.builtin.env', 'NO') | no }}",
+                },
+            }
+        }
+    }
+    run = inventory(hosts=hosts, cloud=_cloud(hypervisor_group="hypervisors", known_hosts=""))
+    assert set(run.data["virt_machines"]["hosts"]) == {"db1", "half", "test", "web1"}, run.errors
+
+    warnings = [line for line in run.errors.splitlines() if "WARNING" in line]
+    assert len(warnings) == 3, run.errors
+    for name, what, reason in (
+        ("hv2", "its variable virt_uri cannot be read: ", "'nowhere' is undefined"),
+        ("hv3", "its variable ansible_host cannot be read: ", "Syntax error in template"),
+        ("hv4", "its variables for SSH are wrong: ", "twenty"),
+    ):
+        begin = f"Hypervisor {name} was not asked, its machines are missing: {what}"
+        assert sum(begin in line and reason in line for line in warnings) == 1, warnings
+
+
 SSH_OURS = f"-o HostKeyAlias=virt-{UUID} -o UserKnownHostsFile={{}} -o StrictHostKeyChecking=yes"
 
 

@@ -12,7 +12,7 @@ import pytest
 from ansible.module_utils import basic
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.brine.virt.plugins.modules import virt_image, virt_init
+from ansible_collections.brine.virt.plugins.modules import virt_image, virt_init, virt_profile_info
 
 SECRET = "hunter22 canary"
 MACHINE = {"name": "a", "vcpus": 1, "memory": 128, "uri": "test:///nowhere/at/all"}
@@ -41,6 +41,7 @@ def call(module: t.Any, capsys: pytest.CaptureFixture[str], **options: t.Any) ->
         (virt_init, {"machines": [{**MACHINE, "seed": {"password_hash": SECRET}}]}),
         (virt_init, {**MACHINE, "seed": {"user_data": f"#!/bin/sh\necho {SECRET}"}}),
         (virt_image, URL),
+        (virt_profile_info, {"disks": [{"name": "iso", "device": "cdrom", "source": URL["url"]}]}),
     ],
 )
 def test_it_refuses(

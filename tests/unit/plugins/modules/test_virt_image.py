@@ -57,6 +57,13 @@ def run(capsys: pytest.CaptureFixture[str], **options: t.Any) -> dict[str, t.Any
     return dict(json.loads(capsys.readouterr().out))
 
 
+class Endless(bytes):
+    """A file that a server calls larger than any disk."""
+
+    def __len__(self) -> int:
+        return 2**63 - 1
+
+
 class Task:
     """Tasks on one hypervisor, each as a module of its own."""
 
@@ -97,13 +104,44 @@ def test_check_mode_knows_all_of_a_file_on_the_hypervisor(
         assert os.listdir(tmp_path / "store") == []
 
 
-def test_check_mode_downloads_nothing(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+def test_check_mode_downloads_nothing(capsys: pytest.CaptureFixture[str], uri: str, web: t.Any) -> None:
+    url = web.put("image", CONTENT)
     for checksum in (f"sha256:{SHA256}", f"sha512:{'0' * 128}"):
-        result = run(capsys, name="debian", url=URL, checksum=checksum, uri=uri, _ansible_check_mode=True)
+        result = run(capsys, name="debian", url=url, checksum=checksum, uri=uri, _ansible_check_mode=True)
         assert result["changed"] is True
         # It may be compressed: then this is not the checksum of the image.
         assert (result["image"]["volume"], result["image"]["sha256"]) == (None, None)
         assert result["diff"]["after"] == {"volumes": [f"debian with the {checksum}"]}
+    assert web.asked == []
+
+
+@pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("gone", "url: cannot download {url}/gone: the server says 404 Not Found"),
+        ("huge", "{url}/huge needs 8388608.0T in {directory}, and "),
+    ],
+)
+def test_check_mode_finds_what_cannot_be_downloaded(
+    capsys: pytest.CaptureFixture[str], node: t.Any, web: t.Any, name: str, says: str, ranges: bool
+) -> None:
+    web.ranges = ranges
+    web.put("huge", Endless(b"x"))
+    options = {"url": f"{web.url}/{name}", "checksum": sha(b"")}
+    result = run(capsys, name="debian", uri=node.uri(), _ansible_check_mode=True, **options)
+    assert result["failed"] is True
+    assert result["msg"].startswith(says.format(url=web.url, directory=node.directory))
+    # A server that refuses a part of a file may have the whole of it.
+    assert web.asked == ([] if ranges or name == "gone" else [name])
+
+
+def test_check_mode_does_not_look_for_what_is_stored(task: Task, web: t.Any) -> None:
+    wish = {"url": web.put("image", CONTENT), "checksum": sha(CONTENT)}
+    task(**wish)
+    web.files.clear()
+    assert task(check_mode=True, **wish)["changed"] is False
+    assert web.looked_at == []
 
 
 def test_for_a_file_of_the_controller_the_store_is_only_asked(capsys: pytest.CaptureFixture[str], uri: str) -> None:

@@ -1,0 +1,153 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The end of a provision, where machines become hosts of the inventory: tasks_from arrive, and what is pinged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+COLLECTIONS = Path(__file__).resolve().parents[6]
+PLAYBOOK = COLLECTIONS / "ansible_collections" / "brine" / "virt" / "playbooks" / "provision.yml"
+# The play that pings looks for a Python itself.
+PYTHON = f"ansible_python_interpreter={sys.executable}"
+OURS, OTHER = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11", "80000000-5d0b-4b0e-9f3e-0d6d8a4d2f11"
+
+
+def ansible(directory: Path, inventory: t.Any, plays: list[t.Any], *options: str) -> str:
+    """What a playbook of these plays prints."""
+    (directory / "hosts.yml").write_text(json.dumps(inventory))
+    (directory / "play.yml").write_text(json.dumps(plays))
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", "play.yml", "-e", PYTHON, *options],
+        cwd=directory,
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            "ANSIBLE_NOCOLOR": "1",
+            "HOME": str(directory),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "PLAY RECAP" in done.stdout, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def listed(name: str, uuid: str, hypervisor: str) -> dict[str, str]:
+    return {"virt_name": name, "virt_uuid": uuid, "virt_hypervisor": hypervisor}
+
+
+def made(name: str, **more: t.Any) -> dict[str, t.Any]:
+    """What a hypervisor says of a machine that it has made."""
+    return {"name": name, "uuid": OURS, "state": "running", "address": "192.0.2.7", "host_keys": [], **more}
+
+
+def hypervisor(*records: dict[str, t.Any], home: str = "hv1") -> dict[str, t.Any]:
+    """The variables of the hypervisor, after its part of a provision."""
+    plan = {"assignments": [{"name": record["name"], "hypervisor": home} for record in records]}
+    return {"virt_provision_made": {"machines": list(records)}, "virt_provision_plan": plan}
+
+
+ARRIVE = {
+    "hosts": "localhost",
+    "connection": "local",
+    "gather_facts": False,
+    "tasks": [{"ansible.builtin.include_role": {"name": "brine.virt.virt_provision", "tasks_from": "arrive"}}],
+}
+SAY = {
+    "hosts": "virt_provisioned",
+    "gather_facts": False,
+    "tasks": [{"ansible.builtin.debug": {"msg": "{{ inventory_hostname }} at {{ ansible_host | default('-') }}."}}],
+}
+
+
+def test_a_machine_is_addressed_as_the_inventory_lists_it(tmp_path: Path) -> None:
+    inventory = {
+        "hypervisors": {"hosts": {"hv1": hypervisor(made("web1"))}},
+        "virt_machines": {
+            "hosts": {
+                "web1_hv1": {**listed("web1", OURS, "hv1"), "ansible_host": "192.0.2.7"},
+                "web1_hv9": {**listed("web1", OTHER, "hv9"), "ansible_host": "192.0.2.99"},
+            }
+        },
+    }
+    output = ansible(tmp_path, inventory, [ARRIVE, SAY])
+    assert '"msg": "web1_hv1 at 192.0.2.7."' in output
+    assert output.count('"msg"') == 1
+
+
+def test_a_host_that_only_has_the_name_stays_what_it_is(tmp_path: Path) -> None:
+    inventory = {
+        "hypervisors": {"hosts": {"hv1": hypervisor(made("hv1", nics=[], host_keys=["ssh-ed25519 AAAA"]))}},
+    }
+    output = ansible(tmp_path, inventory, [ARRIVE, SAY])
+    assert '"msg": "hv1_hv1 at 192.0.2.7."' in output
+    assert output.count('"msg"') == 1
+    assert (
+        f"virt-{OURS} ssh-ed25519 AAAA brine.virt:hv1 hv1"
+        in (tmp_path / ".ssh" / "known_hosts.d" / "brine-virt").read_text()
+    )
+
+
+def one_cloud() -> dict[str, t.Any]:
+    """Two machines that Ansible reaches without SSH, one of them failed."""
+    here = {"ansible_connection": "local"}
+    machine = made("web1")
+    failed = [{"name": "late1", "ready": False}]
+    return {
+        "hypervisors": {
+            "hosts": {
+                "hv1": {
+                    **hypervisor(machine, made("late1", uuid=OTHER)),
+                    "virt_provision_failed": failed,
+                    "virt_provision_failure": "late1 did not arrive",
+                },
+                "hv2": {},
+            }
+        },
+        "virt_machines": {
+            "hosts": {
+                "web1_hv1": {**listed("web1", OURS, "hv1"), **here},
+                "late1": {**listed("late1", OTHER, "hv1"), **here},
+            }
+        },
+    }
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)])
+def test_the_good_ones_are_pinged_and_the_failed_one_is_named_last(tmp_path: Path, check: tuple[str, ...]) -> None:
+    plays = yaml.safe_load(PLAYBOOK.read_text())[1:]
+    output = ansible(tmp_path, one_cloud(), plays, *check)
+    assert "web1_hv1                   : ok=1 " in output
+    assert "late1    " not in output
+    assert output.rindex("late1 did not arrive") > output.rindex("PLAY [Say what is missing]")
+    assert "hv1                        : ok=1    changed=0    unreachable=0    failed=1 " in output
+    assert "hv2                        : ok=1    changed=0    unreachable=0    failed=0 " in output
+    assert "Not pinged" not in output
+
+
+@pytest.mark.parametrize(
+    ("limit", "check"), [("hv1", ()), ("hv1,localhost", ("--check",)), ("hv1,web1_hv1", ("--check",))]
+)
+def test_what_a_limit_keeps_from_being_pinged_is_said_with_what_helps(
+    tmp_path: Path, limit: str, check: tuple[str, ...]
+) -> None:
+    plays = yaml.safe_load(PLAYBOOK.read_text())[1:]
+    output = ansible(tmp_path, one_cloud(), plays, "--limit", limit, *check)
+    helps = f"{limit},localhost,virt_provisioned"
+    words = f"Not pinged, for --limit leaves them out: web1_hv1. To have them pinged as well: --limit {helps}\n"
+    assert output.count(words) == 1, output
+    output = ansible(tmp_path, one_cloud(), plays, "--limit", helps, *check)
+    assert "web1_hv1                   : ok=1 " in output
+    assert "Not pinged" not in output

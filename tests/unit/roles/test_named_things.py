@@ -1,0 +1,51 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbooks that take names on the command line: a text with commas, a list, a number."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+COLLECTIONS = Path(__file__).resolve().parents[6]
+
+
+@pytest.mark.parametrize(
+    ("playbook", "variables", "sentence"),
+    [
+        ("maintenance", {"begin": ["hv1", "hv8"]}, "There is no hypervisor hv8. Known are: hv1"),
+        ("maintenance", {"end": "hv1, hv9"}, "There is no hypervisor hv9. Known are: hv1"),
+        ("maintenance", {"begin": 7}, "There is no hypervisor 7. Known are: hv1"),
+        ("migrate", {"vm": 5}, "there is no machine '5' on the hypervisors that answered"),
+        ("migrate", {"vm": [" "]}, "No machine is named. Say which: -e vm=NAME"),
+    ],
+)
+def test_names_of_any_shape(tmp_path: Path, playbook: str, variables: dict[str, t.Any], sentence: str) -> None:
+    connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (tmp_path / "hosts.yml").write_text(json.dumps({"hypervisors": {"hosts": {"hv1": connection}}}))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", "--check"),
+            *(f"brine.virt.{playbook}", "-e", json.dumps({**variables, "ansible_become": False})),
+        ],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            "ANSIBLE_NOCOLOR": "1",
+            "HOME": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert sentence in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 2
