@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.images import StoredImage
+from ansible_collections.brine.virt.plugins.module_utils._host.redefine import is_defined
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_copy import create_copy, shares_blocks
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume
@@ -232,14 +233,26 @@ def _copied_bytes(planned: PlannedDisk) -> int:
 
 @dataclass(frozen=True)
 class Maker:
-    """The machine that a volume is made for. new: it is made with the machine, and goes with it when that fails."""
+    """The machine that a volume is made for.
+
+    new: it is made with the machine, and goes with it when that fails. uuid: of a machine that is there already.
+    """
 
     hypervisor: Hypervisor
     machine: str
     new: bool
+    uuid: str | None = None
 
     def delete(self, pool: Pool, volume: str) -> None:
-        """Delete a volume that this run has made, unless somebody has taken it into use meanwhile."""
+        """Delete a volume that this run has made, unless somebody has taken it into use meanwhile.
+
+        A machine that has left may have taken it along, in a pool that its new hypervisor shares.
+        """
+        if self.uuid is not None and not is_defined(self.hypervisor.conn, self.uuid):
+            raise ConflictError(
+                f"volume {volume} of pool {pool.name} stays, as machine {self.machine} may have it where it is now",
+                hint=f"If it has not: virsh vol-delete {volume} --pool {pool.name}",
+            )
         clearing = self.machine if self.new else None
         delete_unused(self.hypervisor.conn, [(pool, volume)], owner=self.machine, clearing=clearing, fresh=True)
 

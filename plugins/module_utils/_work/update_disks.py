@@ -103,7 +103,7 @@ def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
     if note:
         building = replace(note, building=True)
         draft.notes = replace(draft.notes, volumes=(*draft.notes.volumes, building))
-    step = disk_step(planned, Maker(draft.hypervisor, draft.name, new=False))
+    step = disk_step(planned, Maker(draft.hypervisor, draft.name, new=False, uuid=draft.uuid))
     if step:
         draft.volume_steps.append(step)
     draft.notes = replace(draft.notes, disks=(*draft.notes.disks, DiskNote(disk.name, target)))
