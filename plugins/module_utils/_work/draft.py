@@ -133,7 +133,7 @@ class Draft:
         if self._record is not None:
             steps.append(self._define_step())
         steps.extend(self._in_machine(step) for step in self.live_steps)
-        final = replace(self.notes, volumes=tuple(replace(volume, building=False) for volume in self.notes.volumes))
+        final = replace(self.notes, volumes=tuple(volume.whole for volume in self.notes.volumes))
         if final != self.known_notes:
             steps.append(self._notes_step(f"write the notes of {self.name}", final, noted))
         return [*steps, *(self._in_machine(step) for step in self.other_steps)]
