@@ -23,10 +23,10 @@ description:
   - Everything is checked before anything is changed. A machine whose building fails is taken back, the others are
     kept,
     and the task fails at the end.
-  - A run that was killed half-way leaves a machine marked as unfinished. The next run clears exactly what it had
-    made,
-    and starts again. One that somebody has started meanwhile is never cleared, nor a volume that anything else uses.
-    The error says what it is and what to do.
+  - A run that was killed half-way leaves a machine marked as unfinished. The next run clears what that one had made,
+    which it knows by the marks of the volumes, and starts again. Another volume that has come to have such a name
+    stays, and so do volumes in pools of block devices and in clusters, which carry no mark. A machine that somebody has
+    started meanwhile is never cleared, nor a volume that anything else uses. The error says what it is and what to do.
   - An error that nobody expected (a fault of the collection) is the error of its machine alone, while it is planned
     and while it is made. What is wrong in the task itself is found before anything is changed.
   - A hypervisor in maintenance (M(brine.virt.virt_maintenance)) gets no new machine. That is looked at when the task

@@ -30,6 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_proof import mark_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import (
     grow_volume,
     make_volume,
@@ -52,6 +53,7 @@ _RANGE = struct.Struct("=qQQQ")
 # The pools whose volumes libvirt makes from another volume: those with a buildVolFrom in src/storage/ of libvirt.
 _FILLED_BY_LIBVIRT = frozenset({"dir", "fs", "netfs", "vstorage", "logical"})
 _FILLED_HERE = frozenset({"zfs", "rbd"})
+_FILES_FILLED_HERE = frozenset({"dir", "fs"})
 _CONVERT_SECONDS = 24 * 3600
 KEY_ID = "key"
 _CEPH_PORT = 6789
@@ -92,29 +94,32 @@ def shares_blocks(pool: Pool, image_path: str, image_format: str) -> bool:
 
 
 def create_copy(
-    pool: Pool, name: str, *, size_bytes: int, image_format: str, source: t.Any, source_format: str
+    pool: Pool, name: str, *, size_bytes: int, image_format: str, source: t.Any, source_format: str, mark: str = ""
 ) -> None:
     """A new volume with all of another volume's content, grown to size_bytes.
 
     source: libvirt's handle of the volume to copy, which nobody writes to; source_format: what it is known to be.
-    Blocks are shared with it where the file system can. Raises ConflictError when libvirt takes the source for another
+    Blocks are shared with it where the file system can. mark: what tells the volume from others, see volume_proof; it
+    has it before its content, unless libvirt fills it. Raises ConflictError when libvirt takes the source for another
     format, UnsupportedError when the pool cannot hold such a copy; whatever else goes wrong, what was made is left
     under this name for the caller to take back.
     """
     pool.require_format(image_format)
     origin = _look_at(source, source_format)
     with full_pool_named(pool, f"cannot copy {origin.name} to volume {name} of pool {pool.name}", size_bytes):
-        _copy(pool, name, size_bytes, image_format, origin)
+        _copy(pool, name, size_bytes, image_format, origin, mark)
 
 
-def _copy(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source) -> None:
+def _copy(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source, mark: str) -> None:
     if not origin.overlay and shares_blocks(pool, origin.path, image_format):
-        _clone(pool, name, size_bytes, image_format, origin)
+        _clone(pool, name, size_bytes, image_format, origin, mark)
+    elif _fills_files(pool) and origin.kind in (FILE, BLOCK):
+        _fill_here(pool, name, size_bytes, image_format, origin, mark)
     elif pool.type in _FILLED_BY_LIBVIRT or (pool.type == "rbd" and pool.name == origin.pool):
         # In an rbd pool, libvirt looks for the source by its name alone, and in the target's pool.
-        _copy_by_libvirt(pool, name, size_bytes, image_format, origin)
+        _copy_by_libvirt(pool, name, size_bytes, image_format, origin, mark)
     elif pool.local and pool.type in _FILLED_HERE and origin.kind in (FILE, BLOCK):
-        _fill_here(pool, name, size_bytes, origin)
+        _fill_here(pool, name, size_bytes, "raw", origin, mark)
     else:
         raise UnsupportedError(
             f"an image of pool {origin.pool} cannot be copied to pool {pool.name}, which is of type {pool.type}",
@@ -145,8 +150,21 @@ def _look_at(handle: t.Any, image_format: str) -> _Source:
     )
 
 
-def _clone(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source) -> None:
-    make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format))
+def _fills_files(pool: Pool) -> bool:
+    """Whether new volumes of a pool are files that this user can fill: the user whose libvirt makes them.
+
+    libvirt's own way gives a volume all of its content before it can be marked. On a network file system, only libvirt
+    knows whose files it makes there.
+    """
+    if not pool.local or pool.type not in _FILES_FILLED_HERE:
+        return False
+    with contextlib.suppress(OSError):
+        return os.geteuid() in (0, os.stat(pool.path).st_uid)
+    return False
+
+
+def _clone(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source, mark: str) -> None:
+    made = make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
     try:
         with open(origin.path, "rb") as image, open(pool.source_of(name).path, "r+b") as copy:
             if image_format != "raw":
@@ -154,26 +172,29 @@ def _clone(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _S
             fcntl.ioctl(copy.fileno(), _FICLONE, image.fileno())
     except OSError as exc:
         raise HostError(f"cannot copy {origin.path} to volume {name} of pool {pool.name}: {exc.strerror}") from exc
+    # An image's header has come with its blocks.
+    mark_volume(pool, made, image_format, mark)
     _grow_to(pool, name, size_bytes, image_format)
 
 
-def _copy_by_libvirt(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source) -> None:
+def _copy_by_libvirt(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source, mark: str) -> None:
     root = new_volume_element(pool, name, size_bytes, image_format)
     made = False
     # Files of another machine cannot be cloned from here. libvirt can, raw to raw, and leaves nothing when it cannot.
     if not pool.local and pool.source_type == FILE and origin.format == image_format == "raw":
         with contextlib.suppress(VirtError):
-            make_volume(pool, name, root, origin.handle, libvirt.VIR_STORAGE_VOL_CREATE_REFLINK)
+            make_volume(pool, name, root, origin.handle, libvirt.VIR_STORAGE_VOL_CREATE_REFLINK, mark=mark)
             made = True
     if not made:
-        make_volume(pool, name, root, origin.handle)
+        make_volume(pool, name, root, origin.handle, mark=mark)
     if pool.source_type != BLOCK:
         _grow_to(pool, name, size_bytes, image_format)
 
 
-def _fill_here(pool: Pool, name: str, size_bytes: int, origin: _Source) -> None:
-    """Fill a new volume by QEMU's own tool, for pools that libvirt makes only empty volumes in (zfs, rbd)."""
-    make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"))
+def _fill_here(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source, mark: str) -> None:
+    """Fill a new volume by QEMU's own tool: a marked file, or one of a pool that libvirt makes only empty volumes in
+    (zfs, rbd)."""
+    make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
     target = pool.source_of(name)
     # -n: the volume is there. It has never been written to, so that zeros need not be.
     arguments, key = ["-n", "--target-is-zero"], b""
@@ -183,7 +204,7 @@ def _fill_here(pool: Pool, name: str, size_bytes: int, origin: _Source) -> None:
             arguments += ["--object", f"secret,id={KEY_ID},format=base64,file=/dev/stdin"]
         arguments += ["--target-image-opts", origin.path, rbd_options(target)]
     else:
-        arguments += ["-O", "raw", origin.path, target.path]
+        arguments += ["-O", image_format, origin.path, target.path]
     what = f"cannot copy {origin.path} to {target.place}"
     answer = run_qemu_img("convert", origin.format, *arguments, data=key, timeout_seconds=_CONVERT_SECONDS)
     if answer.status != 0:

@@ -28,7 +28,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_proof import mark_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE
+from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish
 from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB, format_size
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
@@ -64,20 +66,25 @@ def room_for(pool: Pool, *, size_bytes: int, copied_bytes: int = 0) -> RoomWish:
     return RoomWish(pool.name, pool.room, pool.available_bytes, needed_bytes)
 
 
-def create_empty(pool: Pool, name: str, *, size_bytes: int, image_format: str) -> None:
-    """A new volume with nothing in it, sparse where the pool can. UnsupportedError for a format that it cannot have."""
+def create_empty(pool: Pool, name: str, *, size_bytes: int, image_format: str, mark: str = "") -> None:
+    """A new volume with nothing in it, sparse where the pool can. UnsupportedError for a format that it cannot have.
+
+    mark: what tells it from others, see volume_proof.
+    """
     pool.require_format(image_format)
-    make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format))
+    make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
 
 
-def create_overlay(pool: Pool, name: str, *, size_bytes: int, image_path: str, image_format: str) -> None:
+def create_overlay(
+    pool: Pool, name: str, *, size_bytes: int, image_path: str, image_format: str, mark: str = ""
+) -> None:
     """A new qcow2 volume that holds only the difference to an image, whose format stands beside its path."""
     pool.require_overlay()
     root = new_volume_element(pool, name, size_bytes, "qcow2")
     backing = etree.SubElement(root, "backingStore")
     etree.SubElement(backing, "path").text = image_path
     etree.SubElement(backing, "format", type=image_format)
-    make_volume(pool, name, root)
+    make_volume(pool, name, root, mark=mark)
 
 
 def new_volume_element(pool: Pool, name: str, size_bytes: int, image_format: str) -> etree._Element:
@@ -99,9 +106,12 @@ def new_volume_element(pool: Pool, name: str, size_bytes: int, image_format: str
     return root
 
 
-def make_volume(pool: Pool, name: str, root: etree._Element, source: t.Any = None, flags: int = 0) -> t.Any:
+def make_volume(
+    pool: Pool, name: str, root: etree._Element, source: t.Any = None, flags: int = 0, mark: str = ""
+) -> t.Any:
     """Make a volume from its XML, with the content of the volume source if there is one; libvirt's handle of it.
 
+    mark: what tells it from others from now on, where it can have such a mark.
     Raises AlreadyThereError instead of touching a volume that has this name already.
     """
     xml = etree.tostring(root, encoding="unicode")
@@ -111,9 +121,10 @@ def make_volume(pool: Pool, name: str, root: etree._Element, source: t.Any = Non
     what = f"cannot {doing}"
     needed_bytes = int(root.findtext("capacity") or 0)
     with full_pool_named(pool, what, needed_bytes), errors_as_ours(what), _never_somebody_elses(pool, name):
-        if source is None:
-            return pool.handle.createXML(xml, flags)
-        return pool.handle.createXMLFrom(xml, source, flags)
+        copied = source is not None
+        made = pool.handle.createXMLFrom(xml, source, flags) if copied else pool.handle.createXML(xml, flags)
+    mark_volume(pool, made, need(root, "target/format").get("type", ""), mark)
+    return made
 
 
 @contextlib.contextmanager
@@ -154,11 +165,11 @@ def _taken(pool: Pool, name: str) -> AlreadyThereError:
     return AlreadyThereError(f"pool {pool.name} has got a volume {name} while this run was planned")
 
 
-def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
+def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect, mark: str = "") -> None:
     """A new raw volume with this content, and zeros after it up to a whole MiB: room for a longer one, see refill."""
     pool.require_format("raw")
     size_bytes = -(-len(content) // MIB) * MIB
-    volume = make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"))
+    volume = make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"), mark=mark)
     _upload(pool, volume, content, conn, f"cannot write volume {name} of pool {pool.name}")
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, format_by_name
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
@@ -34,12 +34,27 @@ class ImageNote:
 
 
 @dataclass(frozen=True)
+class Making:
+    """What tells a volume that is being made from another one of its name.
+
+    mark: a word that only this volume gets, written on it or into it as soon as it is there. size_bytes, backing: its
+    size for the guest, None where that is not known beforehand, and the path of what it is laid on, empty for nothing:
+    as it is before anything is written to it.
+    """
+
+    mark: str
+    size_bytes: int | None = None
+    backing: str = ""
+
+
+@dataclass(frozen=True)
 class VolumeNote:
     """A volume that was made for this machine and belongs to nobody else; role is ``disk`` or ``seed``.
 
     building: it is for a disk that is being added to a machine which is there already, and may not be whole yet.
     format: ``raw`` or ``qcow2``, as it was made; None in notes of versions that did not write it. What stands in the
     volume is the guest's doing and says nothing.
+    making: as long as it, or its machine, may not be whole yet; None in notes of versions that did not write it.
     """
 
     pool: str
@@ -47,6 +62,12 @@ class VolumeNote:
     role: str
     building: bool = False
     format: str | None = None
+    making: Making | None = None
+
+    @property
+    def whole(self) -> VolumeNote:
+        """The note of this volume when all is made."""
+        return replace(self, building=False, making=None)
 
     @property
     def known_format(self) -> str | None:
@@ -85,7 +106,7 @@ class MachineNotes:
     """All that the metadata element says.
 
     status is ``building`` until every volume stands and the seed is written, then ``ready``: a run that finds
-    ``building`` knows that an earlier one was cut off, and that ``volumes`` lists exactly what it may clear. claimed:
+    ``building`` knows that an earlier one was cut off, and that ``volumes`` lists all that it may have made. claimed:
     only the name is taken; whether the machine is made here is not decided before all hypervisors have been asked for
     the name. fragment is the hash of the XML that the user had merged in.
     """
@@ -122,6 +143,7 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
             element.set("status", BUILDING)
         if volume.format:
             element.set("format", volume.format)
+        _write_making(element, volume.making)
     for disk in notes.disks:
         etree.SubElement(root, _tag("disk"), name=disk.name, target=disk.target)
     for nic in notes.nics:
@@ -188,6 +210,7 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
                 v.get("role", "disk"),
                 v.get("status") == BUILDING,
                 v.get("format") or None,
+                _read_making(v),
             )
             for v in root.iterfind(_tag("volume"))
         ),
@@ -204,6 +227,23 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
         host_keys=_texts(root, "hostkey"),
         fragment=None if fragment is None else fragment.get("sha256"),
     )
+
+
+def _write_making(element: etree._Element, making: Making | None) -> None:
+    if making is None:
+        return
+    element.set("mark", making.mark)
+    if making.size_bytes is not None:
+        element.set("size", str(making.size_bytes))
+    if making.backing:
+        element.set("backing", making.backing)
+
+
+def _read_making(element: etree._Element) -> Making | None:
+    mark, size = element.get("mark"), element.get("size", "")
+    if not mark:
+        return None
+    return Making(mark, int(size) if size.isascii() and size.isdigit() else None, element.get("backing", ""))
 
 
 def _texts(root: etree._Element, kind: str) -> tuple[str, ...]:

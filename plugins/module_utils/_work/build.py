@@ -4,8 +4,8 @@
 """A machine that is not there yet: everything checked first, then the steps that build it.
 
 The order is what makes a killed run harmless. The domain is defined first, marked ``building``, with the list of
-volumes that will be made; it is marked ``ready`` when they all stand. Whoever finds ``building`` can clear exactly that
-list.
+volumes that will be made, and what will tell each from others of its name; it is marked ``ready`` when they all stand.
+Whoever finds ``building`` can clear what this run has made, and nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import Mach
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey, make_host_keys
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
 from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
-    Maker,
     PlannedDisk,
     check_room,
     disk_step,
@@ -46,6 +45,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._work.seeds import PlannedSeed, plan_seed, seed_step
 from ansible_collections.brine.virt.plugins.module_utils._work.unfinished import steps_to_clear
+from ansible_collections.brine.virt.plugins.module_utils._work.volume_steps import Maker
 
 
 def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinished: Domain | None) -> list[Step]:
@@ -161,13 +161,14 @@ def _define_step(name: str, xml: str, notes: MachineNotes, hypervisor: Hyperviso
 
 
 def _ready_step(name: str, notes: MachineNotes, hypervisor: Hypervisor) -> Step:
-    def mark(status: str) -> None:
+    def write(now: MachineNotes) -> None:
         with errors_as_ours(f"cannot find machine {name}"):
             handle = hypervisor.conn.lookupByName(name)
-        host_domains.write_notes(handle, replace(notes, status=status))
+        host_domains.write_notes(handle, now)
 
+    whole = replace(notes, status=READY, volumes=tuple(volume.whole for volume in notes.volumes))
     # Taking it back marks it unfinished again, so that a run killed while undoing is recognised as well.
-    return Step(f"mark {name} as ready", lambda: mark(READY), lambda: mark(BUILDING))
+    return Step(f"mark {name} as ready", lambda: write(whole), lambda: write(notes))
 
 
 def autostart_step(name: str, wanted: bool, hypervisor: Hypervisor) -> Step:

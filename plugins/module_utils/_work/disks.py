@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import typing as t
 import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,10 +20,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images import Sto
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_copy import create_copy, shares_blocks
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import Volume
-from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import delete_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.device_xml import Placed
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata import VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import Making, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.room import require_room
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import NO_MEDIUM, REMOVABLE, Disk
@@ -32,6 +30,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.outside_volume import outside_volume
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._work.volume_names import free_name, mark_for
+from ansible_collections.brine.virt.plugins.module_utils._work.volume_steps import Maker, volume_step
 
 # Protocols that QEMU reads a CD from by itself.
 _WEB = {"http": 80, "https": 443, "ftp": 21}
@@ -39,7 +39,7 @@ _WEB = {"http": 80, "https": 443, "ftp": 21}
 
 @dataclass(frozen=True)
 class PlannedDisk:
-    """A disk with all that is decided about it. pool and volume: only for a volume that is to be made."""
+    """A disk with all that is decided about it. pool, volume, mark: only for a volume that is to be made."""
 
     disk: Disk
     format: str
@@ -49,6 +49,7 @@ class PlannedDisk:
     size_bytes: int = 0
     image: StoredImage | None = None
     base: Volume | None = None
+    mark: str = ""
 
     @property
     def copied(self) -> bool:
@@ -58,7 +59,11 @@ class PlannedDisk:
     @property
     def note(self) -> VolumeNote | None:
         """The note of the volume that is made, if one is."""
-        return VolumeNote(self.pool.name, self.volume, "disk", format=self.format) if self.pool else None
+        if self.pool is None:
+            return None
+        below = None if self.copied else self.image or self.base
+        making = Making(self.mark, self.size_bytes, below.path if below else "")
+        return VolumeNote(self.pool.name, self.volume, "disk", format=self.format, making=making)
 
     def placed(self, target: str) -> Placed:
         """The disk as the domain's XML needs it."""
@@ -79,7 +84,8 @@ def plan_disk(disk: Disk, machine: Machine, hypervisor: Hypervisor, own: Sequenc
     base = _base(disk, hypervisor)
     disk = _decide(disk, pool, image, base)
     image_format = str(disk.format)
-    volume = free_name(_volume_name(machine, disk, pool), pool, hypervisor, place, own)
+    volume = free_name(_volume_name(machine, disk, pool), machine.name, pool, hypervisor, place, own)
+    mark = mark_for(pool, volume, own)
     least = image.virtual_size_bytes if image else base.capacity_bytes if base else 0
     wanted = (disk.size_mib or 0) * MIB
     if disk.size_mib and wanted < least:
@@ -89,25 +95,13 @@ def plan_disk(disk: Disk, machine: Machine, hypervisor: Hypervisor, own: Sequenc
             where=at("size"),
             hint="A disk cannot be smaller than its image",
         )
-    return PlannedDisk(disk, image_format, pool.source_of(volume), pool, volume, wanted or least, image, base)
+    return PlannedDisk(disk, image_format, pool.source_of(volume), pool, volume, wanted or least, image, base, mark)
 
 
 def _volume_name(machine: Machine, disk: Disk, pool: Pool) -> str:
     """Files carry their format in their names, for people; nothing ever reads it from there."""
     name = f"{machine.name}-{disk.name}"
     return f"{name}.{disk.format}" if pool.source_type == FILE else name
-
-
-def free_name(volume: str, pool: Pool, hypervisor: Hypervisor, where: str, own: Sequence[VolumeNote] = ()) -> str:
-    """The volume's name, if no volume has it but one that an unfinished run of this same machine made."""
-    if volume in hypervisor.volumes(pool) and not any(v.pool == pool.name and v.name == volume for v in own):
-        raise ConflictError(
-            f"pool {pool.name!r} has a volume {volume!r} already, which belongs to no machine of this name",
-            where=where,
-            hint=f"Use it as it is with source: {volume}, or if nobody needs it: "
-            f"virsh vol-delete {volume} --pool {pool.name}",
-        )
-    return volume
 
 
 def _decide(disk: Disk, pool: Pool, image: StoredImage | None, base: Volume | None) -> Disk:
@@ -230,40 +224,6 @@ def _copied_bytes(planned: PlannedDisk) -> int:
     return planned.image.virtual_size_bytes
 
 
-@dataclass(frozen=True)
-class Maker:
-    """The machine that a volume is made for. new: it is made with the machine, and goes with it when that fails."""
-
-    hypervisor: Hypervisor
-    machine: str
-    new: bool
-
-    def delete(self, pool: Pool, volume: str) -> None:
-        """Delete a volume that this run has made, unless somebody has taken it into use meanwhile."""
-        clearing = self.machine if self.new else None
-        delete_unused(self.hypervisor.conn, [(pool, volume)], owner=self.machine, clearing=clearing, fresh=True)
-
-
-def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str, maker: Maker) -> Step:
-    """The step that makes a volume; undoing it deletes it, unless it turned out to be somebody else's."""
-    theirs: list[VirtError] = []
-
-    def apply() -> None:
-        try:
-            # Whatever fails before the volume is made, what is there then is somebody else's.
-            volumes.require_not_there(pool, volume)
-            make()
-        except volumes.AlreadyThereError as exc:
-            theirs.append(exc)
-            raise
-
-    def undo() -> None:
-        if not theirs:
-            maker.delete(pool, volume)
-
-    return Step(what, apply, undo)
-
-
 def disk_step(planned: PlannedDisk, maker: Maker) -> Step | None:
     """The step that makes a disk's volume; None for a disk that is there already."""
     hypervisor = maker.hypervisor
@@ -282,17 +242,25 @@ def disk_step(planned: PlannedDisk, maker: Maker) -> Step | None:
         what = f"make empty disk {planned.disk.name} {where}"
 
     def apply() -> None:
-        size, image_format = planned.size_bytes, planned.format
+        size, image_format, mark = planned.size_bytes, planned.format, planned.mark
         if image is not None and planned.copied:
             source = hypervisor.pools.get(image.pool).handle.storageVolLookupByName(image.volume)
             create_copy(
-                pool, name, size_bytes=size, image_format=image_format, source=source, source_format=image.format
+                pool,
+                name,
+                size_bytes=size,
+                image_format=image_format,
+                source=source,
+                source_format=image.format,
+                mark=mark,
             )
-        elif image is not None:
-            volumes.create_overlay(pool, name, size_bytes=size, image_path=image.path, image_format=image.format)
-        elif base is not None:
-            volumes.create_overlay(pool, name, size_bytes=size, image_path=base.path, image_format=base.format)
+            return
+        below = image or base
+        if below is None:
+            volumes.create_empty(pool, name, size_bytes=size, image_format=image_format, mark=mark)
         else:
-            volumes.create_empty(pool, name, size_bytes=size, image_format=image_format)
+            volumes.create_overlay(
+                pool, name, size_bytes=size, image_path=below.path, image_format=below.format, mark=mark
+            )
 
     return volume_step(what, apply, pool, name, maker)

@@ -15,10 +15,17 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.redefine import (
+    GoneError,
+    gone,
+    is_defined,
+    redefine,
+    require_defined,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
     MachineNotes,
@@ -50,6 +57,13 @@ class Draft:
         self.other_steps: list[Step] = []
         self._record: tuple[etree._Element, str] | None = None
         self._recorded: list[str] = []
+        # Whether an error says already that the machine has left.
+        self._said_gone = False
+
+    @property
+    def uuid(self) -> str:
+        """The machine's UUID."""
+        return str(self.domain.handle.UUIDString())
 
     @property
     def name(self) -> str:
@@ -115,14 +129,43 @@ class Draft:
         if self.volume_steps:
             if noted != self.known_notes:
                 steps.append(self._notes_step(f"note the new disks of {self.name}", noted, self.known_notes))
-            steps.extend(self.volume_steps)
+            steps.extend(replace(step, apply=self._here(step.apply)) for step in self.volume_steps)
         if self._record is not None:
             steps.append(self._define_step())
-        steps.extend(self.live_steps)
-        final = replace(self.notes, volumes=tuple(replace(volume, building=False) for volume in self.notes.volumes))
+        steps.extend(self._in_machine(step) for step in self.live_steps)
+        final = replace(self.notes, volumes=tuple(volume.whole for volume in self.notes.volumes))
         if final != self.known_notes:
             steps.append(self._notes_step(f"write the notes of {self.name}", final, noted))
-        return [*steps, *self.other_steps]
+        return [*steps, *(self._in_machine(step) for step in self.other_steps)]
+
+    def _in_machine(self, step: Step) -> Step:
+        """A step that changes the machine: when that has left meanwhile, it is said, and nothing is to be taken back.
+
+        What was changed of it may have gone with it.
+        """
+
+        def undo() -> None:
+            if self._said_gone and not is_defined(self.hypervisor.conn, self.uuid):
+                return
+            require_defined(self.hypervisor.conn, self.uuid, self.name)
+            if step.undo is not None:
+                step.undo()
+
+        return replace(step, apply=self._here(step.apply), undo=undo if step.undo is not None else None)
+
+    def _here(self, work: t.Callable[[], t.Any]) -> t.Callable[[], None]:
+        """The same work. Where it fails because the machine has left, libvirt has many words for it; here is one."""
+
+        def wrapped() -> None:
+            try:
+                work()
+            except VirtError as exc:
+                if not isinstance(exc, GoneError) and is_defined(self.hypervisor.conn, self.uuid):
+                    raise
+                self._said_gone = True
+                raise gone(self.name) from exc
+
+        return wrapped
 
     def _define_step(self) -> Step:
         record, before = self._record or (self.secret, "")
@@ -135,20 +178,21 @@ class Draft:
         def apply() -> None:
             self._require_unchanged(old, noted)
             begun.append(new)
-            host_domains.define(self.hypervisor.conn, new, self.name)
+            redefine(self.hypervisor.conn, new, self.uuid, self.name)
 
         def undo() -> None:
             if begun:
-                host_domains.define(self.hypervisor.conn, old, self.name)
+                redefine(self.hypervisor.conn, old, self.uuid, self.name)
 
-        return Step(f"set on record for {self.name}: {words}", apply, undo)
+        return self._in_machine(Step(f"set on record for {self.name}: {words}", apply, undo))
 
     def _require_unchanged(self, planned: str, noted: MachineNotes) -> None:
-        """Raise ConflictError when the description is not the planned one any more, NotFoundError when it has gone.
+        """Raise ConflictError when the description is not the planned one any more, GoneError when the machine left.
 
         It is replaced as a whole: what others have written into it would be lost, and a machine that has been moved
         away would be here again.
         """
+        require_defined(self.hypervisor.conn, self.uuid, self.name)
         flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
         with errors_as_ours(f"cannot look at machine {self.name}"):
             now = parse_xml(self.domain.handle.XMLDesc(flags))
@@ -159,7 +203,8 @@ class Draft:
 
     def _notes_step(self, what: str, new: MachineNotes, old: MachineNotes) -> Step:
         handle = self.domain.handle
-        return Step(what, lambda: host_domains.write_notes(handle, new), lambda: host_domains.write_notes(handle, old))
+        step = Step(what, lambda: host_domains.write_notes(handle, new), lambda: host_domains.write_notes(handle, old))
+        return self._in_machine(step)
 
     def live_step(self, what: str, apply: t.Callable[[], t.Any], undo: t.Callable[[], t.Any] | None = None) -> None:
         """A change of the living machine."""

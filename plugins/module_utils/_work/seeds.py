@@ -13,16 +13,18 @@ from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import Usage, require_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata import SeedNote, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import Making, SeedNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.guestfs import seed_disk
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest, seed_documents, seed_image
-from ansible_collections.brine.virt.plugins.module_utils._work.disks import Maker, PlannedDisk, free_name, volume_step
+from ansible_collections.brine.virt.plugins.module_utils._work.disks import PlannedDisk
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._work.volume_names import free_name, mark_for
+from ansible_collections.brine.virt.plugins.module_utils._work.volume_steps import Maker, volume_step
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class PlannedSeed:
     pool: Pool | None = None
     volume: str = ""
     disk: PlannedDisk | None = None
+    mark: str = ""
 
     @property
     def source(self) -> DiskSource | None:
@@ -42,7 +45,9 @@ class PlannedSeed:
     @property
     def note(self) -> VolumeNote | None:
         """The note of the volume that is made, if one is."""
-        return VolumeNote(self.pool.name, self.volume, "seed", format="raw") if self.pool else None
+        if self.pool is None:
+            return None
+        return VolumeNote(self.pool.name, self.volume, "seed", format="raw", making=Making(self.mark))
 
 
 def plan_seed(
@@ -67,7 +72,8 @@ def plan_seed(
             )
         return PlannedSeed(method, disk=system)
     pool = hypervisor.pools.get(machine.seed.pool, f"{place}.pool")
-    return PlannedSeed(method, pool, free_name(seed_volume(machine, pool), pool, hypervisor, place, own))
+    volume = free_name(seed_volume(machine, pool), machine.name, pool, hypervisor, place, own)
+    return PlannedSeed(method, pool, volume, mark=mark_for(pool, volume, own))
 
 
 def seed_volume(machine: Machine, pool: Pool) -> str:
@@ -83,7 +89,7 @@ def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], make
 
         def make() -> None:
             content = seed_image(seed_documents(machine, keys))
-            volumes.create_filled(pool, seed.volume, content, hypervisor.conn)
+            volumes.create_filled(pool, seed.volume, content, hypervisor.conn, seed.mark)
 
         what = f"seed {machine.name} ({seed.method}, {seed.volume} in pool {pool.name})"
         return volume_step(what, make, pool, seed.volume, maker)

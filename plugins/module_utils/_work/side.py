@@ -91,6 +91,40 @@ class Side:
             self._volumes[pool.name] = volume_names(pool)
         return self._volumes[pool.name]
 
+    def reserve_volume(self, pool: Pool, volume: str, machine: str) -> str | None:
+        """Keep the name of a new volume for a machine; another machine that counts on this name already, if one does.
+
+        That one has it in its notes or its permanent description, whether the volume is there or not, or gets it by
+        this same task.
+        """
+        name = (pool.name, volume)
+        users = self._volume_names.setdefault(name, set())
+        by_place = self._machines_by_place
+        others = sorted(
+            (users | by_place.get(pool.source_of(volume).place, set()) | by_place.get(name, set())) - {machine}
+        )
+        if not others:
+            users.add(machine)
+        return others[0] if others else None
+
+    @functools.cached_property
+    def _volume_names(self) -> dict[tuple[str, str], set[str]]:
+        """The machines by pool and name of the volumes that their notes list."""
+        users: dict[tuple[str, str], set[str]] = {}
+        for domain in self.domains.values():
+            for note in domain.notes.volumes if domain.notes else ():
+                users.setdefault((note.pool, note.name), set()).add(domain.name)
+        return users
+
+    @functools.cached_property
+    def _machines_by_place(self) -> dict[t.Hashable, set[str]]:
+        """The machines by what they have on record as disks."""
+        users: dict[t.Hashable, set[str]] = {}
+        for domain in self.domains.values():
+            for disk in domain.xml.iterfind("devices/disk"):
+                users.setdefault(_place(disk), set()).add(domain.name)
+        return users
+
     def locate(self, path: str) -> tuple[Pool, str] | None:
         """The pool and the name of the volume at a path; None when libvirt knows none."""
         try:

@@ -9,6 +9,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import Conflict
 from ansible_collections.brine.virt.plugins.module_utils._host import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_proof import require_proven
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import (
     PoolVolume,
     Usage,
@@ -27,10 +28,11 @@ from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 
 
 def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
-    """The steps that take away what a killed run left: the volumes that its domain lists, then the domain.
+    """The steps that take away what a killed run left: the volumes that it has made, then the domain.
 
-    Raises ConflictError for a machine that somebody has begun to use, and for a volume that something else uses or may
-    use. All of it is looked at again at the moment of deletion.
+    Raises ConflictError for a machine that somebody has begun to use, for a volume that something else uses or may use,
+    and for one that has the name of a listed volume when nothing proves that this run has made it. All of it is looked
+    at again at the moment of deletion.
     """
     _check(unfinished, hypervisor, hypervisor.usage)
 
@@ -51,10 +53,13 @@ def _check(unfinished: Domain, hypervisor: Hypervisor, usage: Usage) -> list[Poo
     """The volumes that go with the machine. Raises ConflictError when something has to stay."""
     _require_never_started(unfinished)
     notes = unfinished.notes or MachineNotes()
-    listed = [(hypervisor.pools.get(volume.pool), volume.name) for volume in notes.volumes]
-    there = [(pool, volume) for pool, volume in listed if is_there(pool, volume)]
+    listed = [(hypervisor.pools.get(note.pool), note) for note in notes.volumes]
+    found = [(pool, note) for pool, note in listed if is_there(pool, note.name)]
+    there = [(pool, note.name) for pool, note in found]
     try:
         require_unused(usage, there, owner=unfinished.name, besides=unfinished.name)
+        for pool, note in found:
+            require_proven(pool, note)
     except ConflictError as exc:
         raise ConflictError(
             f"machine {unfinished.name} was never finished, and cannot be cleared: {exc.what}", hint=exc.hint

@@ -8,6 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_proof import (
+    by_hand,
+    is_proven,
+    require_proven,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import (
     USED,
     delete_unused,
@@ -22,7 +27,8 @@ from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 def clear_half_added(draft: Draft) -> list[VolumeNote]:
     """Plan to clear what a killed run left while it added disks; the volumes that are gone then.
 
-    What others have come to use is theirs, and no more the machine's own. Raises ConflictError where it is not known
+    What others have come to use is theirs, and no more the machine's own; so is what nothing proves to be that run's
+    work. Raises ConflictError where it is not known
     whether any do.
     """
     cleared = []
@@ -37,8 +43,10 @@ def clear_half_added(draft: Draft) -> list[VolumeNote]:
         what = f"volume {note.name} that an interrupted run left in pool {note.pool}"
         if use.state == USED:
             draft.volume_steps.append(Step(f"leave {what} to {', '.join(use.users)}", lambda: None))
+        elif is_there(pool, note.name) and not is_proven(pool, note):
+            draft.volume_steps.append(Step(_left(note), lambda: None))
         else:
-            draft.volume_steps.append(_clear_step(draft, pool, note.name, what))
+            draft.volume_steps.append(_clear_step(draft, pool, note, what))
             cleared.append(note)
             draft.leaving.append(note)
     present = {target.get("dev") for target in draft.domain.xml.iterfind("devices/disk/target")}
@@ -46,11 +54,24 @@ def clear_half_added(draft: Draft) -> list[VolumeNote]:
     return cleared
 
 
-def _clear_step(draft: Draft, pool: Pool, volume: str, what: str) -> Step:
-    conn, owner = draft.hypervisor.conn, draft.name
-    if is_there(pool, volume):
-        require_unused(draft.hypervisor.usage, [(pool, volume)], owner=owner)
-    return Step(f"clear {what}", lambda: delete_unused(conn, [(pool, volume)], owner=owner))
+def _left(note: VolumeNote) -> str:
+    return (
+        f"leave volume {note.name} of pool {note.pool}, as nothing proves that it is what an interrupted run has made. "
+        f"{by_hand(note)}"
+    )
+
+
+def _clear_step(draft: Draft, pool: Pool, note: VolumeNote, what: str) -> Step:
+    conn, owner, volume = draft.hypervisor.conn, draft.name, (pool, note.name)
+    if is_there(*volume):
+        require_unused(draft.hypervisor.usage, [volume], owner=owner)
+
+    def clear() -> None:
+        if is_there(*volume):
+            require_proven(pool, note)
+            delete_unused(conn, [volume], owner=owner)
+
+    return Step(f"clear {what}", clear)
 
 
 def _attached(disks: tuple[DiskNote, ...], present: set[str | None]) -> tuple[DiskNote, ...]:

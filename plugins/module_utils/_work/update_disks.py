@@ -35,7 +35,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.table import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
-    Maker,
     PlannedDisk,
     check_room,
     disk_step,
@@ -44,6 +43,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._work.unfinished_disks import clear_half_added
+from ansible_collections.brine.virt.plugins.module_utils._work.volume_steps import Maker
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 # Buses on which a living machine takes and gives back a disk.
@@ -103,7 +103,7 @@ def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
     if note:
         building = replace(note, building=True)
         draft.notes = replace(draft.notes, volumes=(*draft.notes.volumes, building))
-    step = disk_step(planned, Maker(draft.hypervisor, draft.name, new=False))
+    step = disk_step(planned, Maker(draft.hypervisor, draft.name, new=False, uuid=draft.uuid))
     if step:
         draft.volume_steps.append(step)
     draft.notes = replace(draft.notes, disks=(*draft.notes.disks, DiskNote(disk.name, target)))

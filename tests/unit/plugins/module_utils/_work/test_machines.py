@@ -355,7 +355,7 @@ def test_a_machine_that_has_gone_since_the_plan_is_not_defined_again(conn: t.Any
     make(conn, start=False)
     todo = plan(conn, start=False, memory=256)
     conn.lookupByName("new1").undefine()
-    assert "cannot look at machine new1" in str(carry_out([todo], concurrency=1)[0].error)
+    assert "machine new1 has left this hypervisor meanwhile" in str(carry_out([todo], concurrency=1)[0].error)
     assert "new1" not in list_domains(conn)
 
 
