@@ -83,10 +83,11 @@ class Usage:
         """All that use this volume, by whatever name of it."""
         found = set(self._users.by_volume.get((pool.name, volume), ()))
         place = _place_of(pool, volume)
-        if place is not None:
-            found |= self._users.by_place.get(place, set())
-            found |= self._users.by_file.get(self._users.identify(place), set())
-        return found
+        return found if place is None else found | self.users_at(place)
+
+    def users_at(self, place: str) -> set[User]:
+        """All that use what is at a place (DiskSource.place), be it a volume of a pool or not."""
+        return self._users.by_place.get(place, set()) | self._users.by_file.get(self._users.identify(place), set())
 
     def of(
         self,

@@ -37,7 +37,9 @@ def check_source(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervis
     how, where = how_used(disk), disk.given.at("source")
     if how != READS:
         _require_no_image(pool, volume, hypervisor, where)
-        _require_unused(how, pool, volume, machine, hypervisor, where)
+        users = hypervisor.usage.users_of(pool, volume)
+        taken_back = _made_for(machine, pool, volume, hypervisor)
+        require_unused(how, users, volume, machine, hypervisor, where, taken_back=taken_back)
     _plan(how, disk, pool, volume, machine, hypervisor, where)
 
 
@@ -71,9 +73,21 @@ def _plan(how: str, disk: Disk, pool: Pool, volume: str, machine: Machine, hyper
     )
 
 
-def _require_unused(how: str, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor, where: str) -> None:
-    usage = hypervisor.usage
-    for user in sorted(usage.users_of(pool, volume), key=lambda user: (user.below, user.words)):
+def require_unused(
+    how: str,
+    users: set[User],
+    volume: str,
+    machine: Machine,
+    hypervisor: Hypervisor,
+    where: str,
+    *,
+    taken_back: bool = False,
+) -> None:
+    """Raise ConflictError when one of the users keeps a machine from writing to a volume, or may be unseen.
+
+    how: WRITES or SHARES. taken_back: it is the machine's own, where only a use that is seen counts.
+    """
+    for user in sorted(users, key=lambda user: (user.below, user.words)):
         if user.below:
             whose = f"a disk of {user.words}" if user.volume is None else user.words
             raise ConflictError(
@@ -84,8 +98,8 @@ def _require_unused(how: str, pool: Pool, volume: str, machine: Machine, hypervi
         listed = user.noted and not user.moving
         if user.machine != machine.name and how != SHARES and not listed:
             raise _taken(volume, user, where)
-    unseen = [unknown.words for unknown in usage.unknown if unknown.machine != machine.name]
-    if unseen and not _made_for(machine, pool, volume, hypervisor):
+    unseen = [unknown.words for unknown in hypervisor.usage.unknown if unknown.machine != machine.name]
+    if unseen and not taken_back:
         raise ConflictError(
             f"it cannot be known whether something uses volume {volume}: {'; '.join(unseen)}",
             where=where,
