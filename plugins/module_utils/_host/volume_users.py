@@ -216,7 +216,14 @@ class _Collector:
 
     def _read(self, xml: str, words: str, machine: str) -> None:
         for reference in references_in(parse_xml(xml), self._host):
-            user = User(words, machine, reference.noted, writes=reference.writes, moving=reference.moving)
+            user = User(
+                words,
+                machine,
+                reference.noted,
+                below=reference.below,
+                writes=reference.writes,
+                moving=reference.moving,
+            )
             self._references.append((user, reference))
 
     def users(self) -> Users:

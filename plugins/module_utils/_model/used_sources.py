@@ -31,7 +31,8 @@ class Reference:
 
     noted: in the metadata alone. chained: it is a disk, opened with all that it is backed by. raw: as a raw one; of a
     noted volume, it was made as one. readonly: the guest cannot write to it. writes: whatever the description is of
-    may write to it. moving: noted for a move that is under way, or has not been cleared up.
+    may write to it. below: it is what a disk is backed by. moving: noted for a move that is under way, or has not been
+    cleared up.
     """
 
     path: str | None = None
@@ -42,6 +43,7 @@ class Reference:
     raw: bool = False
     readonly: bool = False
     writes: bool = False
+    below: bool = False
     moving: bool = False
 
 
@@ -71,12 +73,13 @@ def _elements(root: etree._Element) -> t.Iterator[etree._Element]:
 
 def _in_source(source: etree._Element) -> t.Iterator[Reference]:
     readonly = _is_readonly(source)
-    writes = not readonly and not _is_below_another(source)
-    disk = Reference(chained=True, raw=_is_raw_disk(source), readonly=readonly, writes=writes)
+    below = _is_below_another(source)
+    writes = not readonly and not below
+    disk = Reference(chained=True, raw=_is_raw_disk(source), readonly=readonly, writes=writes, below=below)
     if source.get("pool") and source.get("volume"):
         yield replace(disk, volume=(source.get("pool", ""), source.get("volume", "")))
     if source.get("protocol") and source.get("name"):
-        yield Reference(place=f"{source.get('protocol')}:{source.get('name')}", writes=writes)
+        yield Reference(place=f"{source.get('protocol')}:{source.get('name')}", writes=writes, below=below)
     for attribute in _PATHS_OF_SOURCES:
         path = source.get(attribute, "")
         # A network device is named there too, without a path.

@@ -150,6 +150,15 @@ def test_what_a_machine_is_backed_by_outside_all_pools(host: Host) -> None:
     host.plan(one("a", OVERLAY))
 
 
+def test_what_libvirt_itself_says_that_a_running_machine_is_backed_by(host: Host) -> None:
+    base = host.add_volume("base.qcow2")
+    below = f"<backingStore type='file'><format type='qcow2'/><source file='{base}'/></backingStore>"
+    host.add_guest(rest=below).create()
+    for disk in ({"source": "base.qcow2"}, {"source": "base.qcow2", "shareable": True}):
+        assert "volume base.qcow2 is what a disk of machine guest is backed by" in host.refused(one("a", disk))
+    host.plan(one("a", {"backing": "base.qcow2"}))
+
+
 def test_a_pool_that_is_not_active(host: Host) -> None:
     host.add_pool("asleep", active=False)
     assert "uses volume x.qcow2: storage pool asleep is not active" in host.refused(one("a", WRITE))
