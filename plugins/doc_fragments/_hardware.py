@@ -153,5 +153,6 @@ options:
         C(<domain>). Elements below C(<devices>) are added, others are laid over those of their name.
       - The whole is checked against libvirt's schema before anything happens. Another fragment is merged in over an
         earlier one; what that brought stays.
+      - A disk in it that writes gets no file that others use, as a disk's C(source) does not.
     type: str
 """

@@ -23,6 +23,8 @@ description:
   - Everything is checked before anything is changed. A machine whose building fails is taken back, the others are
     kept,
     and the task fails at the end.
+  - A machine that is saved (C(virsh managedsave)) keeps its devices, since it resumes with those that it had. A task
+    that would change them is refused.
   - A run that was killed half-way leaves a machine marked as unfinished. The next run clears what that one had made,
     which it knows by the marks of the volumes, and starts again. Another volume that has come to have such a name
     stays, and so do volumes in pools of block devices and in clusters, which carry no mark. A machine that somebody has
@@ -126,6 +128,14 @@ options:
         its name (C(.qcow2), C(.raw), C(.iso)) and its first bytes have to say the same, since a guest may have written
         these. Such a qcow2 volume is refused if it leads to a file that is no volume of a storage pool, or to one that
         a machine writes to, or if it has its data in another file.
+      - A volume of C(source) is refused if anything else uses it, by whatever name and in whatever pool. That is a
+        machine (also in its saved state, a snapshot, a checkpoint or a backup), another disk of this task, or an
+        overlay. It is refused as well if that cannot be known, as with a pool that is not active. An image of the store
+        is not written to either. Two disks of a task may share a volume if both say C(shareable) or C(readonly). Next
+        to machines that are there already, a disk that says so, or a C(cdrom), may have what they have. A volume of
+        C(backing) is refused if anything writes to it, or may come back to do so.
+      - To give a disk another name, take it out under the old one and name its volume as C(source) under the new one,
+        in one task.
       - C(device), V(disk) (default), V(cdrom), V(floppy) or V(lun).
       - C(model), the bus, V(virtio) (default), V(scsi), V(sata) (default for a C(cdrom)), V(usb) or V(fdc). A disk
         that is there keeps the one that it has.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who uses a volume: the one answer for everything that would delete or replace one.
+"""Who uses a volume: the one answer for everything that would delete or replace one, or give it to another machine.
 
 A volume is deleted when it is owned by whom it is deleted for, and used by nobody. What cannot be known keeps it.
 """
@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.shared_storage import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_users import (
+    Unknown,
     User,
     Users,
     VolumeName,
@@ -64,6 +65,30 @@ class Usage:
     def __init__(self, conn: VirConnect, *, local: bool | None = None) -> None:
         self._users: Users = collect_users(conn, local=local)
 
+    @property
+    def unknown(self) -> tuple[Unknown, ...]:
+        """What could not be looked at here."""
+        return tuple(self._users.unknown)
+
+    def identity_at(self, place: str) -> t.Hashable:
+        """The same for all places (DiskSource.place) where the same file or network volume is."""
+        return self._users.identify(place) if place.startswith("/") else place
+
+    def identity(self, pool: Pool, volume: str) -> t.Hashable:
+        """The same for all names that one file or network volume has, in whatever pools."""
+        place = _place_of(pool, volume)
+        return (pool.name, volume) if place is None else self.identity_at(place)
+
+    def users_of(self, pool: Pool, volume: str) -> set[User]:
+        """All that use this volume, by whatever name of it."""
+        found = set(self._users.by_volume.get((pool.name, volume), ()))
+        place = _place_of(pool, volume)
+        return found if place is None else found | self.users_at(place)
+
+    def users_at(self, place: str) -> set[User]:
+        """All that use what is at a place (DiskSource.place), be it a volume of a pool or not."""
+        return self._users.by_place.get(place, set()) | self._users.by_file.get(self._users.identify(place), set())
+
     def of(
         self,
         pool: Pool,
@@ -78,11 +103,7 @@ class Usage:
         owner: the machine whose own volume it is; that its metadata list it is no use. besides: a machine that is not
         counted at all, whatever it has of it. together: volumes that go at the same time, which are not counted either.
         """
-        found = set(self._users.by_volume.get((pool.name, volume), ()))
-        source = _place_of(pool, volume)
-        if source is not None:
-            found |= self._users.by_place.get(source, set())
-            found |= self._users.by_file.get(self._users.identify(source), set())
+        found = self.users_of(pool, volume)
         going = {(other.name, name) for other, name in together}
 
         def counts(user: User) -> bool:

@@ -13,7 +13,7 @@ import contextlib
 import os
 import posixpath
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
@@ -49,21 +49,26 @@ class User:
     """Something that uses a volume, in words.
 
     machine: the one that it belongs to. noted: only that machine's metadata say so. volume: pool and name, when it is a
-    volume itself.
+    volume itself. below: it is only backed by it. writes: it may write to it. moving: it has it noted for a move.
     """
 
     words: str
     machine: str | None = None
     noted: bool = False
     volume: VolumeName | None = None
+    below: bool = False
+    writes: bool = False
+    moving: bool = False
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """What could not be looked at, in words; machine: the one that it belongs to."""
+    """What could not be looked at, in words; machine: the one that it belongs to. writes: it may write to any volume,
+    where others could only be backed by one."""
 
     words: str
     machine: str | None = None
+    writes: bool = False
 
 
 class Users:
@@ -80,9 +85,9 @@ class Users:
         """The same for all paths that lead to one file, as far as that can be told."""
         return file_id(path) if self._local else posixpath.normpath(path)
 
-    def note_unknown(self, words: str, machine: str | None = None) -> None:
+    def note_unknown(self, words: str, machine: str | None = None, *, writes: bool = False) -> None:
         """Remember once what could not be looked at."""
-        unknown = Unknown(words, machine)
+        unknown = Unknown(words, machine, writes)
         if unknown not in self.unknown:
             self.unknown.append(unknown)
 
@@ -202,7 +207,7 @@ class _Collector:
             if seen:
                 self._read(xml, f"the saved state of {user}", name)
             else:
-                self._users.note_unknown(f"the saved state of {user} cannot be read", name)
+                self._users.note_unknown(f"the saved state of {user} cannot be read", name, writes=True)
         if active and hasattr(domain, "backupGetXMLDesc"):
             with _unless_gone("DOMAIN_BACKUP", "cannot look at a backup"):
                 xml, seen = _ask(domain.backupGetXMLDesc, 0)
@@ -211,7 +216,15 @@ class _Collector:
 
     def _read(self, xml: str, words: str, machine: str) -> None:
         for reference in references_in(parse_xml(xml), self._host):
-            self._references.append((User(words, machine, reference.noted), reference))
+            user = User(
+                words,
+                machine,
+                reference.noted,
+                below=reference.below,
+                writes=reference.writes,
+                moving=reference.moving,
+            )
+            self._references.append((user, reference))
 
     def users(self) -> Users:
         """All of it, with what lies below everything that was named."""
@@ -222,7 +235,7 @@ class _Collector:
         for volume, volume_path in self._paths.items():
             found, problems = chains.walk(volume_path, opaque)
             # The first is the volume itself, which is no user of itself, nor of another name of its own file.
-            self._add(User(f"volume {'/'.join(volume)}", volume=volume), found[1:], problems)
+            self._add(User(f"volume {'/'.join(volume)}", volume=volume, below=True), found[1:], problems)
         for user, reference in self._references:
             if reference.volume is not None:
                 self._users.by_volume.setdefault(reference.volume, set()).add(user)
@@ -232,7 +245,9 @@ class _Collector:
             if path is None:
                 continue
             if reference.chained:
-                self._add(user, *chains.walk(path, opaque))
+                found, problems = chains.walk(path, opaque)
+                self._add(user, found[:1], problems)
+                self._add(replace(user, below=True, writes=False), found[1:], ())
             else:
                 self._add(user, [identify(path)], [])
         return self._users

@@ -49,6 +49,11 @@ def _parse(text: str, where: str | None = None) -> list[etree._Element]:
     return children
 
 
+def fragment_disks(text: str) -> list[etree._Element]:
+    """The ``<disk>`` elements of a fragment."""
+    return [disk for element in _parse(text) if element.tag == "devices" for disk in element.iterfind("disk")]
+
+
 def merge_fragment(domain: etree._Element, text: str) -> etree._Element:
     """A copy of the domain with the fragment in it. A device that is there just so is not added a second time."""
     merged = etree.Element(domain.tag, nsmap={"qemu": _QEMU})

@@ -9,7 +9,7 @@ Read are ``<domain>``, and what has one in it or speaks of its disks: snapshots,
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import read_notes
@@ -20,6 +20,9 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 _DESCRIPTIONS = ("domain", "inactiveDomain")
 # A mirror had its path as an attribute of its own before it had a source, and still has it beside.
 _SOURCES = ("source", "mirror")
+_PATHS_OF_SOURCES = ("file", "dev")
+# What is read from whatever path they name, and never written to.
+_ONLY_READ = ("emulator", "kernel", "initrd", "dtb", "loader")
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,9 @@ class Reference:
     """A path, a volume (pool and name) or a place in network storage (DiskSource.place) that a description names.
 
     noted: in the metadata alone. chained: it is a disk, opened with all that it is backed by. raw: as a raw one; of a
-    noted volume, it was made as one. readonly: the guest cannot write to it.
+    noted volume, it was made as one. readonly: the guest cannot write to it. writes: whatever the description is of
+    may write to it. below: it is what a disk is backed by. moving: noted for a move that is under way, or has not been
+    cleared up.
     """
 
     path: str | None = None
@@ -37,6 +42,9 @@ class Reference:
     chained: bool = False
     raw: bool = False
     readonly: bool = False
+    writes: bool = False
+    below: bool = False
+    moving: bool = False
 
 
 def references_in(root: etree._Element, host: str) -> t.Iterator[Reference]:
@@ -48,9 +56,10 @@ def references_in(root: etree._Element, host: str) -> t.Iterator[Reference]:
         if element.tag in _SOURCES:
             yield from _in_source(element)
         # A kernel, a memory device, a log: whatever it is, a volume may serve as it.
-        for text in (*element.attrib.values(), (element.text or "").strip()):
-            if str(text).startswith("/"):
-                yield Reference(path=str(text))
+        for name, text in (*element.attrib.items(), ("", (element.text or "").strip())):
+            known = element.tag in _SOURCES and name in _PATHS_OF_SOURCES
+            if str(text).startswith("/") and not known:
+                yield Reference(path=str(text), writes=element.tag not in _ONLY_READ)
 
 
 def _elements(root: etree._Element) -> t.Iterator[etree._Element]:
@@ -63,18 +72,19 @@ def _elements(root: etree._Element) -> t.Iterator[etree._Element]:
 
 
 def _in_source(source: etree._Element) -> t.Iterator[Reference]:
-    raw, readonly = _is_raw_disk(source), _is_readonly(source)
+    readonly = _is_readonly(source)
+    below = _is_below_another(source)
+    writes = not readonly and not below
+    disk = Reference(chained=True, raw=_is_raw_disk(source), readonly=readonly, writes=writes, below=below)
     if source.get("pool") and source.get("volume"):
-        yield Reference(
-            volume=(source.get("pool", ""), source.get("volume", "")), chained=True, raw=raw, readonly=readonly
-        )
+        yield replace(disk, volume=(source.get("pool", ""), source.get("volume", "")))
     if source.get("protocol") and source.get("name"):
-        yield Reference(place=f"{source.get('protocol')}:{source.get('name')}")
-    for attribute in ("file", "dev"):
+        yield Reference(place=f"{source.get('protocol')}:{source.get('name')}", writes=writes, below=below)
+    for attribute in _PATHS_OF_SOURCES:
         path = source.get(attribute, "")
         # A network device is named there too, without a path.
         if path.startswith("/"):
-            yield Reference(path=path, chained=True, raw=raw, readonly=readonly)
+            yield replace(disk, path=path)
 
 
 def _is_raw_disk(source: etree._Element) -> bool:
@@ -88,6 +98,11 @@ def _is_raw_disk(source: etree._Element) -> bool:
 def _is_readonly(source: etree._Element) -> bool:
     parent = source.getparent()
     return parent is not None and parent.find("readonly") is not None
+
+
+def _is_below_another(source: etree._Element) -> bool:
+    parent = source.getparent()
+    return parent is not None and parent.tag == "backingStore"
 
 
 def _in_notes(description: etree._Element, host: str) -> t.Iterator[Reference]:
@@ -105,4 +120,4 @@ def _in_notes(description: etree._Element, host: str) -> t.Iterator[Reference]:
     if move is not None and move.source == host:
         refs += move.left
     for ref in refs:
-        yield Reference(volume=(ref.pool, ref.name), noted=True)
+        yield Reference(volume=(ref.pool, ref.name), noted=True, writes=True, moving=True)

@@ -41,6 +41,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
     disk_step,
     plan_disk,
 )
+from ansible_collections.brine.virt.plugins.module_utils._work.fragment_disks import check_fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._work.seeds import PlannedSeed, plan_seed, seed_step
@@ -65,6 +66,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
     check_hypervisor(machine, hypervisor)
     choices = hypervisor.guests.choices(machine, where)
     disks = [plan_disk(disk, machine, hypervisor, own_volumes) for disk in machine.disks]
+    check_fragment_disks(machine, hypervisor, where)
     check_room(disks, hypervisor, where)
     seed = plan_seed(machine, disks, hypervisor, where, own_volumes)
     keys = make_host_keys() if seed else ()

@@ -25,11 +25,16 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_source impo
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import Making, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.room import require_room
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import NO_MEDIUM, REMOVABLE, Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import NO_MEDIUM, Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.outside_volume import outside_volume
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._work.sharing import (
+    check_backing,
+    check_source,
+    plan_on_image,
+)
 from ansible_collections.brine.virt.plugins.module_utils._work.volume_names import free_name, mark_for
 from ansible_collections.brine.virt.plugins.module_utils._work.volume_steps import Maker, volume_step
 
@@ -70,19 +75,29 @@ class PlannedDisk:
         return Placed(self.disk, target, self.source, self.format)
 
 
-def plan_disk(disk: Disk, machine: Machine, hypervisor: Hypervisor, own: Sequence[VolumeNote] = ()) -> PlannedDisk:
-    """Decide what the wish left open, and check all of it. own: volumes that an unfinished run of ours left.
+def plan_disk(
+    disk: Disk,
+    machine: Machine,
+    hypervisor: Hypervisor,
+    own: Sequence[VolumeNote] = (),
+    have: DiskSource | None = None,
+) -> PlannedDisk:
+    """Decide what the wish left open, and check all of it.
 
+    own: volumes that an unfinished run of ours left. have: where the disk lies now; it may stay there, whoever else
+    uses that.
     Raises an error of ours, with the place, when the hypervisor cannot have this disk.
     """
     if not disk.made:
-        return _existing(disk, machine, hypervisor)
+        return _existing(disk, machine, hypervisor, have)
     at, place = disk.given.at, disk.given.place
     pool = hypervisor.pools.get(disk.pool, at("pool"))
     pool.require_new_volumes(at("pool"))
     image = _image(disk, hypervisor)
-    base = _base(disk, hypervisor)
+    base = _base(disk, machine, hypervisor)
     disk = _decide(disk, pool, image, base)
+    if image is not None and disk.clone == "overlay":
+        plan_on_image(disk, hypervisor.pools.get(image.pool), image.volume, machine, hypervisor)
     image_format = str(disk.format)
     volume = free_name(_volume_name(machine, disk, pool), machine.name, pool, hypervisor, place, own)
     mark = mark_for(pool, volume, own)
@@ -129,22 +144,18 @@ def _image(disk: Disk, hypervisor: Hypervisor) -> StoredImage | None:
         raise type(exc)(exc.what, where=exc.where or disk.given.at("image"), hint=exc.hint) from exc
 
 
-def _base(disk: Disk, hypervisor: Hypervisor) -> Volume | None:
+def _base(disk: Disk, machine: Machine, hypervisor: Hypervisor) -> Volume | None:
     """The volume that an overlay is to be laid on. Nobody may write to it any more, so no machine may have it."""
     if disk.backing is None:
         return None
     place = disk.given.at("backing")
     pool = hypervisor.pools.get(disk.backing.pool, place)
     base = outside_volume(pool, disk.backing.volume, disk.backing.format, hypervisor, place)
-    for user in hypervisor.machines_with(base, writing=True):
-        raise ConflictError(
-            f"machine {user} writes to volume {base.name}, which would break every overlay on it",
-            where=place,
-        )
+    check_backing(disk, pool, base.name, machine, hypervisor)
     return base
 
 
-def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor) -> PlannedDisk:
+def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor, have: DiskSource | None) -> PlannedDisk:
     """A disk that is there already, or a drive without a medium."""
     place = disk.given.at("source")
     if disk.source in (None, NO_MEDIUM):
@@ -167,28 +178,9 @@ def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor) -> PlannedDi
     else:
         pool, volume = hypervisor.pools.get(disk.pool, disk.given.at("pool")), source
     found = outside_volume(pool, volume, disk.format, hypervisor, place)
-    if disk.device not in REMOVABLE and not disk.options.get("shareable") and not disk.options.get("readonly"):
-        _require_unshared(pool, found, machine, hypervisor, place)
+    if found.source != have:
+        check_source(disk, pool, volume, machine, hypervisor)
     return PlannedDisk(disk, found.format, found.source)
-
-
-def _require_unshared(pool: Pool, volume: Volume, machine: Machine, hypervisor: Hypervisor, place: str) -> None:
-    """Raise ConflictError when a machine would write to a volume that others have, or are backed by."""
-    users = hypervisor.machines_with(volume)
-    if machine.name in users:
-        return
-    for user in users:
-        raise ConflictError(
-            f"volume {volume.name} is a disk of machine {user}",
-            where=place,
-            hint="Two machines may share it only if both say shareable or readonly",
-        )
-    for overlay in sorted(hypervisor.usage.of(pool, volume.name).overlays):
-        raise ConflictError(
-            f"volume {volume.name} is what volume {'/'.join(overlay)} is backed by, and is not to be written to",
-            where=place,
-            hint="Name it as backing, or say readonly",
-        )
 
 
 def _web_source(url: str) -> DiskSource:

@@ -113,6 +113,11 @@ class Draft:
         return None if self._record is None else etree.tostring(self._record[0], encoding="unicode")
 
     @property
+    def device_changes(self) -> list[str]:
+        """In words, what is to change on record, in volumes and in the living machine."""
+        return [*self._recorded, *(step.description for step in (*self.volume_steps, *self.live_steps))]
+
+    @property
     def _noted(self) -> MachineNotes:
         """The notes that stand in the domain while the steps are run."""
         if not self.volume_steps:

@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image_header imp
 from ansible_collections.brine.virt.plugins.module_utils._model.qcow2 import BrokenQcow2Error, Header, read_header
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._work.sharing import writer_of
 
 # No chain of overlays that people make is as long.
 _LONGEST_CHAIN = 64
@@ -125,11 +126,11 @@ def _require_own_chain(pool: Pool, volume: Volume, hypervisor: Hypervisor, where
                 hint=f"qemu-img rebase -u -f qcow2 -F FORMAT -b {backing} {volume.path}",
             )
         below = find_volume(pool, name, where, image_format=backing_format)
-        writer = next(iter(hypervisor.machines_with(below, writing=True)), None) if below else None
+        writer = writer_of(pool, name, hypervisor) if below else None
         if below is None or writer:
             raise ConflictError(
-                f"volume {volume.name} is backed by volume {name} of pool {pool.name}, "
-                + (f"which machine {writer} writes to" if writer else "which is not there"),
+                f"volume {volume.name} is backed by volume {name} of pool {pool.name}"
+                + (f", and {writer} that" if writer else ", which is not there"),
                 where=where,
             )
         known = hypervisor.recorded_format(pool, name)

@@ -27,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.volumes import vo
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, driver_format, safest_format
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.room import RoomWish
+from ansible_collections.brine.virt.plugins.module_utils._work.task_volumes import TaskVolumes
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 
@@ -39,6 +40,8 @@ class Side:
         self._volumes: dict[str, set[str]] = {}
         # What the plans so far will take of the storage at once.
         self.room_wishes: list[RoomWish] = []
+        # What the plans so far use of the volumes that are there.
+        self.task_volumes = TaskVolumes()
 
     @functools.cached_property
     def domains(self) -> dict[str, Domain]:
@@ -50,25 +53,11 @@ class Side:
         """MAC addresses in use, with their machines."""
         return macs_in_use(self.domains.values())
 
-    def machines_with(self, volume: Volume, *, writing: bool = False) -> list[str]:
-        """The machines that have a volume as a disk, now or at their next start; writing: that may write to it."""
-        keys: tuple[t.Hashable, ...] = (volume.source.place, (volume.pool, volume.name))
-        found = [user for key in keys for user in self._disk_users.get(key, ())]
-        return sorted({machine for machine, writes in found if writes or not writing})
-
     @functools.cached_property
-    def _disk_users(self) -> dict[t.Hashable, list[tuple[str, bool]]]:
-        """The machines, and whether each may write, by place or by pool and volume."""
-        users: dict[t.Hashable, list[tuple[str, bool]]] = {}
-        for machine, disk in self._disks:
-            users.setdefault(_place(disk), []).append((machine, disk.find("readonly") is None))
-        return users
-
-    @functools.cached_property
-    def _disks(self) -> list[tuple[str, etree._Element]]:
-        """All disks with their machines, now or at their next start."""
+    def _disks(self) -> list[etree._Element]:
+        """All disks of all machines, now or at their next start."""
         return [
-            (domain.name, disk)
+            disk
             for domain in self.domains.values()
             for xml in _descriptions(domain)
             for disk in xml.iterfind("devices/disk")
@@ -152,7 +141,7 @@ class Side:
     def _disk_formats(self) -> dict[t.Hashable, str]:
         """What machines open their disks as, now or at their next start, by place or by pool and volume."""
         said: dict[t.Hashable, list[str]] = {}
-        for _machine, disk in self._disks:
+        for disk in self._disks:
             said.setdefault(_place(disk), []).append(driver_format(disk))
         return {place: safest_format(formats) or RAW for place, formats in said.items()}
 

@@ -52,8 +52,24 @@ def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: 
     _compare_texts(machine, draft)
     _compare_notes(machine, draft)
     _look_at_origin(machine, draft, where)
+    _require_not_saved(draft, where)
     _compare_power(machine, draft)
     return draft
+
+
+def _require_not_saved(draft: Draft, where: str) -> None:
+    """Raise ConflictError when the devices of a saved machine would change: it resumes with those that it had."""
+    changes = draft.device_changes
+    if not changes or draft.domain.active:
+        return
+    with errors_as_ours(f"cannot look at machine {draft.name}"):
+        saved = bool(draft.domain.handle.hasManagedSaveImage(0))
+    if saved:
+        raise ConflictError(
+            f"{draft.name} is saved, and will resume as it was, without these changes: {', '.join(changes)}",
+            where=where or None,
+            hint=f"Start it first, or discard its saved state: virsh managedsave-remove {draft.name}",
+        )
 
 
 def _settle_boot_order(machine: Machine, draft: Draft) -> None:

@@ -41,6 +41,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
     plan_disk,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
+from ansible_collections.brine.virt.plugins.module_utils._work.own_disks import require_other_volumes
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._work.unfinished_disks import clear_half_added
 from ansible_collections.brine.virt.plugins.module_utils._work.volume_steps import Maker
@@ -65,6 +66,7 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
         elif disk.present:
             left = _left_over(disk, machine, draft)
             new.append(plan_disk(left or disk, machine, draft.hypervisor, cleared))
+    require_other_volumes(new, draft, {disk.name for disk in machine.disks if not disk.present})
     check_room(new, draft.hypervisor, where)
     taken = {target.get("dev", "") for target in draft.domain.xml.iterfind("devices/disk/target")}
     targets = disk_targets([planned.disk for planned in new], taken)
@@ -218,7 +220,7 @@ def _compare_source(
     """A medium changes, also in the living machine; a disk does not turn into another one."""
     if _is_source(disk, element):
         return
-    planned = plan_disk(disk, machine, draft.hypervisor)
+    planned = plan_disk(disk, machine, draft.hypervisor, have=have)
     if planned.source == have:
         return
     if disk.device not in REMOVABLE:

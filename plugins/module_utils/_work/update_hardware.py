@@ -27,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.table import (
 from ansible_collections.brine.virt.plugins.module_utils._model.units import KIB, size_kib_in_xml
 from ansible_collections.brine.virt.plugins.module_utils._work.build import fragment_digest
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
+from ansible_collections.brine.virt.plugins.module_utils._work.fragment_disks import check_fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 
@@ -45,7 +46,7 @@ def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
         elif draft.live is not None and not covers(line.read(draft.live), visible(line, want)):
             # Changed on record by an earlier run, or by hand; the machine has not been started since.
             draft.pending.append(line.key)
-    _compare_fragment(machine, draft)
+    _compare_fragment(machine, draft, where)
 
 
 def _have(line: Line, want: t.Any, draft: Draft) -> t.Any:
@@ -156,11 +157,12 @@ def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
         )
 
 
-def _compare_fragment(machine: Machine, draft: Draft) -> None:
+def _compare_fragment(machine: Machine, draft: Draft, where: str) -> None:
     """A fragment is merged in once; what an earlier one brought stays."""
     digest = fragment_digest(machine)
     if machine.xml is None or digest == draft.notes.fragment:
         return
+    check_fragment_disks(machine, draft.hypervisor, where)
     draft.differ(("xml",), None, machine.xml)
     draft.replace_record(merge_fragment(draft.record("xml"), machine.xml))
     draft.notes = replace(draft.notes, fragment=digest)

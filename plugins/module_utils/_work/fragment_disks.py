@@ -1,0 +1,43 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Disks in the user's own XML: they are put into the machine as they are, and get no volume that others have either."""
+
+from __future__ import annotations
+
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.fragment import fragment_disks
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
+from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._work.sharing import require_unused
+from ansible_collections.brine.virt.plugins.module_utils._work.task_volumes import (
+    SHARES,
+    WRITES,
+    VolumeUseByDisk,
+)
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+
+def check_fragment_disks(machine: Machine, hypervisor: Hypervisor, where: str) -> None:
+    """Raise ConflictError when a disk of the machine's ``xml`` would write to what others have, or are backed by."""
+    place = inside(where, "xml")
+    for disk in fragment_disks(machine.xml) if machine.xml else ():
+        if disk.get("device") != "cdrom" and disk.find("readonly") is None:
+            _check(disk, machine, hypervisor, place)
+
+
+def _check(disk: etree._Element, machine: Machine, hypervisor: Hypervisor, where: str) -> None:
+    how = SHARES if disk.find("shareable") is not None else WRITES
+    source, found, target = disk.find("source"), DiskSource.read(disk), disk.find("target")
+    if found is not None:
+        name, identity = found.place, hypervisor.usage.identity_at(found.place)
+        users = hypervisor.usage.users_at(found.place)
+    elif source is not None and source.get("pool") and source.get("volume"):
+        name, pool = source.get("volume", ""), hypervisor.pools.get(source.get("pool", ""), where)
+        identity, users = hypervisor.usage.identity(pool, name), hypervisor.usage.users_of(pool, name)
+    else:
+        return
+    require_unused(how, users, name, machine, hypervisor, where)
+    device = "" if target is None else target.get("dev", "")
+    hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, device, name, how, where, lambda: identity))

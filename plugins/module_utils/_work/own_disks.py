@@ -1,0 +1,78 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A disk that a machine is to get, and that it has already under another name."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from collections.abc import Collection, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._work.disks import PlannedDisk
+from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
+from ansible_collections.brine.virt.plugins.module_utils._work.sharing import how_used
+from ansible_collections.brine.virt.plugins.module_utils._work.task_volumes import READS, SHARES, WRITES, exclude
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+
+def require_other_volumes(new: Sequence[PlannedDisk], draft: Draft, leaving: Collection[str]) -> None:
+    """Raise ConflictError when a new disk lies on a volume that another disk of this machine has, and writes to it.
+
+    leaving: the names of the disks that are taken out at the same time.
+    """
+    for planned in new:
+        how = how_used(planned.disk)
+        if planned.pool is not None or planned.source is None or how == READS:
+            continue
+        wanted = draft.hypervisor.usage.identity_at(planned.source.place)
+        for name, element, on_record in _present(draft, leaving):
+            if _identity(element, draft) == wanted and exclude(how, _how_had(element)):
+                raise _had_already(planned, name, on_record)
+
+
+def _present(draft: Draft, leaving: Collection[str]) -> t.Iterator[tuple[str, etree._Element, bool]]:
+    """All disks that stay, with their names; and whether each is on record, else it is there until the next boot."""
+    names = {note.target: note.name for note in draft.notes.disks}
+    names.update((note.target, note.name) for note in draft.known_notes.disks)
+    for on_record, xml in ((True, draft.domain.xml), (False, draft.live)):
+        for element in xml.iterfind("devices/disk") if xml is not None else ():
+            target = element.find("target")
+            device = "" if target is None else target.get("dev", "")
+            name = names.get(device, device)
+            if name not in leaving:
+                yield name, element, on_record
+
+
+def _identity(element: etree._Element, draft: Draft) -> t.Hashable:
+    source, found = element.find("source"), DiskSource.read(element)
+    if found is not None:
+        return draft.hypervisor.usage.identity_at(found.place)
+    if source is not None and source.get("pool"):
+        with contextlib.suppress(VirtError):
+            pool = draft.hypervisor.pools.get(source.get("pool", ""))
+            return draft.hypervisor.usage.identity(pool, source.get("volume", ""))
+    return None
+
+
+def _how_had(element: etree._Element) -> str:
+    if element.find("readonly") is not None:
+        return READS
+    return SHARES if element.find("shareable") is not None else WRITES
+
+
+def _had_already(planned: PlannedDisk, name: str, on_record: bool) -> ConflictError:
+    disk = planned.disk
+    volume, where = f"volume {disk.source}", disk.given.at("source")
+    if not on_record:
+        return ConflictError(
+            f"the running machine has {volume} as {name}, until its next boot", where=where, hint="Restart it first"
+        )
+    return ConflictError(
+        f"disk {name} of this machine is {volume} already",
+        where=where,
+        hint=f"To have it under the name {disk.name} alone, take {name} out (state: absent) in the same task; what is "
+        "in it stays",
+    )
