@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import (
-    ConflictError,
     InputError,
     NotFoundError,
     VirtError,
