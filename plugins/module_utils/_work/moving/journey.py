@@ -49,13 +49,14 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck im
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import CONTENT, Base, DiskMove, plan_disks
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller, look_at
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.switch import figures, move_step
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.switch import (
+    PROVISION_SECONDS,
+    figures,
+    move_step,
+)
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, find, look, write_note
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.write_guard import WriteGuard
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
-
-# How long a run that makes machines at the source may take.
-_PROVISION_SECONDS = 300
 
 
 def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
@@ -290,7 +291,7 @@ def _finishing_steps(journey: Journey, uuid: str, writer: NoteWriter, road: Road
                 left = writer.note.left
                 unmarked = [ref for ref in left if ref.identity == VolumeIdentity()] if trusted else []
                 # Nobody is to make a machine with one of them meanwhile.
-                with hypervisor_lock("init", patience_seconds=_PROVISION_SECONDS):
+                with hypervisor_lock("init", patience_seconds=PROVISION_SECONDS):
                     journey.kept += delete_proven(conn, left, trusted=unmarked)
 
     if note.autostart and road.terms.persistent:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import threading
 import typing as t
@@ -19,6 +20,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import write_notes
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
     BUILDING,
@@ -28,12 +30,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE, MoveNote
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import journey as journeys
-from ansible_collections.brine.virt.plugins.module_utils._work.moving import recheck, survey
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import recheck, survey, switch
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, write_note
 from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 
 IMAGE = "debian-0123456789abcdef.qcow2"
@@ -53,6 +55,8 @@ def disk(device: str, path: str, image_format: str = "qcow2", more: str = "", ki
 
 SYSTEM = disk("vda", "/pools/default/web1-system.qcow2")
 SEED = disk("vdz", "/pools/default/web1-seed.iso", "raw", "<readonly/>")
+# As libvirt writes it.
+SEED_LINES = re.compile(r"<disk type='file' device='disk'>(?:(?!</disk>).)*web1-seed\.iso.*?</disk>", re.DOTALL)
 
 
 @dataclass
@@ -107,8 +111,10 @@ def pool(name: str, volumes: str) -> str:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[t.Callable[..., t.Callable[..., Journey]]]:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable[..., t.Callable[..., Journey]]]:
     """Make two hypervisors, and get back what plans a journey between them."""
+    locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
+    monkeypatch.setattr(switch, "hypervisor_lock", locked)
     # The one file that is looked at past libvirt.
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / IMAGE).write_bytes(b"image")
@@ -461,6 +467,36 @@ def test_a_machine_that_gets_another_disk_after_the_plan(world: World_) -> None:
     conn.defineXML(record.replace("</devices>", disk("vdb", "/srv/new.qcow2") + "</devices>"))
     with pytest.raises(VirtError, match="web1 has other disks than when its move was planned"):
         journey.look_again()
+
+
+@pytest.mark.parametrize("active", [True, False])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("</devices>", disk("vdb", "/srv/new.qcow2") + "</devices>"),
+        (SEED_LINES, ""),
+        ("<vcpu placement='static'>1</vcpu>", "<vcpu placement='static'>2</vcpu>"),
+        ("status=\"ready\"|status='ready'", "status='ready' changed='yes'"),
+    ],
+    ids=["a new disk", "a disk less", "a CPU more", "its notes"],
+)
+def test_what_is_moved_is_what_was_planned(world: World_, old: str | re.Pattern[str], new: str, active: bool) -> None:
+    """A change while it was copied would be lost, and a new disk be left at the source."""
+    plan = world(disks=SYSTEM + SEED)
+    domain = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
+    if not active:
+        domain.destroy()
+    journey = plan()
+    write_note(domain, MoveNote("hv1", "hv2", "qemu+tls://hv2/system"))
+    # Its own note is no change; and this driver cannot move anything.
+    with pytest.raises(VirtError, match="web1 was not moved"):
+        journey.before[-1].apply()
+    record = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    changed = re.sub(old, new, record, count=1)
+    assert changed != record
+    plan.source.conn.defineXML(changed)  # type: ignore[attr-defined]
+    with pytest.raises(ConflictError, match=r"web1 has been changed since its move was planned.* Run the move again"):
+        journey.before[-1].apply()
 
 
 def test_memory_of_machines_that_are_still_on_their_way_counts_when_looked_again(world: World_) -> None:
