@@ -309,6 +309,23 @@ def test_a_volume_that_only_has_the_name_of_a_left_over_is_somebody_elses(world:
         world(note=note, target_volumes=volume("web1-system.qcow2", "qcow2"))()
 
 
+@pytest.mark.parametrize(
+    ("mark", "why"),
+    [
+        ("", r", as a raw volume has no place for a mark, and so it stays\. If it is of no use: virsh -c test://"),
+        (" mark='word'", r" nothing proves that, and so it stays\. If it is of no use: virsh -c test://"),
+    ],
+    ids=["raw", "with a mark that is gone"],
+)
+def test_what_a_killed_move_may_have_left_is_said_with_the_command_that_deletes_it(
+    world: World_, mark: str, why: str
+) -> None:
+    note = _note("hv1", "hv2").replace("name='web1-system.qcow2'", f"name='web1-system.qcow2'{mark}")
+    with pytest.raises(VirtError, match=r"has a volume web1-system\.qcow2 already.*" + why) as caught:
+        world(note=note, target_volumes=volume("web1-system.qcow2", "qcow2"))()
+    assert str(caught.value).endswith("vol-delete --pool default web1-system.qcow2")
+
+
 def _half_moved(world: World_, there: str = "hv2", uri: str = "", key: str = "web1-system.qcow2") -> t.Any:
     """A machine that is off, on both hypervisors: a run was killed between defining it there and forgetting it here."""
     note = _note("hv1", there).replace("autostart='no'", "autostart='no' running='no'")
