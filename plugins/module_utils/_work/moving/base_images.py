@@ -10,6 +10,7 @@ its own first bytes whose it is, and only such a file is ever deleted: a whole i
 from __future__ import annotations
 
 import contextlib
+import stat
 import threading
 import time
 import typing as t
@@ -28,6 +29,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.uploader import (
     sending,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_flush import (
+    SentFile,
+    flushed,
+    is_being_flushed,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import (
     read_start,
     send_file,
@@ -47,6 +53,7 @@ Tell = t.Callable[[str, int, int], t.Any]
 # reads through a large hole sends nothing for a while.
 _PATIENCE_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
+_FLUSH_LOOK_SECONDS = 0.1
 _image_locks: dict[tuple[str, str, str], threading.Lock] = {}
 _image_locks_lock = threading.Lock()
 
@@ -60,6 +67,7 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
         lock = _image_locks.setdefault((ends.target, base.pool, base.volume), threading.Lock())
     with lock:
         pool = Pools(conn).get(base.pool)
+        sent = SentFile(pool, base.volume, base.size_bytes)
         while not is_stored(base, Pools(conn).get(base.pool)):
             upload = new_upload(host)
             try:
@@ -81,12 +89,29 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
                             tell=lambda done, total: tell(f"image {base.volume}", done, total),
                             stop=stop,
                             digest=image.digest if image else "",
+                            around_start=lambda: _on_disk(conn, sent),
                         )
                 except BaseException:
                     with ends.anew().open_target() as again:
                         delete_upload(Pools(again).get(base.pool), base.volume, again, upload)
                     raise
                 refresh_pool(pool.handle, pool.name)
+        while is_being_flushed(conn, sent.path):
+            if stop.is_set():
+                raise stopped()
+            time.sleep(_FLUSH_LOOK_SECONDS)
+
+
+@contextlib.contextmanager
+def _on_disk(conn: VirConnect, sent: SentFile) -> t.Iterator[None]:
+    """All of an image that was sent is on the disk before its first bytes are written, and then those are.
+
+    While that is done nobody can open it; so the second time, when others know it for an image, has to be short.
+    """
+    with flushed(conn, [sent]):
+        pass
+    with flushed(conn, [sent]):
+        yield
 
 
 def delete_upload(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bool:
@@ -106,7 +131,8 @@ def _make(pool: Pool, base: Base) -> t.Any:
     element = volumes.new_volume_element(pool, base.volume, base.size_bytes, "raw")
     mode = element.find("target/permissions/mode")
     if mode is not None:
-        mode.text = f"{STORED_MODE:04o}"
+        # QEMU has it written to the disk, and is not root.
+        mode.text = f"{STORED_MODE | stat.S_IWUSR:04o}"
     return volumes.make_volume(pool, base.volume, element)
 
 

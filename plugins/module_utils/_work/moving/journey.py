@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.host_identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.uploader import new_upload
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_flush import flushed
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import AlreadyThereError
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import (
     NAMESPACE,
@@ -119,6 +120,9 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
     journey.before += [
         _content_step(disk, traveller, writer, guard, road, limited, look) for disk in disks if disk.way == CONTENT
     ]
+    sent = [disk for disk in disks if disk.way == CONTENT and not (traveller.active and _is_seed(disk, traveller))]
+    if sent:
+        journey.before.append(_flush_step(sent, traveller, writer, road, look))
     journey.before.append(move_step(journey, traveller, road, tell, guard, look))
     journey.after += _finishing_steps(journey, traveller.uuid, writer, road, trusted=True)
     return journey
@@ -255,6 +259,31 @@ def _content_step(
         writer.know(traveller.handle, disk.ref, volumes.settle_content(disk))
 
     return Step(f"copy {disk.ref.name} to {road.target.name}", copy)
+
+
+def _is_seed(disk: DiskMove, traveller: Traveller) -> bool:
+    """Whether it is what the machine was made with, which virt_init can make again."""
+    volumes_noted = traveller.notes.volumes if traveller.notes else ()
+    return any((note.pool, note.name, note.role) == (disk.ref.pool, disk.ref.name, "seed") for note in volumes_noted)
+
+
+def _flush_step(
+    disks: Sequence[DiskMove], traveller: Traveller, writer: NoteWriter, road: Road, look: TargetLook
+) -> Step:
+    """The source lets go of nothing that the target has in its memory only."""
+
+    def flush() -> None:
+        # It counts as a change: from then on, the time of the last one does not tell the volume any more.
+        for disk in disks:
+            writer.forget(disk.ref)
+        with flushed(road.target.hypervisor.conn, [volumes.sent_file(disk) for disk in disks]):
+            pass
+        look.outdate()
+        for disk in disks:
+            writer.know(traveller.handle, disk.ref, volumes.settle_content(disk))
+
+    names = ", ".join(disk.ref.name for disk in disks)
+    return Step(f"see that the disk of {road.target.name} has {names}", flush)
 
 
 def _finishing_steps(journey: Journey, uuid: str, writer: NoteWriter, road: Road, *, trusted: bool) -> list[Step]:
