@@ -103,6 +103,11 @@ def _end(handle: t.Any, name: str, pool: Pool) -> None:
     volume = make_volume(pool, name, new_volume_element(pool, name, 1, "raw"))
     try:
         handle.save(volume.path())
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID:
+            raise
+        # Old versions of libvirt save no domain that goes with its connection. One that has crashed cannot be ended.
+        handle.destroyFlags(libvirt.VIR_DOMAIN_DESTROY_GRACEFUL)
     finally:
         with contextlib.suppress(libvirt.libvirtError):
             volume.delete(0)

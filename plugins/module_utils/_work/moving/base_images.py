@@ -10,6 +10,7 @@ its own first bytes whose it is, and only such a file is ever deleted: a whole i
 from __future__ import annotations
 
 import contextlib
+import functools
 import stat
 import threading
 import time
@@ -89,7 +90,7 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
                             tell=lambda done, total: tell(f"image {base.volume}", done, total),
                             stop=stop,
                             digest=image.digest if image else "",
-                            around_start=lambda: _on_disk(conn, sent),
+                            around_start=functools.partial(_on_disk, conn, sent, upload),
                         )
                 except BaseException:
                     with ends.anew().open_target() as again:
@@ -103,14 +104,16 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
 
 
 @contextlib.contextmanager
-def _on_disk(conn: VirConnect, sent: SentFile) -> t.Iterator[None]:
+def _on_disk(conn: VirConnect, sent: SentFile, upload: Upload) -> t.Iterator[None]:
     """All of an image that was sent is on the disk before its first bytes are written, and then those are.
 
     While that is done nobody can open it; so the second time, when others know it for an image, has to be short.
+    What virt_image has put in its place meanwhile is on the disk already, and may be in use.
     """
-    with flushed(conn, [sent]):
-        pass
-    with flushed(conn, [sent]):
+    if _is_still(sent.pool, sent.name, conn, upload):
+        with flushed(conn, [sent]):
+            pass
+    with flushed(conn, [sent] if _is_still(sent.pool, sent.name, conn, upload) else []):
         yield
 
 
@@ -119,12 +122,16 @@ def delete_upload(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bo
 
     Somebody may have stored the same image under its name meanwhile, and machines may be backed by that.
     """
+    return _is_still(pool, name, conn, upload) and volumes.delete_volume(pool, name)
+
+
+def _is_still(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bool:
     try:
         with errors_as_ours(f"cannot look for volume {name} of pool {pool.name}"):
             found = read_upload(read_start(pool.handle.storageVolLookupByName(name), conn, MARK_BYTES))
     except NotFoundError:
         return False
-    return found is not None and found.token == upload.token and volumes.delete_volume(pool, name)
+    return found is not None and found.token == upload.token
 
 
 def _make(pool: Pool, base: Base) -> t.Any:

@@ -262,7 +262,7 @@ def _content_step(
 
 
 def _is_seed(disk: DiskMove, traveller: Traveller) -> bool:
-    """Whether it is what the machine was made with, which virt_init can make again."""
+    """Whether it is the seed, which a guest reads at its first boot, and no live move waits for."""
     volumes_noted = traveller.notes.volumes if traveller.notes else ()
     return any((note.pool, note.name, note.role) == (disk.ref.pool, disk.ref.name, "seed") for note in volumes_noted)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
 from collections.abc import Iterator
@@ -139,6 +140,10 @@ class Qemu:
         if self.failure is not None:
             raise self.failure
 
+    def destroyFlags(self, flags: int) -> None:
+        assert flags == volume_flush.libvirt.VIR_DOMAIN_DESTROY_GRACEFUL
+        self.words.append("end")
+
     def destroy(self) -> None:
         self.words.append("destroy")
 
@@ -176,12 +181,24 @@ def test_a_disk_that_cannot_be_written_is_an_error(conn: t.Any, monkeypatch: pyt
     assert conn.storagePoolLookupByName("files").listVolumes() == ["disk"]
 
 
+@pytest.mark.parametrize(("code", "ended"), [("OPERATION_INVALID", True), ("OPERATION_FAILED", False)])
+def test_an_old_libvirt_that_does_not_save_it_ends_it_well(
+    conn: t.Any, monkeypatch: pytest.MonkeyPatch, code: str, ended: bool
+) -> None:
+    error = volume_flush.libvirt.libvirtError("")
+    error.err = (getattr(volume_flush.libvirt, f"VIR_ERR_{code}"), 10, "no", 2, "", "", "", 0, 0)
+    qemu = Qemu(4096, error)
+    with contextlib.nullcontext() if ended else pytest.raises(VirtError, match="nothing confirms"):
+        flush(conn, qemu, monkeypatch)
+    assert qemu.words[-1] == ("end" if ended else "destroy")
+
+
 def test_more_files_than_a_bus_has_places(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
 
     def one(_conn: t.Any, files: t.Sequence[SentFile]) -> t.ContextManager[None]:
         started.append(len(files))
-        return volume_flush.contextlib.nullcontext()
+        return contextlib.nullcontext()
 
     monkeypatch.setattr(volume_flush, "_flushed", one)
     pool = Pool("files", "/images", 0, None)

@@ -177,7 +177,7 @@ def test_a_stopped_machine_has_all_copied(world: World_) -> None:
 
 
 def test_what_a_running_machine_has_for_its_next_start_is_on_the_targets_disk_as_well(world: World_) -> None:
-    """Not its seed, which can be made again, and would have every move take longer."""
+    """Not its seed, which its guest has read, and which would have every live move take longer."""
     plan = world()
     domain = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
     record = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)

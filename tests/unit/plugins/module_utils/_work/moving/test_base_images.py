@@ -243,6 +243,27 @@ def test_what_another_thread_of_this_run_sends_is_waited_for(
     assert next(flushes, None) is None
 
 
+@pytest.mark.parametrize(("stored", "flushes"), [(False, [1, 1]), (True, [0])], ids=["sent", "stored by somebody else"])
+def test_what_virt_image_has_stored_meanwhile_is_not_opened(
+    files: Files, monkeypatch: pytest.MonkeyPatch, stored: bool, flushes: list[int]
+) -> None:
+    """It is read-only, machines may be backed by it, and it is on the disk already."""
+    upload, seen = new_upload("hv1"), []
+
+    def flushed(_conn: t.Any, sent: t.Sequence[SentFile]) -> t.ContextManager[None]:
+        seen.append(len(sent))
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(base_images, "flushed", flushed)
+    send_mark(files.storageVolLookupByName(NAME), files, upload)
+    if stored:
+        (files.directory / "stored").write_bytes(WHOLE)
+        (files.directory / "stored").rename(files.directory / NAME)
+    with base_images._on_disk(t.cast(t.Any, files), SentFile(pool_of(files), NAME, len(WHOLE)), upload):
+        pass
+    assert seen == flushes
+
+
 def test_what_a_sender_has_left_that_is_gone_is_deleted_at_once(files: Files, wait: t.Callable[..., None]) -> None:
     mark_as(files, pid=os.getpid(), started=1)
     wait()
