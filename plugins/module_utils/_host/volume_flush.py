@@ -63,7 +63,7 @@ def flushed(conn: VirConnect, files: Sequence[SentFile]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _flushed(conn: VirConnect, files: Sequence[SentFile]) -> Iterator[None]:
-    what = f"nothing confirms that {', '.join(file.name for file in files)} is on the target's disk"
+    what = f"nothing confirms that the target's disk has {', '.join(file.name for file in files)}"
     paths = [file.path for file in files]
     name = flush_name(uuid.uuid4().hex)
     end_flushes(conn, paths)

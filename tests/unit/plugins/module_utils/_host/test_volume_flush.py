@@ -100,7 +100,7 @@ def sent(conn: t.Any, pool: str) -> SentFile:
 def test_a_target_that_cannot_confirm_it_is_an_error_and_is_left_as_it_was(conn: t.Any) -> None:
     """This driver has no QEMU."""
     with (
-        pytest.raises(VirtError, match="nothing confirms that disk is on the target's disk"),
+        pytest.raises(VirtError, match="nothing confirms that the target's disk has disk"),
         flushed(conn, [sent(conn, "files")]),
     ):
         pass
