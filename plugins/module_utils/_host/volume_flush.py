@@ -77,7 +77,7 @@ def _flushed(conn: VirConnect, files: Sequence[SentFile]) -> Iterator[None]:
         with errors_as_ours(what):
             for index, file in enumerate(files):
                 _resize_to_itself(handle, flush_target(index), file)
-            _end(handle, name, files[0].pool)
+            _end(conn, handle, name, files[0].pool)
     except BaseException:
         with contextlib.suppress(libvirt.libvirtError):
             handle.destroy()
@@ -92,12 +92,14 @@ def _resize_to_itself(handle: t.Any, target: str, file: SentFile) -> None:
     handle.blockResize(target, size_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
 
-def _end(handle: t.Any, name: str, pool: Pool) -> None:
+def _end(conn: VirConnect, handle: t.Any, name: str, pool: Pool) -> None:
     """Save the domain, to a volume that goes at once: QEMU flushes first then, and libvirt reports it if that fails.
 
     A QEMU that is told to end flushes as well, but nobody hears of a failure.
     """
-    for left in filter(is_flush_name, pool.handle.listVolumes()):
+    # Other moves may be at it just now.
+    alive = {domain.name() for domain in conn.listAllDomains(0)}
+    for left in set(filter(is_flush_name, pool.handle.listVolumes())) - alive:
         with contextlib.suppress(libvirt.libvirtError):
             pool.handle.storageVolLookupByName(left).delete(0)
     volume = make_volume(pool, name, new_volume_element(pool, name, 1, "raw"))

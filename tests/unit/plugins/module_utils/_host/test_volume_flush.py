@@ -156,14 +156,16 @@ def flush(conn: t.Any, qemu: Qemu, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_is_paused_and_goes_with_its_connection(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     qemu = Qemu(4096)
-    left = flush_name("2" * 32)
     pool = conn.storagePoolLookupByName("files")
-    pool.createXML(VOLUME.replace("disk", left))
+    for name in (NAME, OTHER):
+        pool.createXML(VOLUME.replace("disk", name))
+    start(conn, OTHER, "/images/other")
+    monkeypatch.setattr(qemu, "listAllDomains", conn.listAllDomains)
     flush(conn, qemu, monkeypatch)
     flags = volume_flush.libvirt.VIR_DOMAIN_START_PAUSED | volume_flush.libvirt.VIR_DOMAIN_START_AUTODESTROY
     assert qemu.words == [f"start {flags}", "sent", ("vda", 4096), "save to brine-virt-sync"]
-    # Neither its own state nor what a run that was killed has left.
-    assert pool.listVolumes() == ["disk"]
+    # Neither its own state nor what a run that was killed has left; another one's, which is at it, does.
+    assert sorted(pool.listVolumes()) == [OTHER, "disk"]
 
 
 def test_a_file_of_another_size_is_not_touched(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
