@@ -31,6 +31,8 @@ description:
     started meanwhile is never cleared, nor a volume that anything else uses. The error says what it is and what to do.
   - An error that nobody expected (a fault of the collection) is the error of its machine alone, while it is planned
     and while it is made. What is wrong in the task itself is found before anything is changed.
+  - A machine that is being moved (M(brine.virt.virt_migrate)), or whose move was cut off, is not changed. That is an
+    error, unless it is as the task asks for.
   - A hypervisor in maintenance (M(brine.virt.virt_maintenance)) gets no new machine. That is looked at when the task
     has the hypervisor for itself, however long ago the hypervisor was chosen.
 author: brine.virt maintainers (@brine-virt)

@@ -27,6 +27,13 @@ description:
     either side, that is in use, or that is not proven to be the very volume that the move was about.
   - The disks of a machine that is off are locked while they are copied, as QEMU locks those of a running one. It cannot
     be started meanwhile; what is written to them by other means makes the move fail, and nothing is lost.
+  - What was sent to the target, the disks of a machine that is off and images, is on its disk before the machine
+    leaves the source, and not only in its memory. For that, a transient domain C(brine-virt-sync-...) has the files
+    open there for about half a second, paused from its first moment on. It is in no list of machines. When the target
+    cannot confirm it, the machine stays. Not waited for is the seed of a running machine, which its guest
+    has read at its first boot; a target that loses its power within half a minute may lose it.
+  - The machine that is moved is the one that was planned. M(brine.virt.virt_init) does not change a machine that is
+    being moved; what others change on record meanwhile ends the move before the switch.
   - A machine that is on the target already is left alone. A run that was cut off is finished, or cleared, by the next
     one with the same target.
   - While it works, the play's output shows how far each machine is.

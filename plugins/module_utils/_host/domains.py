@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     errors_as_ours,
     libvirt,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.flush_domain import is_flush_name
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
     NAMESPACE,
     PREFIX,
@@ -40,10 +41,12 @@ class Domain:
 
 
 def list_domains(conn: VirConnect) -> dict[str, Domain]:
-    """All domains by name. One that vanishes meanwhile is left out."""
+    """All machines by name. One that vanishes meanwhile is left out, and so is what has files written to a disk."""
     domains = {}
     with errors_as_ours("cannot list the machines"):
         for handle in conn.listAllDomains(0):
+            if is_flush_name(handle.name()):
+                continue
             try:
                 xml = parse_xml(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
                 domains[handle.name()] = Domain(handle.name(), handle, bool(handle.isActive()), xml, read_notes(xml))

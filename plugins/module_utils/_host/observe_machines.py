@@ -33,6 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machine_record im
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._host.pending import pending_of
+from ansible_collections.brine.virt.plugins.module_utils._model.flush_domain import is_flush_name
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 VirDomain = t.Any
@@ -93,7 +94,7 @@ def observe_machines(
 
 def _ask_in_bulk(conn: VirConnect, names: Iterable[str] | None, sizes: bool) -> BulkAnswer:
     with errors_as_ours("cannot list the machines"):
-        domains = conn.listAllDomains()
+        domains = [domain for domain in conn.listAllDomains() if not is_flush_name(domain.name())]
         autostart = _uuids(conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART))
         persistent = _uuids(conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT))
     if names is not None:

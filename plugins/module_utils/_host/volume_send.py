@@ -41,13 +41,14 @@ def send_file(
     tell: t.Callable[[int, int], t.Any],
     stop: threading.Event,
     digest: str | None = None,
+    around_start: t.Callable[[], t.ContextManager[None]] = contextlib.nullcontext,
 ) -> None:
     """The content of a file or device of this machine, to a volume that is there for it.
 
     sparse: leave out what is a hole in the file; only for a volume that reads as zeros so far. tell: takes the bytes
     that are done, and all of them. digest: what the sha256 of the content has to begin with.
     The first MARK_BYTES come last, when all else is there and right, in one go: before that, nothing takes the volume
-    for an image, and send_mark may have put there whose it is.
+    for an image, and send_mark may have put there whose it is. around_start: what that last write is done in.
     Raises HostError, and StoppedError when ``stop`` was set meanwhile; what was sent is for the caller to remove.
     """
     what = f"cannot send {path}"
@@ -62,7 +63,8 @@ def send_file(
                 if digest is not None and not reader.sha256.startswith(digest):
                     raise HostError(f"{path} is not what its name says: its sha256 begins with {reader.sha256[:16]}")
                 if head:
-                    write_start(volume, conn, head)
+                    with around_start():
+                        write_start(volume, conn, head)
     except OSError as exc:
         raise HostError(f"{what}: {exc.strerror or exc}") from exc
 

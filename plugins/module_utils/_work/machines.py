@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes, VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, Mistakes, VirtError, as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.host_identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import BUILDING
+from ansible_collections.brine.virt.plugins.module_utils._model.move_note import read_move_note
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, places_of
 from ansible_collections.brine.virt.plugins.module_utils._work import plan
 from ansible_collections.brine.virt.plugins.module_utils._work.build import steps_to_build
@@ -100,7 +103,25 @@ def _plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
         steps = steps_to_build(machine, hypervisor, where, domain)
         return MachinePlan(machine, True, steps, before={}, after=declared(machine))
     found = difference(machine, domain, hypervisor, where)
+    if found.steps():
+        _require_settled(domain, where)
     return MachinePlan(machine, False, found.steps(), found.before, found.after, found.pending, found.outdated)
+
+
+def _require_settled(domain: Domain, where: str) -> None:
+    """Raise ConflictError for a machine that is on its way to another hypervisor, which would get the old one.
+
+    Also for one whose move was cut off: its next run clears what that has left. One that has come here is settled.
+    """
+    note = read_move_note(domain.xml)
+    if note is None or not note.source_id or note.source_id != host_identity():
+        return
+    raise ConflictError(
+        f"{domain.name} is being moved to {note.target}, or its move was cut off, and so it is not changed here",
+        where=inside(where, "name"),
+        hint=f"Wait for the end of the move. If nobody moves it any more, run virt_migrate with {note.target} again, "
+        "which brings it there",
+    )
 
 
 def left_running(plans: Sequence[MachinePlan], hypervisor: Hypervisor) -> list[str]:

@@ -24,6 +24,7 @@ HALTED: dict[str, t.Any] = {
     "start": False,
     "disks": [*TINY["disks"], {"name": "data", "size": 64, "format": "raw"}],
 }
+PROBE = "/var/lib/libvirt/images/probe"
 DATA = "/var/lib/libvirt/images/halted-data.raw"
 BULKY = "/var/tmp/bulky.qcow2"
 
@@ -32,9 +33,13 @@ def tell(teller: Teller, cloud: Cloud) -> None:
     here, there = cloud.hosts
     teller.step("a machine cannot be started while its disks are copied", lambda: _start(cloud, here, there))
     teller.step("what is written to its disks meanwhile is not lost", lambda: _written(cloud, here, there))
+    teller.step("what arrives is on the target's disk, not in its memory", lambda: _on_disk(cloud, here, there))
+    teller.step("virt_init does not change it while it is copied", lambda: _refused_to_change(cloud, here, there))
+    teller.step("what others change meanwhile ends the move", lambda: _changed(cloud, here, there))
     teller.step("the target goes into maintenance meanwhile: it stays", lambda: _maintained(cloud, here, there))
     teller.step("killed; somebody else's volume of that name stays", lambda: _stranger(cloud, here, there))
     teller.step("virt_image stores the image that a failing move brings", lambda: _image(cloud, here, there))
+    teller.step("an image that a move brings is on the target's disk", lambda: _image_on_disk(cloud, here, there))
     for host in cloud.hosts:
         cloud.on(host, f"rm -f {BULKY}")
 
@@ -93,6 +98,58 @@ def _written(cloud: Cloud, here: str, there: str) -> None:
         must(answer.status != 0 and "has been changed while it was copied" in answer.text, answer.text)
     taken_back(cloud, here, there, before)
     must(_sum(cloud, here, DATA) == digest, "the disk has another content")
+
+
+def _in_memory(cloud: Cloud, host: str, path: str) -> bool:
+    """Whether some of a file has no place on the disk yet; only a file system that waits with that tells it (ext4)."""
+    return "delalloc" in cloud.on(host, f"filefrag -v {path}")
+
+
+def _nothing_is_left_of_flushes(cloud: Cloud, host: str) -> None:
+    found = cloud.on(host, "virsh list --all --name; ls /var/lib/libvirt/*images")
+    must("brine-virt-sync" not in found, f"what had the files written is left on {host}: {found}")
+
+
+def _on_disk(cloud: Cloud, here: str, there: str) -> None:
+    _make(cloud, here)
+    had = volumes(cloud, here, NAME)
+    cloud.on(there, f"dd if=/dev/urandom of={PROBE} bs=1M count=2 status=none")
+    must(_in_memory(cloud, there, PROBE), "this file system does not show what is in memory only")
+    answer, _result = migrate(cloud, here, name=NAME, target=there)
+    must(answer.status == 0, answer.text)
+    for path in (DATA, DATA.replace("data.raw", "system.qcow2")):
+        must(not _in_memory(cloud, there, path), f"the source's {path} was deleted, and the target's is in memory only")
+    has_moved(cloud, NAME, here, there, had)
+    _nothing_is_left_of_flushes(cloud, there)
+    cloud.on(there, f"rm {PROBE}")
+
+
+def _refused_to_change(cloud: Cloud, here: str, there: str) -> None:
+    _make(cloud, here)
+    had = volumes(cloud, here, NAME)
+    system, data = HALTED["disks"]
+    more = {**HALTED, "disks": [system, data, {"name": "more", "size": 16}]}
+    less = {**HALTED, "disks": [system, {**data, "state": "absent"}]}
+    with _under_way(cloud, here, there, NAME, DATA) as move:
+        for wanted in (more, less):
+            answer, result = cloud.init(here, **wanted)
+            must(answer.status != 0 and "is being moved to" in result["msg"], answer.text)
+        answer = move.end()
+        must(answer.status == 0, answer.text)
+    has_moved(cloud, NAME, here, there, had)
+    answer, result = cloud.init(there, **more)
+    must(answer.status == 0 and result["changed"], answer.text)
+
+
+def _changed(cloud: Cloud, here: str, there: str) -> None:
+    _make(cloud, here)
+    before = cloud.state(here), cloud.state(there)
+    with _under_way(cloud, here, there, NAME, DATA) as move:
+        cloud.on(here, f"virsh desc {NAME} --config --title --new-desc changed")
+        answer = move.end()
+        must(answer.status != 0 and "has been changed since its move was planned" in answer.text, answer.text)
+    cloud.on(here, f"virsh desc {NAME} --config --title --new-desc ''")
+    taken_back(cloud, here, there, before)
 
 
 def _maintained(cloud: Cloud, here: str, there: str) -> None:
@@ -159,3 +216,15 @@ def _image(cloud: Cloud, here: str, there: str) -> None:
     must(path.endswith(f"bulky-{digest[:16]}.qcow2"), f"{path} has the sha256 {digest}")
     cloud.on(there, f"qemu-img check -q /var/lib/libvirt/images/{BACKED}-system.qcow2")
     must(BALLAST in cloud.on(here, "virsh list --all --name").split(), f"{BALLAST} has gone")
+
+
+def _image_on_disk(cloud: Cloud, here: str, there: str) -> None:
+    forget(cloud, BACKED)
+    stored = f"{_images(cloud, there)}/bulky-*"
+    cloud.on(there, f"rm {stored}; virsh pool-refresh images")
+    answer, _result = migrate(cloud, here, name=BALLAST, target=there)
+    must(answer.status == 0, answer.text)
+    must(not _in_memory(cloud, there, stored), "the image is in the target's memory only")
+    digest, path = cloud.on(there, f"sha256sum {stored}").split()
+    must(path.endswith(f"bulky-{digest[:16]}.qcow2"), f"{path} has the sha256 {digest}")
+    _nothing_is_left_of_flushes(cloud, there)

@@ -10,6 +10,8 @@ its own first bytes whose it is, and only such a file is ever deleted: a whole i
 from __future__ import annotations
 
 import contextlib
+import functools
+import stat
 import threading
 import time
 import typing as t
@@ -28,6 +30,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.uploader import (
     sending,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts import find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_flush import (
+    SentFile,
+    flushed,
+    is_being_flushed,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import (
     read_start,
     send_file,
@@ -47,6 +54,7 @@ Tell = t.Callable[[str, int, int], t.Any]
 # reads through a large hole sends nothing for a while.
 _PATIENCE_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
+_FLUSH_LOOK_SECONDS = 0.1
 _image_locks: dict[tuple[str, str, str], threading.Lock] = {}
 _image_locks_lock = threading.Lock()
 
@@ -60,6 +68,7 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
         lock = _image_locks.setdefault((ends.target, base.pool, base.volume), threading.Lock())
     with lock:
         pool = Pools(conn).get(base.pool)
+        sent = SentFile(pool, base.volume, base.size_bytes)
         while not is_stored(base, Pools(conn).get(base.pool)):
             upload = new_upload(host)
             try:
@@ -81,12 +90,31 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
                             tell=lambda done, total: tell(f"image {base.volume}", done, total),
                             stop=stop,
                             digest=image.digest if image else "",
+                            around_start=functools.partial(_on_disk, conn, sent, upload),
                         )
                 except BaseException:
                     with ends.anew().open_target() as again:
                         delete_upload(Pools(again).get(base.pool), base.volume, again, upload)
                     raise
                 refresh_pool(pool.handle, pool.name)
+        while is_being_flushed(conn, sent.path):
+            if stop.is_set():
+                raise stopped()
+            time.sleep(_FLUSH_LOOK_SECONDS)
+
+
+@contextlib.contextmanager
+def _on_disk(conn: VirConnect, sent: SentFile, upload: Upload) -> t.Iterator[None]:
+    """All of an image that was sent is on the disk before its first bytes are written, and then those are.
+
+    While that is done nobody can open it; so the second time, when others know it for an image, has to be short.
+    What virt_image has put in its place meanwhile is on the disk already, and may be in use.
+    """
+    if _is_still(sent.pool, sent.name, conn, upload):
+        with flushed(conn, [sent]):
+            pass
+    with flushed(conn, [sent] if _is_still(sent.pool, sent.name, conn, upload) else []):
+        yield
 
 
 def delete_upload(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bool:
@@ -94,19 +122,24 @@ def delete_upload(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bo
 
     Somebody may have stored the same image under its name meanwhile, and machines may be backed by that.
     """
+    return _is_still(pool, name, conn, upload) and volumes.delete_volume(pool, name)
+
+
+def _is_still(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bool:
     try:
         with errors_as_ours(f"cannot look for volume {name} of pool {pool.name}"):
             found = read_upload(read_start(pool.handle.storageVolLookupByName(name), conn, MARK_BYTES))
     except NotFoundError:
         return False
-    return found is not None and found.token == upload.token and volumes.delete_volume(pool, name)
+    return found is not None and found.token == upload.token
 
 
 def _make(pool: Pool, base: Base) -> t.Any:
     element = volumes.new_volume_element(pool, base.volume, base.size_bytes, "raw")
     mode = element.find("target/permissions/mode")
     if mode is not None:
-        mode.text = f"{STORED_MODE:04o}"
+        # QEMU has it written to the disk, and is not root.
+        mode.text = f"{STORED_MODE | stat.S_IWUSR:04o}"
     return volumes.make_volume(pool, base.volume, element)
 
 

@@ -16,7 +16,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.domains import (
     undefine,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_flush import end_flushes
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import USED, delete_those_unused, why_kept
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, VolumeRef, read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import is_the_one
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, is_there
@@ -35,6 +37,7 @@ def clear_target(ends: Ends, uuid: str, note: MoveNote, *, trusted: Collection[V
             if source.getHostname() == target.getHostname():
                 raise HostError("the target is this hypervisor itself, so nothing is deleted")
         _drop_left_over(target, uuid, note)
+        _end_flushes(target, note)
         return delete_proven(target, note.made, trusted=trusted, fresh=True)
 
 
@@ -49,6 +52,13 @@ def _drop_left_over(target: VirConnect, uuid: str, note: MoveNote) -> None:
             hint="Look at both hypervisors: one of the two has what it wrote last",
         )
     undefine(target, known.name)
+
+
+def _end_flushes(target: VirConnect, note: MoveNote) -> None:
+    """They have the volumes open."""
+    pools = Pools(target)
+    files = [(pools.get(ref.pool), ref.name) for ref in note.made]
+    end_flushes(target, [pool.volume_path(name) for pool, name in files if pool.source_type == FILE])
 
 
 def is_left_over(target: VirConnect, known: Domain, note: MoveNote) -> bool:

@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.host_identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.uploader import new_upload
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_flush import flushed
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import AlreadyThereError
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import (
     NAMESPACE,
@@ -49,13 +50,14 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck im
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import CONTENT, Base, DiskMove, plan_disks
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller, look_at
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.switch import figures, move_step
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.switch import (
+    PROVISION_SECONDS,
+    figures,
+    move_step,
+)
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, find, look, write_note
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.write_guard import WriteGuard
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
-
-# How long a run that makes machines at the source may take.
-_PROVISION_SECONDS = 300
 
 
 def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
@@ -118,6 +120,9 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
     journey.before += [
         _content_step(disk, traveller, writer, guard, road, limited, look) for disk in disks if disk.way == CONTENT
     ]
+    sent = [disk for disk in disks if disk.way == CONTENT and not (traveller.active and _is_seed(disk, traveller))]
+    if sent:
+        journey.before.append(_flush_step(sent, traveller, writer, road, look))
     journey.before.append(move_step(journey, traveller, road, tell, guard, look))
     journey.after += _finishing_steps(journey, traveller.uuid, writer, road, trusted=True)
     return journey
@@ -256,6 +261,31 @@ def _content_step(
     return Step(f"copy {disk.ref.name} to {road.target.name}", copy)
 
 
+def _is_seed(disk: DiskMove, traveller: Traveller) -> bool:
+    """Whether it is the seed, which a guest reads at its first boot, and no live move waits for."""
+    volumes_noted = traveller.notes.volumes if traveller.notes else ()
+    return any((note.pool, note.name, note.role) == (disk.ref.pool, disk.ref.name, "seed") for note in volumes_noted)
+
+
+def _flush_step(
+    disks: Sequence[DiskMove], traveller: Traveller, writer: NoteWriter, road: Road, look: TargetLook
+) -> Step:
+    """The source lets go of nothing that the target has in its memory only."""
+
+    def flush() -> None:
+        # It counts as a change: from then on, the time of the last one does not tell the volume any more.
+        for disk in disks:
+            writer.forget(disk.ref)
+        with flushed(road.target.hypervisor.conn, [volumes.sent_file(disk) for disk in disks]):
+            pass
+        look.outdate()
+        for disk in disks:
+            writer.know(traveller.handle, disk.ref, volumes.settle_content(disk))
+
+    names = ", ".join(disk.ref.name for disk in disks)
+    return Step(f"see that the disk of {road.target.name} has {names}", flush)
+
+
 def _finishing_steps(journey: Journey, uuid: str, writer: NoteWriter, road: Road, *, trusted: bool) -> list[Step]:
     """What is left to do when the machine is on the target; each may be done twice.
 
@@ -290,7 +320,7 @@ def _finishing_steps(journey: Journey, uuid: str, writer: NoteWriter, road: Road
                 left = writer.note.left
                 unmarked = [ref for ref in left if ref.identity == VolumeIdentity()] if trusted else []
                 # Nobody is to make a machine with one of them meanwhile.
-                with hypervisor_lock("init", patience_seconds=_PROVISION_SECONDS):
+                with hypervisor_lock("init", patience_seconds=PROVISION_SECONDS):
                     journey.kept += delete_proven(conn, left, trusted=unmarked)
 
     if note.autostart and road.terms.persistent:

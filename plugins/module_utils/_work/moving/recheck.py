@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.context import Road
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.preflight import (
     check_room,
@@ -25,7 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey imp
     look_at,
     source_words,
 )
-from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
 
 def look_again_at_source(planned: Traveller, where: str) -> None:
@@ -43,6 +46,33 @@ def look_again_at_source(planned: Traveller, where: str) -> None:
             f"{planned.name} has other disks than when its move was planned", where=where, hint="Run it again"
         )
     check_traveller(now, where)
+
+
+def look_again_at_record(planned: Traveller) -> None:
+    """Raise ConflictError when the machine's record is another than the one whose move was planned.
+
+    For who holds the lock of those who change machines. The move's own note does not count.
+    """
+    if _record(_domain_of(planned).xml) != _record(planned.record):
+        raise ConflictError(
+            f"{planned.name} has been changed since its move was planned",
+            hint="Nothing of it is lost: it is here as it was changed. Run the move again",
+        )
+
+
+def _record(xml: etree._Element) -> bytes:
+    """What the machine is at its next start, in words that can be compared."""
+    record = copy.deepcopy(xml)
+    for note in record.findall(f"metadata/{{{NAMESPACE}}}move"):
+        need(record, "metadata").remove(note)
+    for element in record.iter():
+        # What is between the elements moves when notes come and go.
+        element.tail = None
+        if len(element):
+            element.text = (element.text or "").strip()
+    for empty in [found for found in record.findall("metadata") if not len(found)]:
+        record.remove(empty)
+    return bytes(etree.tostring(record, method="c14n"))
 
 
 def look_again_at_target(planned: Traveller, road: Road, where: str) -> Target:

@@ -24,8 +24,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.volume_facts impo
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE, NETWORK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeRef
+from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeIdentity, VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.clearing import by_hand
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import is_the_one
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target, Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import ALL, NONE, Terms
@@ -270,23 +271,36 @@ class _Planner:
         if (volume.name in known or (there.name, volume.name) in self.target.volumes) and not self._is_cleared(
             there, volume
         ):
-            raise ConflictError(
-                f"pool {there.name} of {self.target.name} has a volume {volume.name} already",
-                where=self.place,
-                hint="Nothing is ever written over: look what it is, and remove or rename it",
-            )
+            raise self._taken(there, volume.name)
+
+    def _taken(self, there: Pool, name: str) -> ConflictError:
+        words = f"pool {there.name} of {self.target.name} has a volume {name} already"
+        ref = self._noted(there, name)
+        if ref is None:
+            hint = "Nothing is ever written over: look what it is, and remove or rename it"
+            return ConflictError(words, where=self.place, hint=hint)
+        why = ", as a raw volume has no place for a mark" if ref.identity == VolumeIdentity() else ""
+        return ConflictError(
+            f"{words}. The move that was cut off may have made it, but nothing proves that{why}, and so it stays",
+            where=self.place,
+            hint=by_hand(self.target.hypervisor.conn, ref),
+        )
+
+    def _noted(self, there: Pool, name: str) -> VolumeRef | None:
+        """The volume of this name that an earlier move of this machine has made on the target, by that move's note."""
+        stale = self.traveller.moving
+        if stale is None or (stale.uri != self.target.uri and stale.target != self.target.name):
+            return None
+        return next((ref for ref in stale.made if ref == VolumeRef(there.name, name)), None)
 
     def _is_cleared(self, there: Pool, volume: Volume) -> bool:
         """Whether the target's volume of this name was left by a move of this machine, which is cleared first.
 
         A volume that only has the name of one that was left there may be somebody else's.
         """
-        stale = self.traveller.moving
-        if stale is None or (there.name, volume.name) in self.target.volumes:
+        if (there.name, volume.name) in self.target.volumes:
             return False
-        if stale.uri != self.target.uri and stale.target != self.target.name:
-            return False
-        left = next((ref for ref in stale.made if ref == VolumeRef(there.name, volume.name)), None)
+        left = self._noted(there, volume.name)
         return left is not None and is_the_one(there, left, self.target.hypervisor.conn) is not False
 
     def _base(self, backing_path: str | None) -> Base | None:

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.migrate import Oversight, migrate
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.moved_xml import moved_xml
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.context import Journey, Road, Tell
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck import TargetLook
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck import TargetLook, look_again_at_record
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import MIRROR, DiskMove
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Traveller
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import flags, parameters
@@ -28,6 +29,9 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabout
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.write_guard import WriteGuard
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
+
+# How long a run that makes or changes machines at the source may take.
+PROVISION_SECONDS = 300
 
 
 def move_step(
@@ -46,7 +50,6 @@ def move_step(
             active=traveller.active,
             disks=[disk.device for disk in mirrored],
         )
-        options.update(_documents(traveller, journey.disks))
         oversight = Oversight(
             tell,
             road.stop,
@@ -62,12 +65,19 @@ def move_step(
             copied=bool(mirrored),
             whole=any(disk.flattened for disk in mirrored),
         )
-        try:
-            migrate(traveller.handle, road.ends.target, options, wanted, oversight)
-        except VirtError as exc:
-            # It may have arrived all the same, when only the answer was lost.
-            if not _has_arrived(exc, traveller, road):
-                raise _as_told(exc, traveller, road) from exc
+        with contextlib.ExitStack() as held:
+            held.enter_context(hypervisor_lock("init", patience_seconds=PROVISION_SECONDS))
+            look_again_at_record(traveller)
+            options.update(_documents(traveller, journey.disks))
+            if traveller.active:
+                # It may take hours. From now on the note, which was not there when it was planned, keeps others away.
+                held.close()
+            try:
+                migrate(traveller.handle, road.ends.target, options, wanted, oversight)
+            except VirtError as exc:
+                # It may have arrived all the same, when only the answer was lost.
+                if not _has_arrived(exc, traveller, road):
+                    raise _as_told(exc, traveller, road) from exc
         journey.switched = True
         # Whether it is up there is its guest's affair by now, which may have powered it off at once.
         if not look_until_left(road.ends, traveller.uuid).left:

@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.images import refresh_pool
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_flush import SentFile
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import send_file
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeIdentity
@@ -62,6 +63,11 @@ def send_content(disk: DiskMove, conn: VirConnect, tell: Tell, stop: threading.E
             tell=lambda done, total: tell(f"disk {disk.device}", done, total),
             stop=stop,
         )
+
+
+def sent_file(disk: DiskMove) -> SentFile:
+    """The volume on the target whose content was sent."""
+    return SentFile(disk.target_pool, disk.ref.name, _size_of(disk.volume.path))
 
 
 def settle_content(disk: DiskMove) -> VolumeIdentity:

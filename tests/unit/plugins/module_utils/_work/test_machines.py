@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.guests import Guests
+from ansible_collections.brine.virt.plugins.module_utils._host.host_identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import (
     NAMESPACE,
@@ -370,6 +371,27 @@ def test_what_somebody_has_changed_since_the_plan_is_not_written_over(conn: t.An
     assert list_domains(conn)["new1"].xml.findtext("memory") == str(512 * 1024)
     assert carry_out([plan(conn, memory=256)], concurrency=1)[0].error is None
     assert read_move_note(list_domains(conn)["new1"].xml) == note
+
+
+def test_a_machine_that_is_being_moved_is_not_changed(conn: t.Any) -> None:
+    """The target would get the old one, and the source delete what was new. What is as wished may be said."""
+    make(conn)
+    note = MoveNote("hv1", "hv2", "qemu+tls://hv2/system", source_id=host_identity())
+    conn.lookupByName("new1").setMetadata(2, move_note_to_xml(note), PREFIX, NAMESPACE, 2)
+    assert list(plan(conn).steps) == []
+    for changes in ({"memory": 256}, {"disks": [*WISH["disks"], {"name": "more", "size": 16}]}):
+        with pytest.raises(ConflictError, match="new1 is being moved to hv2, or its move was cut off"):
+            plan(conn, **changes)
+    with pytest.raises(ConflictError, match="run virt_migrate with hv2 again"):
+        plan(conn, tags=["two"])
+
+
+def test_a_machine_that_has_come_here_is_changed_though_its_move_is_not_finished(conn: t.Any) -> None:
+    make(conn)
+    note = MoveNote("hv1", "hv2", "qemu+tls://hv2/system", source_id="another host")
+    conn.lookupByName("new1").setMetadata(2, move_note_to_xml(note), PREFIX, NAMESPACE, 2)
+    assert make(conn, tags=["two"]).error is None
+    assert notes_of(conn, "new1").tags == ("two",)
 
 
 def test_the_same_content_under_another_name_is_the_same_image(conn: t.Any) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import threading
 import typing as t
@@ -19,6 +20,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import write_notes
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
     BUILDING,
@@ -28,12 +30,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE, MoveNote
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import journey as journeys
-from ansible_collections.brine.virt.plugins.module_utils._work.moving import recheck, survey
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import recheck, survey, switch
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, write_note
 from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 
 IMAGE = "debian-0123456789abcdef.qcow2"
@@ -53,6 +55,8 @@ def disk(device: str, path: str, image_format: str = "qcow2", more: str = "", ki
 
 SYSTEM = disk("vda", "/pools/default/web1-system.qcow2")
 SEED = disk("vdz", "/pools/default/web1-seed.iso", "raw", "<readonly/>")
+# As libvirt writes it.
+SEED_LINES = re.compile(r"<disk type='file' device='disk'>(?:(?!</disk>).)*web1-seed\.iso.*?</disk>", re.DOTALL)
 
 
 @dataclass
@@ -107,8 +111,10 @@ def pool(name: str, volumes: str) -> str:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[t.Callable[..., t.Callable[..., Journey]]]:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable[..., t.Callable[..., Journey]]]:
     """Make two hypervisors, and get back what plans a journey between them."""
+    locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
+    monkeypatch.setattr(switch, "hypervisor_lock", locked)
     # The one file that is looked at past libvirt.
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / IMAGE).write_bytes(b"image")
@@ -164,7 +170,20 @@ def test_an_image_that_is_only_half_there_is_brought(world: World_, image_format
 def test_a_stopped_machine_has_all_copied(world: World_) -> None:
     plan = world()
     plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
-    assert ways(plan()) == {"vda": "content", "vdz": "content"}
+    journey = plan()
+    assert ways(journey) == {"vda": "content", "vdz": "content"}
+    # Nothing here is let go of that is in the target's memory only.
+    assert journey.before[-2].description == "see that the disk of hv2 has web1-system.qcow2, web1-seed.iso"
+
+
+def test_what_a_running_machine_has_for_its_next_start_is_on_the_targets_disk_as_well(world: World_) -> None:
+    """Not its seed, which its guest has read, and which would have every live move take longer."""
+    plan = world()
+    domain = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
+    record = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    path = plan.source.pools.get("default").volume_path("data.raw")  # type: ignore[attr-defined]
+    plan.source.conn.defineXML(record.replace("</devices>", disk("vdb", path, "raw") + "</devices>"))  # type: ignore[attr-defined]
+    assert "see that the disk of hv2 has data.raw" in plan().actions
 
 
 def test_volumes_of_others_stay_at_the_source(world: World_) -> None:
@@ -303,6 +322,23 @@ def test_a_volume_that_only_has_the_name_of_a_left_over_is_somebody_elses(world:
         world(note=note, target_volumes=volume("web1-system.qcow2", "qcow2"))()
 
 
+@pytest.mark.parametrize(
+    ("mark", "why"),
+    [
+        ("", r", as a raw volume has no place for a mark, and so it stays\. If it is of no use: virsh -c test://"),
+        (" mark='word'", r" nothing proves that, and so it stays\. If it is of no use: virsh -c test://"),
+    ],
+    ids=["raw", "with a mark that is gone"],
+)
+def test_what_a_killed_move_may_have_left_is_said_with_the_command_that_deletes_it(
+    world: World_, mark: str, why: str
+) -> None:
+    note = _note("hv1", "hv2").replace("name='web1-system.qcow2'", f"name='web1-system.qcow2'{mark}")
+    with pytest.raises(VirtError, match=r"has a volume web1-system\.qcow2 already.*" + why) as caught:
+        world(note=note, target_volumes=volume("web1-system.qcow2", "qcow2"))()
+    assert str(caught.value).endswith("vol-delete --pool default web1-system.qcow2")
+
+
 def _half_moved(world: World_, there: str = "hv2", uri: str = "", key: str = "web1-system.qcow2") -> t.Any:
     """A machine that is off, on both hypervisors: a run was killed between defining it there and forgetting it here."""
     note = _note("hv1", there).replace("autostart='no'", "autostart='no' running='no'")
@@ -328,6 +364,7 @@ def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_fi
         "make web1-system.qcow2, web1-seed.iso on hv2",
         "copy web1-system.qcow2 to hv2",
         "copy web1-seed.iso to hv2",
+        "see that the disk of hv2 has web1-system.qcow2, web1-seed.iso",
         "move the record of web1 to hv2",
         "delete web1-system.qcow2, web1-seed.iso on hv1",
         "note that web1 has arrived",
@@ -461,6 +498,36 @@ def test_a_machine_that_gets_another_disk_after_the_plan(world: World_) -> None:
     conn.defineXML(record.replace("</devices>", disk("vdb", "/srv/new.qcow2") + "</devices>"))
     with pytest.raises(VirtError, match="web1 has other disks than when its move was planned"):
         journey.look_again()
+
+
+@pytest.mark.parametrize("active", [True, False])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("</devices>", disk("vdb", "/srv/new.qcow2") + "</devices>"),
+        (SEED_LINES, ""),
+        ("<vcpu placement='static'>1</vcpu>", "<vcpu placement='static'>2</vcpu>"),
+        ("status=\"ready\"|status='ready'", "status='ready' changed='yes'"),
+    ],
+    ids=["a new disk", "a disk less", "a CPU more", "its notes"],
+)
+def test_what_is_moved_is_what_was_planned(world: World_, old: str | re.Pattern[str], new: str, active: bool) -> None:
+    """A change while it was copied would be lost, and a new disk be left at the source."""
+    plan = world(disks=SYSTEM + SEED)
+    domain = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
+    if not active:
+        domain.destroy()
+    journey = plan()
+    write_note(domain, MoveNote("hv1", "hv2", "qemu+tls://hv2/system"))
+    # Its own note is no change; and this driver cannot move anything.
+    with pytest.raises(VirtError, match="web1 was not moved"):
+        journey.before[-1].apply()
+    record = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    changed = re.sub(old, new, record, count=1)
+    assert changed != record
+    plan.source.conn.defineXML(changed)  # type: ignore[attr-defined]
+    with pytest.raises(ConflictError, match=r"web1 has been changed since its move was planned.* Run the move again"):
+        journey.before[-1].apply()
 
 
 def test_memory_of_machines_that_are_still_on_their_way_counts_when_looked_again(world: World_) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import subprocess
@@ -20,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host import uploader
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.uploader import new_upload
+from ansible_collections.brine.virt.plugins.module_utils._host.volume_flush import SentFile
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_send import send_file, send_mark
 from ansible_collections.brine.virt.plugins.module_utils._model.upload_mark import Upload, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import base_images
@@ -204,6 +206,14 @@ def test_what_another_thread_of_this_run_sends_is_waited_for(
     (files.directory / NAME).unlink()
     source, asked = tmp_path / "source", []
     source.write_bytes(WHOLE)
+    on_disk, flushes = [], iter([True, False])
+
+    @contextlib.contextmanager
+    def flushed(_conn: t.Any, sent: t.Sequence[SentFile]) -> t.Iterator[None]:
+        assert [(file.name, file.size_bytes) for file in sent] == [(NAME, len(WHOLE))]
+        on_disk.append(read_upload(content(files)) is not None)
+        yield
+        on_disk.append(read_upload(content(files)) is not None)
 
     def send(*words: t.Any, **options: t.Any) -> None:
         upload = read_upload(content(files))
@@ -220,10 +230,38 @@ def test_what_another_thread_of_this_run_sends_is_waited_for(
     monkeypatch.setattr(base_images, "_make", make)
     monkeypatch.setattr(base_images, "refresh_pool", lambda *_words: None)
     monkeypatch.setattr(base_images, "send_file", send)
-    base = Base("images", "debian.qcow2", str(source), "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
+    monkeypatch.setattr(base_images, "flushed", flushed)
+    monkeypatch.setattr(base_images, "is_being_flushed", lambda _conn, _path: next(flushes))
+    # Of no digest in its name, so that none is compared.
+    monkeypatch.setattr(base_images, "parse_image_volume", lambda _name: None)
+    base = Base("images", NAME, str(source), "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
     bring_image(base, Ends("", "test:///default"), files, "hv1", lambda *_progress: None, threading.Event())
     assert asked == [uploader.Sender.ALIVE]
     assert content(files) == WHOLE
+    # All but the first bytes are on the disk before anybody takes it for an image, and those are in the end.
+    assert on_disk == [True, True, True, False]
+    assert next(flushes, None) is None
+
+
+@pytest.mark.parametrize(("stored", "flushes"), [(False, [1, 1]), (True, [0])], ids=["sent", "stored by somebody else"])
+def test_what_virt_image_has_stored_meanwhile_is_not_opened(
+    files: Files, monkeypatch: pytest.MonkeyPatch, stored: bool, flushes: list[int]
+) -> None:
+    """It is read-only, machines may be backed by it, and it is on the disk already."""
+    upload, seen = new_upload("hv1"), []
+
+    def flushed(_conn: t.Any, sent: t.Sequence[SentFile]) -> t.ContextManager[None]:
+        seen.append(len(sent))
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(base_images, "flushed", flushed)
+    send_mark(files.storageVolLookupByName(NAME), files, upload)
+    if stored:
+        (files.directory / "stored").write_bytes(WHOLE)
+        (files.directory / "stored").rename(files.directory / NAME)
+    with base_images._on_disk(t.cast(t.Any, files), SentFile(pool_of(files), NAME, len(WHOLE)), upload):
+        pass
+    assert seen == flushes
 
 
 def test_what_a_sender_has_left_that_is_gone_is_deleted_at_once(files: Files, wait: t.Callable[..., None]) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import typing as t
 from types import SimpleNamespace
@@ -156,6 +157,8 @@ def test_a_machine_that_is_not_on_the_target_after_the_switch_is_an_error(
 def switched(monkeypatch: pytest.MonkeyPatch, active: bool, found: Whereabouts) -> Journey:
     """The switch alone, of which libvirt says that all went well."""
     monkeypatch.setattr(switch, "migrate", lambda *_words: None)
+    monkeypatch.setattr(switch, "hypervisor_lock", lambda *_words, **_options: contextlib.nullcontext())
+    monkeypatch.setattr(switch, "look_again_at_record", lambda _planned: None)
     monkeypatch.setattr(switch, "_documents", lambda *_words: {})
     monkeypatch.setattr(whereabouts, "look", lambda _ends, _uuid: found)
     monkeypatch.setattr(whereabouts, "_SETTLE_SECONDS", 0.1)
