@@ -12,11 +12,13 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
 from ansible_collections.brine.virt.plugins.plugin_utils._changes_text import changes_text
+from ansible_collections.brine.virt.plugins.plugin_utils._remarks import remarks_on
 from ansible_collections.brine.virt.plugins.plugin_utils._text import (
     capacity_of,
     machines_of,
     moves_text,
     names_by_state,
+    one_line,
     query_text,
     silent_lines,
     split_answers,
@@ -35,6 +37,11 @@ def states(results: t.Any) -> dict[str, t.Any]:
     machines, silent = machines_of(results)
     named: dict[str, t.Any] = {hypervisor: names_by_state(records) for hypervisor, records in machines.items()}
     return {**named, **_silence(silent)}
+
+
+def remarks(results: t.Any) -> str:
+    """See remarks.yml."""
+    return "\n".join(map(one_line, remarks_on(machines_of(results)[0])))
 
 
 def capacity(results: t.Any) -> dict[str, t.Any]:
@@ -83,6 +90,7 @@ class FilterModule:
         filters = {
             "query": query,
             "states": states,
+            "remarks": remarks,
             "capacity": capacity,
             "changes": changes,
             "tree": tree,
