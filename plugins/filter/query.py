@@ -20,7 +20,6 @@ from ansible_collections.brine.virt.plugins.plugin_utils._text import (
     names_by_state,
     one_line,
     query_text,
-    silent_lines,
     split_answers,
     tree_text,
 )
@@ -29,14 +28,14 @@ from ansible_collections.brine.virt.plugins.plugin_utils._text import (
 def query(results: t.Any) -> str:
     """See query.yml."""
     machines, silent = machines_of(results)
-    return "\n".join(filter(None, [query_text(machines), *silent_lines(silent)]))
+    return "\n".join(filter(None, [query_text(machines), tree_text(silent)]))
 
 
 def states(results: t.Any) -> dict[str, t.Any]:
     """See states.yml."""
     machines, silent = machines_of(results)
     named: dict[str, t.Any] = {hypervisor: names_by_state(records) for hypervisor, records in machines.items()}
-    return {**named, **_silence(silent)}
+    return {**named, **silent}
 
 
 def remarks(results: t.Any) -> str:
@@ -47,7 +46,7 @@ def remarks(results: t.Any) -> str:
 def capacity(results: t.Any) -> dict[str, t.Any]:
     """See capacity.yml."""
     hosts, silent = split_answers(results, "host")
-    return {**{hypervisor: capacity_of(host) for hypervisor, host in hosts.items()}, **_silence(silent)}
+    return {**{hypervisor: capacity_of(host) for hypervisor, host in hosts.items()}, **silent}
 
 
 def tree(value: t.Any) -> str:
@@ -63,10 +62,6 @@ def changes(results: t.Any) -> str:
 def moves_table(value: t.Any) -> str:
     """See moves_table.yml."""
     return moves_text(value)
-
-
-def _silence(silent: dict[str, str]) -> dict[str, str]:
-    return {hypervisor: f"did not answer: {reason}" for hypervisor, reason in silent.items()}
 
 
 def _named(name: str, work: t.Callable[[t.Any], t.Any]) -> t.Callable[[t.Any], t.Any]:

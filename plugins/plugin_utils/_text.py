@@ -24,7 +24,8 @@ Records = Sequence[Mapping[str, t.Any]]
 def split_answers(results: t.Any, key: str) -> tuple[dict[str, t.Any], dict[str, str]]:
     """What hypervisors answered, and why others did not, from registered results by the hypervisors' names.
 
-    key: the return value that is wanted. It may also stand there itself, without its result. Raises InputError.
+    key: the return value that is wanted. It may also stand there itself, without its result. The reasons are sentences
+    that go with the hypervisor's name and a colon. Raises InputError.
     """
     if not isinstance(results, Mapping):
         raise InputError(
@@ -35,7 +36,8 @@ def split_answers(results: t.Any, key: str) -> tuple[dict[str, t.Any], dict[str,
     for hypervisor, result in results.items():
         is_result = isinstance(result, Mapping) and (key in result or "msg" in result)
         if is_result and (result.get("failed") or result.get("unreachable") or key not in result):
-            silent[hypervisor] = one_line(result.get("msg", "no reason given")).strip()
+            reason = one_line(result.get("msg", "no reason given")).strip()
+            silent[hypervisor] = reason if result.get("missing_library") else f"did not answer: {reason}"
         else:
             answered[hypervisor] = result[key] if is_result else result
     return answered, silent

@@ -130,8 +130,8 @@ def test_hypervisors_stand_in_their_order_and_the_silent_ones_are_named() -> Non
     assert [line for line in text.splitlines() if not line.startswith(" ")] == [
         "old",
         "centos",
-        "hv3 did not answer: Connection timed out really",
-        "hv4 did not answer: cannot connect to qemu:///system: no",
+        "hv3: did not answer: Connection timed out really",
+        "hv4: did not answer: cannot connect to qemu:///system: no",
     ]
 
 
@@ -172,7 +172,8 @@ def test_an_unfinished_machine_is_shown_as_one() -> None:
     assert FILTERS["remarks"](results).splitlines() == [
         f"half on hv1 is {UNFINISHED}",
         f"web1 on hv1 is {UNFINISHED}",
-        "up on hv1 is unfinished: a run was cut off, and it is running all the same; provision again says how to keep it",
+        "up on hv1 is unfinished: a run was cut off, and it is running all the same; "
+        "provision again says how to keep it",
     ]
     text = FILTERS["query"](results)
     assert f"half\n  State: shutoff, {UNFINISHED}\n  Hypervisor: hv1" in text
@@ -189,7 +190,8 @@ def test_a_machine_on_two_hypervisors_is_remarked_on() -> None:
     assert FILTERS["remarks"](results).splitlines() == [
         f"web1 on hv1 is {UNFINISHED}",
         "There is a machine centos on each of hv1, hv2: the live inventory lists them as centos_hv1, centos_hv2",
-        "There is a machine db1 on each of hv1, hv2: it is being moved, or a move was cut off; migrate again finishes it",
+        "There is a machine db1 on each of hv1, hv2: it is being moved, or a move was cut off; "
+        "migrate again finishes it",
     ]
     assert FILTERS["remarks"]({"hv1": {"machines": [CENTOS]}, "hv2": {"machines": [STOPPED]}}) == ""
 

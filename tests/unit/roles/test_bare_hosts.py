@@ -1,0 +1,58 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbooks where there is nothing to work on yet: hosts without libvirt."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+COLLECTIONS = Path(__file__).resolve().parents[6]
+
+
+def play(
+    directory: Path, playbook: str, inventory: dict[str, t.Any], *options: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a playbook of the collection with an inventory."""
+    (directory / "hosts.yml").write_text(json.dumps(inventory))
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", f"brine.virt.{playbook}"),
+            *("-e", '{"ansible_become": false}', *options),
+        ],
+        cwd=directory,
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            "ANSIBLE_NOCOLOR": "1",
+            "HOME": str(directory),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("playbook", ["list", "query", "host_info", "maintenance"])
+def test_a_host_without_libvirt_is_said_once_with_what_to_do(tmp_path: Path, playbook: str) -> None:
+    """A Python without its site-packages is one as on a bare host."""
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    (tmp_path / "python").chmod(0o700)
+    bare = {"ansible_connection": "local", "ansible_python_interpreter": str(tmp_path / "python")}
+    done = play(tmp_path, playbook, {"hypervisors": {"hosts": {"hv1": bare}}})
+    said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "libvirt" in line]
+    (sentence,) = said
+    assert sentence.startswith("hv1: libvirt-python is not installed for "), done.stdout
+    assert sentence.endswith(
+        "(package python3-libvirt, on SUSE python3-libvirt-python): run brine.virt.hypervisors first"
+    )
+    assert "Failed to import" not in done.stdout + done.stderr
+    assert (done.returncode == 0) is (playbook == "maintenance")
