@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Playbooks where there is nothing to work on yet: hosts without libvirt."""
+"""Playbooks where there is nothing to work on yet: hosts without libvirt, and inventories without hypervisors."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 COLLECTIONS = Path(__file__).resolve().parents[6]
+PLAYBOOKS = sorted(path.stem for path in (COLLECTIONS / "ansible_collections/brine/virt/playbooks").glob("*.yml"))
 
 
 def play(
@@ -56,3 +57,39 @@ def test_a_host_without_libvirt_is_said_once_with_what_to_do(tmp_path: Path, pla
     )
     assert "Failed to import" not in done.stdout + done.stderr
     assert (done.returncode == 0) is (playbook == "maintenance")
+
+
+MACHINE = {"ansible_connection": "local"}
+NOBODY = (
+    "The inventory has no hosts in the group hypervisors. Name them there (-i hosts.yml), or say which hosts they are "
+    "with -e virt_hypervisors=PATTERN"
+)
+
+
+@pytest.mark.parametrize(
+    ("playbook", "inventory", "options", "sentence"),
+    [
+        *((playbook, {}, (), NOBODY) for playbook in PLAYBOOKS if playbook != "provision"),
+        ("list", {"hypervisors": {"hosts": {}}, "others": {"hosts": {"web1": MACHINE}}}, (), NOBODY),
+        ("list", {"others": {"hosts": {"web1": MACHINE}}}, ("--limit", "web1"), NOBODY),
+        (
+            "list",
+            {"others": {"hosts": {"web1": MACHINE}}},
+            ("-e", "virt_hypervisors=rack1"),
+            NOBODY.replace("the group hypervisors", "rack1"),
+        ),
+        (
+            "list",
+            {"hypervisors": {"hosts": {"hv1": MACHINE}}, "others": {"hosts": {"web1": MACHINE}}},
+            ("--limit", "web1"),
+            "--limit web1 leaves out all hosts in the group hypervisors (hv1)",
+        ),
+    ],
+)
+def test_no_hypervisors_are_an_error(
+    tmp_path: Path, playbook: str, inventory: dict[str, t.Any], options: tuple[str, ...], sentence: str
+) -> None:
+    done = play(tmp_path, playbook, inventory, *options)
+    output = " ".join((done.stdout + done.stderr).split())
+    assert sentence in output, output
+    assert done.returncode != 0
