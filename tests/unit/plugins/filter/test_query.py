@@ -92,6 +92,7 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
         "changed": True,
         "actions": ["set on record for web2: memory", "write the notes of web2"],
         "pending": ["memory"],
+        "outdated": ["image", "seed"],
     }
     waits = {**quiet, "name": "web3", "pending": ["vcpus"], "outdated": []}
     pending = "pending until power off and on (a reboot in the guest is not enough)"
@@ -100,7 +101,7 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
         "web1 on hv1: new",
         "web2 on hv1: set on record for web2: memory",
         f"web2 on hv1: {pending}: memory",
-        "web2 on hv1: stays as it was made: image",
+        "web2 on hv1: stays as it was made: image, seed (seed_policy: refresh gives it the new one)",
         f"web3 on hv1: {pending}: vcpus",
     ]
     assert FILTERS["changes"]({"hv1": {"machines": [quiet]}, "hv2": {"skipped": True}}) == ""
