@@ -224,7 +224,8 @@ CONSTRAINTS: list[tuple[str, Facts, dict[str, t.Any], str]] = [
         "image of two contents",
         facts(images=[stored("debian"), stored("debian", "f" * 16)]),
         wish("a", image="debian"),
-        "has 2 images called debian in its store (debian-0123456789abcdef.qcow2, debian-ffffffffffffffff.qcow2)",
+        "has 2 images called debian in its store (debian-0123456789abcdef.qcow2, debian-ffffffffffffffff.qcow2; "
+        "name one of them in full, or remove those that nothing uses with virt_image, state: pruned)",
     ),
 ]
 
