@@ -21,11 +21,18 @@ PLAYBOOKS = sorted(path.stem for path in (COLLECTIONS / "ansible_collections/bri
 def play(
     directory: Path, playbook: str, inventory: dict[str, t.Any], *options: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a playbook of the collection with an inventory."""
+    """Run a playbook of the collection, or one in a file, with an inventory."""
     (directory / "hosts.yml").write_text(json.dumps(inventory))
     return subprocess.run(
         [
-            *(sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", f"brine.virt.{playbook}"),
+            *(
+                sys.executable,
+                "-m",
+                "ansible.cli.playbook",
+                "-i",
+                "hosts.yml",
+                playbook if "/" in playbook else f"brine.virt.{playbook}",
+            ),
             *("-e", '{"ansible_become": false}', *options),
         ],
         cwd=directory,
@@ -57,6 +64,24 @@ def test_a_host_without_libvirt_is_said_once_with_what_to_do(tmp_path: Path, pla
     )
     assert "Failed to import" not in done.stdout + done.stderr
     assert (done.returncode == 0) is (playbook == "maintenance")
+
+
+def test_check_mode_says_on_a_bare_host_who_would_be_as_good_as_root(tmp_path: Path) -> None:
+    """A package that no host has makes it a bare one."""
+    here = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}
+    role = {
+        "hosts": "hv1",
+        "gather_facts": False,
+        "vars": {"virt_hypervisor_users": ["nobody"], "virt_hypervisor_extra_packages": ["brine-virt-no-package"]},
+        "roles": ["brine.virt.virt_hypervisor"],
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([role]))
+    done = play(tmp_path, str(tmp_path / "play.yml"), {"all": {"hosts": {"hv1": here}}}, "--check")
+    output = " ".join((done.stdout + done.stderr).split())
+    assert "Would install" in output
+    assert "brine-virt-no-package" in output
+    assert "Would put nobody into the group libvirt, whose members can do on hv1 what root can" in output
+    assert done.returncode == 0, output
 
 
 MACHINE = {"ansible_connection": "local"}
