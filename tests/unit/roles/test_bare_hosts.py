@@ -84,6 +84,12 @@ def test_check_mode_says_on_a_bare_host_who_would_be_as_good_as_root(tmp_path: P
     assert done.returncode == 0, output
 
 
+def test_maintenance_has_no_heading_that_its_lines_contradict(tmp_path: Path) -> None:
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    done = play(tmp_path, "maintenance", {"hypervisors": {"hosts": {"hv1": here}}})
+    assert "\nMaintenance:\n  hv1: " in done.stdout, done.stdout + done.stderr
+
+
 MACHINE = {"ansible_connection": "local"}
 NOBODY = (
     "The inventory has no hosts in the group hypervisors. Name them there (-i hosts.yml), or say which hosts they are "
