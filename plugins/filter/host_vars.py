@@ -41,6 +41,12 @@ options:
         same name of P(brine.virt.domains#inventory).
     type: bool
     default: false
+  ssh_args:
+    description:
+      - What C(ansible_ssh_args) is for the machine without this collection. Where it would keep SSH from finding the
+        machine's host keys, the result has an C(ansible_ssh_args) with the collection's arguments first.
+      - By default it is what Ansible's configuration says.
+    type: str
 seealso:
   - plugin: brine.virt.domains
     plugin_type: inventory
@@ -73,10 +79,12 @@ from ansible.errors import AnsibleFilterError
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import DEFAULT_URI
+from ansible_collections.brine.virt.plugins.plugin_utils._connection_vars import ConnectionVars, ssh_options
 from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
     DEFAULT_KNOWN_HOSTS,
     host_vars,
     known_hosts_path,
+    ssh_args_with_ours_first,
 )
 
 
@@ -86,19 +94,28 @@ def host_vars_filter(
     uri: str = DEFAULT_URI,
     known_hosts: str | None = DEFAULT_KNOWN_HOSTS,
     trust_guest_addresses: t.Any = False,
+    ssh_args: str | None = None,
 ) -> dict[str, t.Any]:
     """See the documentation above."""
     if not isinstance(record, Mapping) or not {"name", "uuid", "state"} <= record.keys():
         raise AnsibleFilterError(
             "brine.virt.host_vars: the input is not the record of a machine. Give what virt_info returned as machine"
         )
-    return host_vars(
+    variables = host_vars(
         record,
         hypervisor=hypervisor,
         uri=uri,
         known_hosts=known_hosts_path(known_hosts),
         trust_guest_addresses=boolean(trust_guest_addresses),
     )
+    own = variables.get("ansible_ssh_common_args")
+    if own:
+        configured = ssh_options(ConnectionVars({}, None), ("ssh_args", "host_key_checking"))
+        other = configured["ssh_args"] if ssh_args is None else ssh_args
+        first = ssh_args_with_ours_first(own, other, configured["host_key_checking"])
+        if first is not None:
+            variables["ansible_ssh_args"] = first
+    return variables
 
 
 class FilterModule:

@@ -12,13 +12,14 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
 from ansible_collections.brine.virt.plugins.plugin_utils._changes_text import changes_text
+from ansible_collections.brine.virt.plugins.plugin_utils._remarks import remarks_on
 from ansible_collections.brine.virt.plugins.plugin_utils._text import (
     capacity_of,
     machines_of,
     moves_text,
     names_by_state,
+    one_line,
     query_text,
-    silent_lines,
     split_answers,
     tree_text,
 )
@@ -27,20 +28,25 @@ from ansible_collections.brine.virt.plugins.plugin_utils._text import (
 def query(results: t.Any) -> str:
     """See query.yml."""
     machines, silent = machines_of(results)
-    return "\n".join(filter(None, [query_text(machines), *silent_lines(silent)]))
+    return "\n".join(filter(None, [query_text(machines), tree_text(silent)]))
 
 
 def states(results: t.Any) -> dict[str, t.Any]:
     """See states.yml."""
     machines, silent = machines_of(results)
     named: dict[str, t.Any] = {hypervisor: names_by_state(records) for hypervisor, records in machines.items()}
-    return {**named, **_silence(silent)}
+    return {**named, **silent}
+
+
+def remarks(results: t.Any) -> str:
+    """See remarks.yml."""
+    return "\n".join(map(one_line, remarks_on(machines_of(results)[0])))
 
 
 def capacity(results: t.Any) -> dict[str, t.Any]:
     """See capacity.yml."""
     hosts, silent = split_answers(results, "host")
-    return {**{hypervisor: capacity_of(host) for hypervisor, host in hosts.items()}, **_silence(silent)}
+    return {**{hypervisor: capacity_of(host) for hypervisor, host in hosts.items()}, **silent}
 
 
 def tree(value: t.Any) -> str:
@@ -56,10 +62,6 @@ def changes(results: t.Any) -> str:
 def moves_table(value: t.Any) -> str:
     """See moves_table.yml."""
     return moves_text(value)
-
-
-def _silence(silent: dict[str, str]) -> dict[str, str]:
-    return {hypervisor: f"did not answer: {reason}" for hypervisor, reason in silent.items()}
 
 
 def _named(name: str, work: t.Callable[[t.Any], t.Any]) -> t.Callable[[t.Any], t.Any]:
@@ -83,6 +85,7 @@ class FilterModule:
         filters = {
             "query": query,
             "states": states,
+            "remarks": remarks,
             "capacity": capacity,
             "changes": changes,
             "tree": tree,

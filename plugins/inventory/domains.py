@@ -119,6 +119,10 @@ options:
         C(group_vars) beside the inventory, the command line, the environment or Ansible's configuration) stands after
         the plugin's, so that a C(ProxyJump) stays and the check of host keys too. C(group_vars) beside a playbook
         cannot be seen here.
+      - Where C(ansible_ssh_args), from the same places, names one of the three options that this plugin sets
+        (C(UserKnownHostsFile), C(HostKeyAlias), C(StrictHostKeyChecking)), or host key checking is off in Ansible's
+        configuration, such a machine gets an C(ansible_ssh_args) of its own, with the plugin's arguments first.
+        Otherwise SSH would not find the machine's host keys, or not check them.
     type: str
     default: ""
 seealso:
@@ -184,6 +188,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
     host_vars,
     known_hosts_path,
     name_hosts,
+    ssh_args_with_ours_first,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import (
     Entry,
@@ -379,18 +384,28 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._add_host_to_composed_groups(self.get_option("groups"), variables, host, strict=strict)
             self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, host, strict=strict)
             if _SSH_ARGS in variables:
-                self._data.set_variable(host, _SSH_ARGS, self._all_ssh_args(host, variables[_SSH_ARGS]))
+                self._set_ssh_arguments(host, variables[_SSH_ARGS])
 
-    def _all_ssh_args(self, host: str, own: str) -> str:
+    def _set_ssh_arguments(self, host: str, own: str) -> None:
         """The arguments for SSH of one machine: those of the option, ours, then what it would have without us."""
-        try:
-            other = ssh_options(self._variables_of(host), ("ssh_common_args",))["ssh_common_args"] or ""
-        except VirtError as exc:
-            self.display.warning(f"{_SSH_ARGS} of {host} cannot be read here and is left out: {exc}")
-            other = ssh_options(ConnectionVars({}, self.templar), ("ssh_common_args",))["ssh_common_args"] or ""
+        other = self._without_us(host, "ssh_common_args") or ""
         # ``compose`` may have put the two together already.
         parts = (self._templated("ssh_common_args"), "" if own in other else own, other)
-        return " ".join(str(part).strip() for part in parts if part and str(part).strip())
+        common = " ".join(str(part).strip() for part in parts if part and str(part).strip())
+        first = ssh_args_with_ours_first(
+            own, self._without_us(host, "ssh_args"), self._without_us(host, "host_key_checking")
+        )
+        self._data.set_variable(host, _SSH_ARGS, common)
+        if first is not None:
+            self._data.set_variable(host, "ansible_ssh_args", first)
+
+    def _without_us(self, host: str, option: str) -> t.Any:
+        """What an option of Ansible's ssh is for a machine by the inventory's variables and Ansible's configuration."""
+        try:
+            return ssh_options(self._variables_of(host), (option,))[option]
+        except VirtError as exc:
+            self.display.warning(f"ansible_{option} of {host} cannot be read here and is left out: {exc}")
+            return ssh_options(ConnectionVars({}, self.templar), (option,))[option]
 
     def _taken_names(self) -> set[str]:
         """Names of hosts and groups that are not those of machines.

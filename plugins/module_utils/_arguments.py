@@ -8,10 +8,11 @@ The documentation of these options is the fragment ``brine.virt._uri``; keep the
 
 from __future__ import annotations
 
+import sys
 import traceback
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
@@ -27,7 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.withheld import 
 )
 from ansible_collections.brine.virt.plugins.module_utils._xml import LXML_IMPORT_ERROR
 
-LXML_PACKAGES = "package python3-lxml on Debian, Ubuntu, Fedora, RHEL and SUSE"
+LXML_PACKAGES = "package python3-lxml"
 
 URI_ARGUMENTS: dict[str, dict[str, t.Any]] = {"uri": {"type": "str", "default": DEFAULT_URI}}
 
@@ -88,7 +89,7 @@ def make_module(argument_spec: dict[str, t.Any], **settings: t.Any) -> AnsibleMo
     """An AnsibleModule with the common options beside its own, check mode supported unless ``settings`` say otherwise.
 
     settings: those of make_plain_module and of AnsibleModule.
-    Ends the module with Ansible's usual words when Python lacks a library that every module here needs.
+    Ends the module when Python lacks a library that every module here needs; the result has ``missing_library`` then.
     """
     module = make_plain_module({**URI_ARGUMENTS, **argument_spec}, **settings)
     for library, packages, error in (
@@ -96,7 +97,12 @@ def make_module(argument_spec: dict[str, t.Any], **settings: t.Any) -> AnsibleMo
         ("lxml", LXML_PACKAGES, LXML_IMPORT_ERROR),
     ):
         if error is not None:
-            module.fail_json(msg=missing_required_lib(library, reason=f"({packages})"), exception=error)
+            # Ansible's usual words for this are 440 letters, and do not say what to run.
+            module.fail_json(
+                msg=f"{library} is not installed for {sys.executable} ({packages}): run brine.virt.hypervisors first",
+                missing_library=library,
+                exception=error,
+            )
     return module
 
 

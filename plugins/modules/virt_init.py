@@ -238,8 +238,7 @@ options:
   seed_policy:
     description:
       - V(keep) leaves the seed of a machine that is there, and reports V(seed) in RV(machines[].outdated) when the
-        wish
-        is another one.
+        task asks for another one. C(authorized_keys) alone for all machines of a task are not taken for that.
       - V(refresh) writes it anew. cloud-init does all of it again when the machine starts next; what the machine has
         it
         keeps, its SSH host keys too. Only for seeds of method V(nocloud).

@@ -42,8 +42,12 @@ def _lines(machine: Mapping[str, t.Any], who: str) -> list[str]:
     if pending:
         lines.append(f"{who}: pending until {POWER_CYCLE}: {', '.join(pending)}")
     if outdated:
-        lines.append(f"{who}: stays as it was made: {', '.join(outdated)}")
+        lines.append(f"{who}: stays as it was made: {', '.join(map(_outdated, outdated))}")
     return lines
+
+
+def _outdated(what: str) -> str:
+    return "seed (seed_policy: refresh gives it the new one)" if what == "seed" else what
 
 
 def _actions(actions: Sequence[str]) -> str:

@@ -41,6 +41,8 @@ _MAGIC_VARIABLES = frozenset(
 # Where an address comes from that no guest can choose: the machine's own seed, and the leases of the hypervisor's DHCP
 # servers, which are theirs to give. What its agent says and what it answers to ARP are the guest's own claims.
 _ORIGINS_BEYOND_THE_GUEST = frozenset({"static", "lease"})
+# By these ssh finds a machine's host keys, and checks them; their names count in any case.
+_SSH_OPTIONS = re.compile("HostKeyAlias|UserKnownHostsFile|StrictHostKeyChecking", re.IGNORECASE)
 # Host variables that are fields of the record under the collection's prefix.
 _FIELDS = (
     "name",
@@ -126,6 +128,18 @@ def ssh_arguments(uuid: str, known_hosts: str) -> str:
         path = f'"{path}"'
     options = (f"HostKeyAlias={host_key_alias(uuid)}", f"UserKnownHostsFile={path}", "StrictHostKeyChecking=yes")
     return " ".join(f"-o {shlex.quote(option)}" for option in options)
+
+
+def ssh_args_with_ours_first(own: str, ssh_args: str | None, host_key_checking: t.Any = True) -> str | None:
+    """What ``ansible_ssh_args`` has to be, that SSH may find the machine's host keys; None where it may stay as it is.
+
+    own: what ssh_arguments() says; ssh_args, host_key_checking: Ansible's settings for the machine without us. Ansible
+    puts both before ``ansible_ssh_common_args``, and ssh takes the first value that it sees of an option.
+    """
+    other = (ssh_args or "").strip()
+    if own in other or not (_SSH_OPTIONS.search(other) or host_key_checking is False):
+        return None
+    return f"{own} {other}".strip()
 
 
 def group_names(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import tempfile
@@ -23,6 +24,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.parallel import m
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
 
 TRANSPORTS = ("ssh", "tls", "local")
+# What libvirt's remote command prints on a host where it finds no libvirt: it calls virt-ssh-helper, or else nc
+# (https://libvirt.org/uri.html#proxy-parameter). No code tells this from other errors of the connection.
+_NO_NETCAT = re.compile(r"\bnc: (command )?not found")
+_NO_SOCKET = re.compile(r"(\bnc: unix connect failed|libvirt-sock\S*): No such file or directory")
 # Of a hypervisor's time limit, the part that its single machines may take: what is slow must not hide what is there.
 _MACHINES_SHARE = 0.8
 
@@ -183,10 +188,22 @@ def _ask(uri: str, hypervisor: Hypervisor, timeout_seconds: float) -> list[dict[
             left = timeout_seconds - (time.monotonic() - started)
             return observe_machines(conn, addresses=True, timeout_seconds=max(0.1, left) * _MACHINES_SHARE)
     except VirtError as exc:
+        if hypervisor.ssh is not None:
+            _explain_missing_libvirt(exc)
         # The user knows the hypervisor's own URI, not that of this run's wrapper.
         raise type(exc)(exc.what.replace(uri, hypervisor.uri), where=exc.where, hint=exc.hint) from exc
     except Exception as exc:  # not even a fault of ours may hide the other hypervisors
         raise UnreachableError(f"{type(exc).__name__}: {exc}") from exc
+
+
+def _explain_missing_libvirt(exc: VirtError) -> None:
+    """Raise an error in place of one that only says how libvirt was looked for on a host that has none."""
+    if _NO_NETCAT.search(exc.what):
+        raise UnreachableError("no libvirt is installed there yet", hint="Run brine.virt.hypervisors first") from exc
+    if _NO_SOCKET.search(exc.what):
+        raise UnreachableError(
+            "no libvirt runs there, or none is installed", hint="Run brine.virt.hypervisors"
+        ) from exc
 
 
 def unasked(hypervisor: str, reason: str) -> dict[str, t.Any]:

@@ -56,6 +56,12 @@ def choose(
         else:
             refused[host] = ", ".join(rooms[host].shared_with(need))
     reason = _asked(left_mib[best]) if asked else _why_best(equal, len(fitting), left_mib, terms.policy)
+    # The first reason alone: all of them stand in refused.
+    first = {host: reasons[0] for host, reasons in refusals.items() if reasons}
+    if len(fitting) == 1 and first and not asked:
+        reason += f" ({'; '.join(f'{host}: {why}' for host, why in first.items())})"
+    elif len(equal) > 1:
+        reason += _better_but_refused(need, rooms, first, best, terms.policy)
     why = [reason, *notes_on(need, rooms[best])]
     return Choice(best, "; ".join(why), refused)
 
@@ -85,7 +91,21 @@ def _why_best(equal: Sequence[str], fitting: int, left_mib: Mapping[str, int], p
         return f"it shares it with the fewest of its group: {left_mib[best]} MiB of free memory after this machine"
     words = "most" if policy == "spread" else "least"
     why = f"{words} free memory: {left_mib[best]} MiB after this machine"
+    ties = [host for host in equal[1:] if left_mib[host] == left_mib[best]]
+    if ties:
+        return f"{why}, as much as on {', '.join(ties)}, which {'is' if len(ties) == 1 else 'are'} later by name"
     return f"{why}, next {equal[1]} with {left_mib[equal[1]]} MiB"
+
+
+def _better_but_refused(need: Need, rooms: Mapping[str, Room], first: Mapping[str, str], best: str, policy: str) -> str:
+    """Who would have been chosen by its memory, and why not: the reader would look for them in vain in the rest."""
+    best_mib = rooms[best].memory_mib
+    if policy == "spread":
+        better = [host for host in first if rooms[host].memory_mib > best_mib]
+    else:
+        better = [host for host in first if need.memory_mib <= rooms[host].memory_mib < best_mib]
+    word = "more" if policy == "spread" else "less"
+    return "".join(f"; {host} has {word} but {first[host]}" for host in better)
 
 
 def _compared(left_mib: int, best_mib: int) -> str:

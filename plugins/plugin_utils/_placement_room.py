@@ -18,6 +18,8 @@ _SPARSE_POOLS = frozenset({"dir", "fs", "netfs"})
 # Pools that several hypervisors look into: a disk that is moved stays where it is.
 _SHARED_POOLS = frozenset({"netfs", "rbd", "gluster", "iscsi", "iscsi-direct", "sheepdog", "scsi", "mpath", "vstorage"})
 
+_SEVERAL_HINT = "name one of them in full, or remove those that nothing uses with virt_image, state: pruned"
+
 
 class Room:
     """What one hypervisor has left, after what earlier picks of this run took."""
@@ -143,7 +145,7 @@ class Room:
             if image not in brought and len(found) != 1:
                 volumes = ", ".join(item["volume"] for item in found)
                 reasons.append(
-                    f"has {len(found)} images called {image} in its store ({volumes})"
+                    f"has {len(found)} images called {image} in its store ({volumes}; {_SEVERAL_HINT})"
                     if found
                     else f"has no image {image} in its store"
                 )

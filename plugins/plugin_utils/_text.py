@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.units import format_size
+from ansible_collections.brine.virt.plugins.plugin_utils._remarks import unfinished
 
 KIB_PER_MIB = 1024
 # A certificate that is kept up to date does not come as near to its end as this.
@@ -23,7 +24,8 @@ Records = Sequence[Mapping[str, t.Any]]
 def split_answers(results: t.Any, key: str) -> tuple[dict[str, t.Any], dict[str, str]]:
     """What hypervisors answered, and why others did not, from registered results by the hypervisors' names.
 
-    key: the return value that is wanted. It may also stand there itself, without its result. Raises InputError.
+    key: the return value that is wanted. It may also stand there itself, without its result. The reasons are sentences
+    that go with the hypervisor's name and a colon. Raises InputError.
     """
     if not isinstance(results, Mapping):
         raise InputError(
@@ -34,7 +36,8 @@ def split_answers(results: t.Any, key: str) -> tuple[dict[str, t.Any], dict[str,
     for hypervisor, result in results.items():
         is_result = isinstance(result, Mapping) and (key in result or "msg" in result)
         if is_result and (result.get("failed") or result.get("unreachable") or key not in result):
-            silent[hypervisor] = one_line(result.get("msg", "no reason given")).strip()
+            reason = one_line(result.get("msg", "no reason given")).strip()
+            silent[hypervisor] = reason if result.get("missing_library") else f"did not answer: {reason}"
         else:
             answered[hypervisor] = result[key] if is_result else result
     return answered, silent
@@ -102,7 +105,7 @@ def _machine_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
     lines = [one_line(record["name"])]
     lines += _field(1, "CPU", record.get("vcpus"))
     lines += _field(1, "Memory", None if memory_mib is None else memory_mib * KIB_PER_MIB)
-    lines += _field(1, "State", record.get("state"))
+    lines += _field(1, "State", ", ".join(filter(None, [record.get("state"), unfinished(record)])))
     for graphics in record.get("graphics") or []:
         port = graphics.get("port") or graphics.get("tls_port")
         lines += _field(1, "Graphics", f"{graphics.get('type')} - {hypervisor}:{port}" if port else None)
@@ -134,10 +137,10 @@ def _field(depth: int, name: str, value: t.Any) -> list[str]:
 
 
 def names_by_state(records: Iterable[Mapping[str, t.Any]]) -> dict[str, list[str]]:
-    """The names of machines by their states, both sorted."""
+    """The names of machines by their states, both sorted. What is not finished is that, whatever libvirt calls it."""
     states: dict[str, list[str]] = {}
     for record in records:
-        states.setdefault(record["state"], []).append(record["name"])
+        states.setdefault("unfinished" if record.get("building") else record["state"], []).append(record["name"])
     return {state: sorted(states[state]) for state in sorted(states)}
 
 

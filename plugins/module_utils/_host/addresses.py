@@ -21,6 +21,8 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import VirtErro
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 
 ORIGINS = ("static", "lease", "agent", "arp")
+# Begins what is said when the last source fails.
+NEIGHBOURS_UNREAD = "cannot read the neighbour table"
 VirDomain = t.Any
 
 
@@ -123,7 +125,7 @@ def _ask(domain: VirDomain, origin: str, agent_timeout_seconds: int) -> dict[str
         with errors_as_ours("cannot read the DHCP leases"):
             return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE) or {}
     if origin == "arp":
-        with errors_as_ours("cannot read the neighbour table"):
+        with errors_as_ours(NEIGHBOURS_UNREAD):
             return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP) or {}
     with errors_as_ours("the guest agent did not tell its addresses"):
         domain.agentSetResponseTimeout(agent_timeout_seconds)

@@ -36,7 +36,7 @@ DEFAULT_URI = "qemu:///system"
 OPEN_SECONDS = 15.0
 # A peer that has not answered this often, at this interval, is taken for gone.
 _KEEPALIVE_SECONDS, _KEEPALIVE_COUNT = 5, 4
-LIBVIRT_PACKAGES = "package python3-libvirt on Debian, Ubuntu, Fedora and RHEL, python3-libvirt-python on SUSE"
+LIBVIRT_PACKAGES = "package python3-libvirt, on SUSE python3-libvirt-python"
 
 # A connection, a domain and so on as libvirt-python gives them; it has no type information.
 VirConnect = t.Any

@@ -45,6 +45,7 @@ class Machine:
     vcpus and memory_mib: the most that it can have, which is what placement counts. hardware: the rest of the
     description by the lines of HARDWARE, only what was named. labels: what its hypervisor must have; anti_affinity: the
     groups of which no two machines are to be on one hypervisor. xml: a fragment of domain XML to be merged in.
+    seed_requested: whether the machine has a seed of its own, or that for all machines has more than authorized_keys.
     given: where all this comes from.
     """
 
@@ -70,6 +71,7 @@ class Machine:
     secure_boot: bool | None = None
     xml: str | None = None
     seed_policy: str = "keep"
+    seed_requested: bool = field(default=True, compare=False)
     given: Given = field(default=Given({}), compare=False, repr=False)
 
 
@@ -268,15 +270,15 @@ def _read(wish: t.Any, common: _Common, where: str, find_existing: FindExisting)
     check_firmware(given, options)
     if not unseen:
         check_hardware(hardware, vcpus, options, have or {})
+    seed = given.pop("seed", {})
     machine = Machine(
         vcpus=vcpus,
         memory_mib=memory_mib,
         image=image,
         disks=_each("disk", read_disk, disks, existing),
         nics=_each("nic", lambda device, there: read_nic(device, given["name"], there), nics, existing),
-        seed=make_seed(
-            given["name"], given.pop("seed", {}), options.at("seed"), defaults=seed_base, common=common.seed_place
-        ),
+        seed=make_seed(given["name"], seed, options.at("seed"), defaults=seed_base, common=common.seed_place),
+        seed_requested=bool(seed or seed_base.keys() - {"authorized_keys"}),
         hardware=hardware,
         given=options,
         **given,

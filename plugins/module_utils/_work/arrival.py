@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._host.addresses import NEIGHBOURS_UNREAD
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.machine_record import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
@@ -174,8 +175,12 @@ def _why_no_address(conn: VirConnect, record: dict[str, t.Any]) -> tuple[str, st
     said = "gives none" if agent else "is not connected"
     stage = "guest agent, no address yet" if agent else _BOOTING
     asked = "it has no address that could be found: no static one, no DHCP lease of a libvirt network"
+    # That libvirt cannot read the kernel's table helps nobody, and only the guest can tell more of its addresses.
+    errors = [error for error in record["errors"] if not error.startswith(NEIGHBOURS_UNREAD)]
+    if errors:
+        return f"{asked}, its guest agent {said}; besides, {'; '.join(errors)}", stage
     if record["errors"]:
-        return f"{asked}, its guest agent {said}; besides, {'; '.join(record['errors'])}", stage
+        return f"{asked}, and its guest agent {said}", stage
     table = "and the hypervisor's neighbour table does not know its MAC address"
     return f"{asked}, its guest agent {said}, {table}", stage
 

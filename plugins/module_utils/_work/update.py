@@ -155,7 +155,7 @@ def _look_at_origin(machine: Machine, draft: Draft, where: str) -> None:
         return
     if machine.seed_policy == "refresh":
         refresh_seed(machine, draft, where)
-    else:
+    elif machine.seed_requested:
         draft.outdated.append("seed")
 
 

@@ -100,6 +100,22 @@ def test_a_host_that_only_has_the_name_stays_what_it_is(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("source", ["ansible.cfg", "variable"])
+def test_ssh_finds_the_host_keys_whatever_the_users_arguments_are(tmp_path: Path, source: str) -> None:
+    users = "-o UserKnownHostsFile=/dev/null"
+    inventory: dict[str, t.Any] = {
+        "hypervisors": {"hosts": {"hv1": hypervisor(made("web1", nics=[], host_keys=["ssh-ed25519 AAAA"]))}},
+    }
+    if source == "variable":
+        inventory["all"] = {"vars": {"ansible_ssh_args": users}}
+    else:
+        (tmp_path / "ansible.cfg").write_text(f"[ssh_connection]\nssh_args = {users}\n")
+    say = {**SAY, "tasks": [{"ansible.builtin.debug": {"msg": "{{ ansible_ssh_args | default('-') }}."}}]}
+    output = ansible(tmp_path, inventory, [ARRIVE, say])
+    known_hosts = tmp_path / ".ssh" / "known_hosts.d" / "brine-virt"
+    assert f"UserKnownHostsFile={known_hosts} -o StrictHostKeyChecking=yes {users}." in output
+
+
 def one_cloud() -> dict[str, t.Any]:
     """Two machines that Ansible reaches without SSH, one of them failed."""
     here = {"ansible_connection": "local"}

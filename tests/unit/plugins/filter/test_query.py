@@ -92,6 +92,7 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
         "changed": True,
         "actions": ["set on record for web2: memory", "write the notes of web2"],
         "pending": ["memory"],
+        "outdated": ["image", "seed"],
     }
     waits = {**quiet, "name": "web3", "pending": ["vcpus"], "outdated": []}
     pending = "pending until power off and on (a reboot in the guest is not enough)"
@@ -100,7 +101,7 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
         "web1 on hv1: new",
         "web2 on hv1: set on record for web2: memory",
         f"web2 on hv1: {pending}: memory",
-        "web2 on hv1: stays as it was made: image",
+        "web2 on hv1: stays as it was made: image, seed (seed_policy: refresh gives it the new one)",
         f"web3 on hv1: {pending}: vcpus",
     ]
     assert FILTERS["changes"]({"hv1": {"machines": [quiet]}, "hv2": {"skipped": True}}) == ""
@@ -130,8 +131,8 @@ def test_hypervisors_stand_in_their_order_and_the_silent_ones_are_named() -> Non
     assert [line for line in text.splitlines() if not line.startswith(" ")] == [
         "old",
         "centos",
-        "hv3 did not answer: Connection timed out really",
-        "hv4 did not answer: cannot connect to qemu:///system: no",
+        "hv3: did not answer: Connection timed out really",
+        "hv4: did not answer: cannot connect to qemu:///system: no",
     ]
 
 
@@ -158,6 +159,42 @@ def test_text_of_machines_cannot_draw_on_the_terminal() -> None:
 )
 def test_names_by_state(results: dict[str, t.Any], expected: dict[str, t.Any]) -> None:
     assert FILTERS["states"](results) == expected
+
+
+HALF: dict[str, t.Any] = {"name": "half", "state": "shutoff", "building": True}
+CLAIM: dict[str, t.Any] = {**HALF, "name": "web1", "claimed": True}
+UNFINISHED = "unfinished: a run is making it, or was cut off; provision again finishes it"
+
+
+def test_an_unfinished_machine_is_shown_as_one() -> None:
+    started = {**HALF, "name": "up", "state": "running"}
+    results: dict[str, t.Any] = {"hv1": {"machines": [STOPPED, HALF, CLAIM, started]}}
+    assert FILTERS["states"](results) == {"hv1": {"shutoff": ["old"], "unfinished": ["half", "up", "web1"]}}
+    assert FILTERS["remarks"](results).splitlines() == [
+        f"half on hv1 is {UNFINISHED}",
+        f"web1 on hv1 is {UNFINISHED}",
+        "up on hv1 is unfinished: a run was cut off, and it is running all the same; "
+        "provision again says how to keep it",
+    ]
+    text = FILTERS["query"](results)
+    assert f"half\n  State: shutoff, {UNFINISHED}\n  Hypervisor: hv1" in text
+    assert "old\n  CPU: 1\n  Memory: 1048576\n  State: shutoff\n" in text
+
+
+def test_a_machine_on_two_hypervisors_is_remarked_on() -> None:
+    moving = {"name": "db1", "state": "running", "moving": {"source": "a", "target": "b"}}
+    results: dict[str, t.Any] = {
+        "hv1": {"machines": [CENTOS, CLAIM, moving, STOPPED]},
+        "hv2": {"machines": [CENTOS, {**CLAIM, "claimed": False, "building": False}, {**moving, "moving": None}]},
+        "hv3": {"failed": True, "msg": "no"},
+    }
+    assert FILTERS["remarks"](results).splitlines() == [
+        f"web1 on hv1 is {UNFINISHED}",
+        "There is a machine centos on each of hv1, hv2: the live inventory lists them as centos_hv1, centos_hv2",
+        "There is a machine db1 on each of hv1, hv2: it is being moved, or a move was cut off; "
+        "migrate again finishes it",
+    ]
+    assert FILTERS["remarks"]({"hv1": {"machines": [CENTOS]}, "hv2": {"machines": [STOPPED]}}) == ""
 
 
 def test_capacity_in_short() -> None:

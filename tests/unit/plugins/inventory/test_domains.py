@@ -308,6 +308,66 @@ def test_ssh_arguments_of_the_user_stay_beside_ours(
     assert found == before + SSH_OURS.format(tmp_path / "kh") + after
 
 
+@pytest.mark.parametrize(
+    ("source", "arguments"),
+    [
+        ("config", "-o ControlPersist=5m -o UserKnownHostsFile=/dev/null"),
+        ("config", "-o StrictHostKeyChecking=no -o HostKeyAlias=all"),
+        ("environment", "-ouserknownhostsfile=/dev/null"),
+        ("variable", "-o 'StrictHostKeyChecking accept-new' -o ProxyJump={{ bastion }}"),
+        ("config", None),
+        ("config", "-o ControlPersist=5m"),
+    ],
+)
+def test_ssh_checks_the_host_keys_whatever_the_users_arguments_are(
+    inventory: Inventory,
+    node_uri: str,
+    tmp_path: Path,
+    collections_root: Path,
+    source: str,
+    arguments: str | None,
+) -> None:
+    """What Ansible calls ssh with, as ssh itself understands it: it takes the first value of an option."""
+    (tmp_path / "ssh").write_text(f'#!/bin/sh\nexec ssh -G "$@" > {tmp_path}/told\n')
+    (tmp_path / "ssh").chmod(0o700)
+    settings = [f"[ssh_connection]\nssh_executable = {tmp_path}/ssh\n"]
+    environment = {"ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg")}
+    if arguments is None:
+        settings.insert(0, "[defaults]\nhost_key_checking = false\n")
+    elif source == "config":
+        settings.append(f"ssh_args = {arguments}\n")
+    elif source == "environment":
+        environment["ANSIBLE_SSH_ARGS"] = arguments
+    else:
+        (tmp_path / "group_vars").mkdir()
+        variables = {"ansible_ssh_args": arguments, "bastion": "gate"}
+        (tmp_path / "group_vars" / "all.yml").write_text(json.dumps(variables))
+    (tmp_path / "ansible.cfg").write_text("".join(settings))
+    cloud = _cloud(hypervisors=[{"name": "hv1", "uri": node_uri}], known_hosts="kh")
+    run = inventory(environment, cloud=cloud)
+    changed = arguments != "-o ControlPersist=5m"
+    assert ("ansible_ssh_args" in run.data["_meta"]["hostvars"]["web1"]) is changed, run.errors
+
+    command = ["-m", "ansible.cli.adhoc", "-i", "cloud.virt.yml", "web1", "-m", "ansible.builtin.raw", "-a", "true"]
+    subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(collections_root), **environment},
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    told = dict(line.split(" ", 1) for line in (tmp_path / "told").read_text().splitlines() if " " in line)
+    assert (told["hostkeyalias"], told["userknownhostsfile"], told["stricthostkeychecking"]) == (
+        f"virt-{UUID}",
+        str(tmp_path / "kh"),
+        "true",
+    )
+    # And what else the user has said stays.
+    assert told["controlpersist"] == ("300" if "ControlPersist" in (arguments or "") else told["controlpersist"])
+    assert told.get("proxyjump") == ("gate" if source == "variable" else None)
+
+
 def test_text_of_machines_is_never_a_template(inventory: Inventory, node_uri: str) -> None:
     cloud = _cloud(
         hypervisors=[{"name": "hv1", "uri": node_uri}],

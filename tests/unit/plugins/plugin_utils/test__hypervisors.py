@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import time
@@ -131,6 +132,39 @@ def test_ssh_is_called_through_the_wrapper_and_the_wrapper_goes(tmp_path: Path) 
     assert answer["error"].startswith("cannot connect to qemu+ssh://me@hv1:2222/system: ")
     assert "no such luck" in answer["error"]
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("has", "sentence"),
+    [
+        ({}, "no libvirt is installed there yet. Run brine.virt.hypervisors first"),
+        (
+            {"nc": "echo nc: unix connect failed: No such file or directory >&2; exit 1"},
+            "no libvirt runs there, or none is installed. Run brine.virt.hypervisors",
+        ),
+        (
+            {"virt-ssh-helper": "echo \"cannot connect to '/x/libvirt-sock': No such file or directory\" >&2; exit 1"},
+            "no libvirt runs there, or none is installed. Run brine.virt.hypervisors",
+        ),
+    ],
+)
+def test_a_host_without_libvirt_is_named_as_one(tmp_path: Path, has: dict[str, str], sentence: str) -> None:
+    """What libvirt has run there for real, with the programs that such a host has."""
+    there = tmp_path / "bin"
+    there.mkdir()
+    for name, text in {"which": 'command -v "$1"', **has}.items():
+        (there / name).write_text(f"#!/bin/sh\n{text}\n")
+        (there / name).chmod(0o700)
+    program = tmp_path / "ssh"
+    shell = shutil.which("sh")
+    (there / "sh").symlink_to(str(shell))
+    # It reads before it ends, as above.
+    words = f'for last; do :; done\nPATH={there} {shell} -c "$last"\n{shutil.which("head")} -c 1 > /dev/null\nexit 1\n'
+    program.write_text(f"#!{shell}\n{words}")
+    program.chmod(0o700)
+    hypervisor = Hypervisor("hv1", "qemu+ssh://hv1/system", SshSettings(executable=str(program)))
+    (answer,) = ask_hypervisors([hypervisor], concurrency=1, timeout_seconds=10, tmpdir=str(tmp_path))
+    assert warn_of(answer) == f"Hypervisor hv1 did not answer, its machines are missing: {sentence}"
 
 
 def test_dead_and_silent_hypervisors_do_not_hide_the_others(node_uri: str) -> None:

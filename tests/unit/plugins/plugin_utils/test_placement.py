@@ -112,7 +112,36 @@ def test_pack_takes_the_least_that_still_fits() -> None:
         "hv1": "more free memory: 6692 MiB after this machine",
         "hv3": "needs 1500 MiB of memory, 744 MiB are free",
     }
-    assert result["assignments"][1]["why"] == "the only one that it fits on: 6692 MiB of free memory after this machine"
+    assert result["assignments"][1]["why"] == (
+        "the only one that it fits on: 6692 MiB of free memory after this machine "
+        "(hv2: needs 1500 MiB of memory, 692 MiB are free; hv3: needs 1500 MiB of memory, 744 MiB are free)"
+    )
+
+
+def test_a_tie_is_said_as_one_and_why_a_better_one_lost() -> None:
+    group: dict[str, t.Any] = {"anti_affinity": "web"}
+    hosts = {
+        "hv1": facts(total_mib=6448),
+        "hv2": facts(total_mib=6448),
+        "hv3": facts(total_mib=9448, machines={"web1": (512, 1)}, groups={"web1": ["web"]}),
+        "hv4": facts(total_mib=1000),
+    }
+    (choice,) = run([wish("web2", 1000, **group)], hosts)["assignments"]
+    assert choice["why"] == (
+        "most free memory: 5192 MiB after this machine, as much as on hv2, which is later by name; "
+        "hv3 has more but has web1, of the same anti-affinity group web"
+    )
+    (choice,) = run([wish("web2", 1000, **group)], {name: hosts[name] for name in ("hv1", "hv3", "hv4")})["assignments"]
+    assert choice["why"] == (
+        "the only one that it fits on: 5192 MiB of free memory after this machine "
+        "(hv3: has web1, of the same anti-affinity group web; hv4: needs 1000 MiB of memory, 744 MiB are free)"
+    )
+    small = {"hv1": facts(total_mib=4256), "hv2": facts(total_mib=3256, bridges=[]), "hv3": facts(total_mib=5256)}
+    (choice,) = run([wish("a", 1000)], small, policy="pack")["assignments"]
+    assert choice["why"] == (
+        "least free memory: 3000 MiB after this machine, next hv3 with 4000 MiB; "
+        "hv2 has less but has no bridge br0 (has none)"
+    )
 
 
 def test_a_machine_that_lives_somewhere_stays_even_where_nothing_is_left() -> None:
@@ -224,7 +253,8 @@ CONSTRAINTS: list[tuple[str, Facts, dict[str, t.Any], str]] = [
         "image of two contents",
         facts(images=[stored("debian"), stored("debian", "f" * 16)]),
         wish("a", image="debian"),
-        "has 2 images called debian in its store (debian-0123456789abcdef.qcow2, debian-ffffffffffffffff.qcow2)",
+        "has 2 images called debian in its store (debian-0123456789abcdef.qcow2, debian-ffffffffffffffff.qcow2; "
+        "name one of them in full, or remove those that nothing uses with virt_image, state: pruned)",
     ),
 ]
 

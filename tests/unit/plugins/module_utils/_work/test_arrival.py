@@ -23,19 +23,21 @@ TABLE = "the hypervisor's neighbour table does not know its MAC address"
 
 
 @pytest.mark.parametrize(
-    ("errors", "words", "not_words"),
+    ("errors", "end"),
     [
-        ([], TABLE, "besides"),
-        (["cannot read the neighbour table: wrong nlmsg len"], "besides, cannot read the neighbour table", TABLE),
+        ([], f"its guest agent is not connected, and {TABLE}"),
+        # Not said to lack something, and libvirt's own trouble with it is of no use to anybody.
+        (
+            ["cannot read the neighbour table: internal error: wrong nlmsg len"],
+            ", and its guest agent is not connected",
+        ),
+        (["x", "cannot read the neighbour table: y"], "its guest agent is not connected; besides, x"),
     ],
 )
-def test_a_table_that_could_not_be_read_is_not_said_to_lack_something(
-    errors: list[str], words: str, not_words: str
-) -> None:
+def test_what_is_said_of_a_table_that_could_not_be_read(errors: list[str], end: str) -> None:
     with open_connection("test:///default") as conn:
         said, _stage = _why_no_address(conn, {"name": "test", "errors": errors})
-    assert words in said
-    assert not_words not in said
+    assert said.endswith(end)
 
 
 @dataclass

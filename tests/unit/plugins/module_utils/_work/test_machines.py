@@ -411,6 +411,29 @@ def test_another_image_is_only_said(conn: t.Any) -> None:
     assert list(plan(conn, image="debian-0123456789abcdef.qcow2").outdated) == []
 
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p"
+
+
+@pytest.mark.parametrize(
+    ("own", "common", "told"),
+    [
+        ({}, {}, False),
+        # What the role gives to all machines says nothing of this one.
+        ({}, {"authorized_keys": [KEY]}, False),
+        ({}, {"authorized_keys": [KEY], "packages": ["vim"]}, True),
+        ({"seed": {"user": "other"}}, {}, True),
+    ],
+)
+def test_another_seed_is_said_only_where_one_is_asked_for(
+    conn: t.Any, own: dict[str, t.Any], common: dict[str, t.Any], told: bool
+) -> None:
+    make(conn)
+    wish = {key: value for key, value in WISH.items() if key != "seed"}
+    (machine,) = read_machines([{**wish, **own}], seed_defaults=common)
+    (todo,) = make_plans([machine], Hypervisor(conn, image_pool="images"), "")
+    assert (list(todo.steps), list(todo.outdated)) == ([], ["seed"] if told else [])
+
+
 def test_another_pool_and_another_format_are_only_said(conn: t.Any) -> None:
     make(conn)
     todo = plan(conn, disks=[{"name": "system", "size": "20GiB"}, {"name": "data", "size": 64, "pool": "images"}])

@@ -1,0 +1,126 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbooks where there is nothing to work on yet: hosts without libvirt, and inventories without hypervisors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+COLLECTIONS = Path(__file__).resolve().parents[6]
+PLAYBOOKS = sorted(path.stem for path in (COLLECTIONS / "ansible_collections/brine/virt/playbooks").glob("*.yml"))
+
+
+def play(
+    directory: Path, playbook: str, inventory: dict[str, t.Any], *options: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a playbook of the collection, or one in a file, with an inventory."""
+    (directory / "hosts.yml").write_text(json.dumps(inventory))
+    return subprocess.run(
+        [
+            *(
+                sys.executable,
+                "-m",
+                "ansible.cli.playbook",
+                "-i",
+                "hosts.yml",
+                playbook if "/" in playbook else f"brine.virt.{playbook}",
+            ),
+            *("-e", '{"ansible_become": false}', *options),
+        ],
+        cwd=directory,
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            "ANSIBLE_NOCOLOR": "1",
+            "HOME": str(directory),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("playbook", ["list", "query", "host_info", "maintenance"])
+def test_a_host_without_libvirt_is_said_once_with_what_to_do(tmp_path: Path, playbook: str) -> None:
+    """A Python without its site-packages is one as on a bare host."""
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    (tmp_path / "python").chmod(0o700)
+    bare = {"ansible_connection": "local", "ansible_python_interpreter": str(tmp_path / "python")}
+    done = play(tmp_path, playbook, {"hypervisors": {"hosts": {"hv1": bare}}})
+    said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "libvirt" in line]
+    (sentence,) = said
+    assert sentence.startswith("hv1: libvirt-python is not installed for "), done.stdout
+    assert sentence.endswith(
+        "(package python3-libvirt, on SUSE python3-libvirt-python): run brine.virt.hypervisors first"
+    )
+    assert "Failed to import" not in done.stdout + done.stderr
+    assert (done.returncode == 0) is (playbook == "maintenance")
+
+
+def test_check_mode_says_on_a_bare_host_who_would_be_as_good_as_root(tmp_path: Path) -> None:
+    """A package that no host has makes it a bare one."""
+    here = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}
+    role = {
+        "hosts": "hv1",
+        "gather_facts": False,
+        "vars": {"virt_hypervisor_users": ["nobody"], "virt_hypervisor_extra_packages": ["brine-virt-no-package"]},
+        "roles": ["brine.virt.virt_hypervisor"],
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([role]))
+    done = play(tmp_path, str(tmp_path / "play.yml"), {"all": {"hosts": {"hv1": here}}}, "--check")
+    output = " ".join((done.stdout + done.stderr).split())
+    assert "Would install" in output
+    assert "brine-virt-no-package" in output
+    assert "Would put nobody into the group libvirt, whose members can do on hv1 what root can" in output
+    assert done.returncode == 0, output
+
+
+def test_maintenance_has_no_heading_that_its_lines_contradict(tmp_path: Path) -> None:
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    done = play(tmp_path, "maintenance", {"hypervisors": {"hosts": {"hv1": here}}})
+    assert "\nMaintenance:\n  hv1: " in done.stdout, done.stdout + done.stderr
+
+
+MACHINE = {"ansible_connection": "local"}
+NOBODY = (
+    "The inventory has no hosts in the group hypervisors. Name them there (-i hosts.yml), or say which hosts they are "
+    "with -e virt_hypervisors=PATTERN"
+)
+
+
+@pytest.mark.parametrize(
+    ("playbook", "inventory", "options", "sentence"),
+    [
+        *((playbook, {}, (), NOBODY) for playbook in PLAYBOOKS if playbook != "provision"),
+        ("list", {"hypervisors": {"hosts": {}}, "others": {"hosts": {"web1": MACHINE}}}, (), NOBODY),
+        ("list", {"others": {"hosts": {"web1": MACHINE}}}, ("--limit", "web1"), NOBODY),
+        (
+            "list",
+            {"others": {"hosts": {"web1": MACHINE}}},
+            ("-e", "virt_hypervisors=rack1"),
+            NOBODY.replace("the group hypervisors", "rack1"),
+        ),
+        (
+            "list",
+            {"hypervisors": {"hosts": {"hv1": MACHINE}}, "others": {"hosts": {"web1": MACHINE}}},
+            ("--limit", "web1"),
+            "--limit web1 leaves out all hosts in the group hypervisors (hv1)",
+        ),
+    ],
+)
+def test_no_hypervisors_are_an_error(
+    tmp_path: Path, playbook: str, inventory: dict[str, t.Any], options: tuple[str, ...], sentence: str
+) -> None:
+    done = play(tmp_path, playbook, inventory, *options)
+    output = " ".join((done.stdout + done.stderr).split())
+    assert sentence in output, output
+    assert done.returncode != 0
