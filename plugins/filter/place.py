@@ -223,7 +223,7 @@ _value:
           it.
       type: dict
       sample:
-        hv1: {memory_mib: 15744, vcpus: 64, pools_mib: {default: 8192}}
+        hv1: {memory_mib: 15744, vcpus: 64, pools_mib: {default: 8192}, machines: {}}
     images_by_host:
       description: For every hypervisor that answered, the names out of O(images) that its machines stand on.
       type: dict

@@ -337,6 +337,9 @@ options:
         made.
       - C(memory_mib) and C(vcpus), how much may be promised to machines in all; C(pools_mib), by the name of a pool,
         the free MiB that the new machines need there.
+      - C(machines), by the names of the machines that were here, their UUIDs, or null for any. One that is here no
+        more is not made again, since it may have been moved; nor is another machine of its name taken for it. That is
+        the error of this machine alone.
     type: dict
     default: {}
   lock_timeout:
@@ -543,6 +546,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
     Decision,
     check_decision,
     check_maintenance,
+    machines_gone,
     read_decision,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
@@ -656,14 +660,17 @@ def check_ahead(params: dict[str, t.Any]) -> None:
         read_wishes(params, lambda _name: Existing())
 
 
-def read_wishes_here(params: dict[str, t.Any], hypervisor: Hypervisor) -> list[Machine]:
+def read_wishes_here(params: dict[str, t.Any], hypervisor: Hypervisor, gone: t.Container[str] = ()) -> list[Machine]:
     """The same on a hypervisor, whose machines may keep what they have.
 
+    gone: machines that were there when the run looked. What they had is not known any more, and is no mistake.
     Where the task has the directory of a pool, the error has the pool's name.
     """
 
     def existing(name: str) -> Existing | None:
         domain = hypervisor.domains.get(name)
+        if name in gone:
+            return Existing()
         return None if domain is None or is_new(domain) else Existing(read_values(domain.xml, domain.notes))
 
     try:
@@ -709,9 +716,10 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             claims=params["claims"],
         )
         try:
-            machines = read_wishes_here(params, hypervisor)
-            check_still_chosen(machines, hypervisor, decision)
-            plans = make_plans(machines, hypervisor, where, params["places"])
+            gone = machines_gone(decision, hypervisor.domains)
+            machines = read_wishes_here(params, hypervisor, gone)
+            check_still_chosen([machine for machine in machines if machine.name not in gone], hypervisor, decision)
+            plans = make_plans(machines, hypervisor, where, params["places"], gone)
         except VirtError:
             if not module.check_mode:
                 withdraw_claims(conn, hypervisor.claims)

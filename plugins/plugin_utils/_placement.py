@@ -68,6 +68,7 @@ def place(
     unfinished = {
         (host, name) for host, room in rooms.items() for name, found in room.machines.items() if found.get("building")
     }
+    living: dict[str, dict[str, str | None]] = {host: {} for host in rooms}
 
     for index, machine in enumerate(machines):
         living_on, left = _homes(machine, rooms)
@@ -90,6 +91,8 @@ def place(
             refused[index] = refusal
         elif living_on:
             home = living_on[0]
+            if (home, machine.name) not in unfinished:
+                living[home][machine.name] = rooms[home].machines[machine.name].get("uuid")
             rooms[home].take(needs[index])
             others = {host: f"it lives on {home}" for host in rooms if host != home}
             why = "; ".join(["it lives there", *_misfits(needs[index], rooms[home])])
@@ -126,7 +129,7 @@ def place(
         "by_host": by_host,
         "new_by_host": new_by_host,
         "withdraw": withdraw,
-        "decisions": {host: room.decision() for host, room in rooms.items()},
+        "decisions": {host: room.decision(living[host]) for host, room in rooms.items()},
         "places_by_host": places_by_host,
         "images_by_host": images_by_host,
         "not_started": [machines[index].name for index in sorted(chosen) if not machines[index].start],
