@@ -323,6 +323,12 @@ options:
         M(brine.virt.virt_cpu_baseline) found, so that they can move to every hypervisor.
       - Machines that are there already keep the CPU that they have.
     type: dict
+  default_machine_type:
+    description:
+      - The machine type of new machines that name none in O(machine_type); for example the C(machine_type) that
+        P(brine.virt.place#filter) found, which every hypervisor knows.
+      - Machines that are there already keep the type that they have.
+    type: str
   claims:
     description:
       - The names that the same run has claimed on this hypervisor, as M(brine.virt.virt_claim) returned them. A claim
@@ -610,6 +616,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
     "default_cpu": {"type": "dict"},
+    "default_machine_type": {"type": "str"},
     "claims": {"type": "dict", "default": {}},
     "decision": {"type": "dict", "default": {}},
     "lock_timeout": {"type": "int", "default": 300},
@@ -623,6 +630,7 @@ TASK_OPTIONS = (
     "images",
     "image_pool",
     "default_cpu",
+    "default_machine_type",
     "claims",
     "decision",
     "lock_timeout",
@@ -704,6 +712,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     check_ahead(params)
     where = "" if params["machines"] is None else "machines"
     default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
+    default_type = params["default_machine_type"] or None
     decision = read_decision(params["decision"], "decision")
     check_images(params["images"])
     with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
@@ -713,6 +722,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             offered=params["images"],
             check_mode=module.check_mode,
             default_cpu=default_cpu,
+            default_machine_type=default_type,
             claims=params["claims"],
         )
         try:

@@ -45,6 +45,9 @@ class Room:
         )
         self.images: list[Mapping[str, t.Any]] = list(facts.get("images") or [])
         self._runs = {key: facts.get(key) for key in ("arch", "domain_types", "machine_types")}
+        self.arch: str | None = facts.get("arch")
+        self.machine_types: frozenset[str] = frozenset(facts.get("machine_types") or ())
+        self.default_machine_type: str | None = facts.get("default_machine_type")
         self.machines: dict[str, Mapping[str, t.Any]] = {m["name"]: m for m in facts.get("machines") or []}
 
     @property
