@@ -91,7 +91,8 @@ options:
       - Name of the disk profile. Null, or the word V(none) in any case, is no profile at all. The word is refused where
         O(disk_profiles) has a profile of that name; null always means no profile.
       - The profile V(default) is one disk C(system) of 8192 MiB, unless O(disk_profiles) has another one of that
-        name.
+        name. A machine that names no profile is made with it. Of one that is there already it then asks nothing; its
+        disks stay as they are. A machine of O(machines) that names V(default) itself is compared with it.
     type: raw
     default: default
     aliases: [disk]
@@ -141,7 +142,8 @@ options:
       - Name of the nic profile. Null, or the word V(none) in any case, is no profile at all. The word is refused where
         O(nic_profiles) has a profile of that name; null always means no profile.
       - The profile V(default) is one nic C(eth0) on bridge C(br0), unless O(nic_profiles) has another one of that
-        name.
+        name. A machine that names no profile is made with it. Of one that is there already it then asks nothing; its
+        nics stay as they are. A machine of O(machines) that names V(default) itself is compared with it.
     type: raw
     default: default
     aliases: [nic]
@@ -647,6 +649,9 @@ def read_wishes(params: dict[str, t.Any], existing: FindExisting = none_exists) 
     """
     profiles = {"disk_profiles": params["disk_profiles"], "nic_profiles": params["nic_profiles"]}
     named = named_options(ARGUMENTS, params, MACHINE_OPTIONS)
+    # Of the role's list, the profiles and the seed are the role's variables.
+    places = params["places"]
+    prefix = "virt_" if places and all(place == "" or place.startswith("virt_vms[") for place in places) else ""
     if params["machines"] is None:
         return [read_machine(named, existing=existing, **profiles)]
     seed = named.pop("seed", None)
@@ -655,7 +660,8 @@ def read_wishes(params: dict[str, t.Any], existing: FindExisting = none_exists) 
         seed_defaults=seed,
         defaults=named,
         where="machines",
-        places=params["places"],
+        places=places,
+        prefix=prefix,
         existing=existing,
         **profiles,
     )
