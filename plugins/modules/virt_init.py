@@ -14,7 +14,8 @@ description:
   - Makes one machine, or the many of O(machines), on the hypervisor that the task runs on. Each gets its disks as
     overlays on a stored image, its nics, and a seed that cloud-init reads at the first boot; then it is started.
   - A machine that is there already is never made anew. It is compared with what the task names, and brought there;
-    what libvirt filled in is no difference, and what the task does not name stays as it is. What a running machine
+    what libvirt filled in is no difference, and what the task does not name stays as it is. Only O(start) is V(true)
+    unless the task says otherwise, so that a machine which is off is started. What a running machine
     cannot take waits until it is powered off and on, and is reported in RV(machines[].pending). What would leave it
     without its data or unable to boot is an error.
   - A machine that is there already may have what is not offered for new machines, such as another model of a nic, a
