@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.profiles import 
     read_profiles,
     resolve_devices,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.salt_words import translate_salt_words
+from ansible_collections.brine.virt.plugins.module_utils._model.salt_words import switched, translate_salt_words
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk, read_disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic, read_nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import Seed, make_seed, read_seed
@@ -258,7 +258,7 @@ def _read(wish: t.Any, common: _Common, where: str, find_existing: FindExisting)
     for key in ("disk_profile", "disks", "nic_profile", "nics", "clone"):
         given.pop(key, None)
     seed_base = dict(common.seed)
-    if isinstance(wish.get("seed"), bool) and wish["seed"] and seed_base.get("method") == "none":
+    if switched(wish.get("seed")) is True and seed_base.get("method") == "none":
         del seed_base["method"]
     image = given.pop("image", None)
     if not image_is_old and not any(disk.values.get("image") == options.values.get("image") for disk in disks):
