@@ -50,7 +50,16 @@ def test_options_are_those_of_the_machine(tmp_path: Path) -> None:
     output = one_line(
         tmp_path, "vm=new1", "vcpus=1", "memory=128", *BARE, "start=false", "tags=web", "title=Two", graphics
     )
-    for line in ("+tags:", "+- web", "+title: Two", "+graphics:", "+  type: vnc", "+variables:", "+  port: 80"):
+    for line in (
+        "+tags:",
+        "+- web",
+        "+title: Two",
+        "+graphics:",
+        "+  type: vnc",
+        "+variables:",
+        "+  port: 80",
+        "+disks: {}",
+    ):
         assert f"\n{line}\n" in output
     assert "new1 on hv1: new" in output
 
