@@ -106,6 +106,13 @@ options:
       refuse: it is given back in C(refused_machines)
       place: it is placed as any other
     default: refuse
+  baseline:
+    description:
+      - Whether new machines get what all hypervisors that answered have in common, so that they can move to each.
+      - With V(false), the first new machine on a hypervisor whose newest machine type others do not know has that in
+        its C(why).
+    type: bool
+    default: false
   taken:
     description:
       - Names of hosts and groups of the inventory that are not machines. A new machine with one of them is an error.
@@ -223,7 +230,7 @@ _value:
           it.
       type: dict
       sample:
-        hv1: {memory_mib: 15744, vcpus: 64, pools_mib: {default: 8192}}
+        hv1: {memory_mib: 15744, vcpus: 64, pools_mib: {default: 8192}, machines: {}}
     images_by_host:
       description: For every hypervisor that answered, the names out of O(images) that its machines stand on.
       type: dict
@@ -238,6 +245,12 @@ _value:
       sample:
         hv1: ["virt_vms[0]"]
         hv2: []
+    machine_type:
+      description:
+        - With O(baseline=true), the newest machine type of the kind C(q35) that all hypervisors which answered know,
+          to be used for O(brine.virt.virt_init#module:default_machine_type). Null when there is none.
+      type: str
+      sample: pc-q35-7.2
     not_started:
       description: The machines that have a place, and are not to be started (C(start=false)).
       type: list
@@ -265,6 +278,7 @@ _value:
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._model.rules import yes_or_no
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import places_of, read_good_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
@@ -296,6 +310,7 @@ def place_filter(
     last_seen: t.Any = None,
     homes: t.Any = None,
     errors: str = "raise",
+    baseline: t.Any = False,
 ) -> dict[str, t.Any]:
     """The decisions for a list of wishes; see RETURN."""
 
@@ -308,6 +323,7 @@ def place_filter(
             unseen=unseen,
             anti_affinity=anti_affinity,
             image_pool=image_pool,
+            baseline=yes_or_no(baseline, "baseline"),
         )
         mistakes = Mistakes()
         # The variables of the role, whose names these are.

@@ -90,6 +90,10 @@ host:
       type: list
       elements: str
       sample: [pc, pc-i440fx-7.2, pc-q35-7.2, q35]
+    default_machine_type:
+      description: The one that a new machine gets which names none, by its full name. Null where there is no C(q35).
+      type: str
+      sample: pc-q35-7.2
     cpu:
       description: The CPU. C(sockets) is that of the whole hypervisor, C(cores) is per socket, C(threads) is per core.
       type: dict

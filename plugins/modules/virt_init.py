@@ -14,7 +14,8 @@ description:
   - Makes one machine, or the many of O(machines), on the hypervisor that the task runs on. Each gets its disks as
     overlays on a stored image, its nics, and a seed that cloud-init reads at the first boot; then it is started.
   - A machine that is there already is never made anew. It is compared with what the task names, and brought there;
-    what libvirt filled in is no difference, and what the task does not name stays as it is. What a running machine
+    what libvirt filled in is no difference, and what the task does not name stays as it is. Only O(start) is V(true)
+    unless the task says otherwise, so that a machine which is off is started. What a running machine
     cannot take waits until it is powered off and on, and is reported in RV(machines[].pending). What would leave it
     without its data or unable to boot is an error.
   - A machine that is there already may have what is not offered for new machines, such as another model of a nic, a
@@ -95,7 +96,8 @@ options:
       - Name of the disk profile. Null, or the word V(none) in any case, is no profile at all. The word is refused where
         O(disk_profiles) has a profile of that name; null always means no profile.
       - The profile V(default) is one disk C(system) of 8192 MiB, unless O(disk_profiles) has another one of that
-        name.
+        name. A machine that names no profile is made with it. Of one that is there already it then asks nothing; its
+        disks stay as they are. A machine of O(machines) that names V(default) itself is compared with it.
     type: raw
     default: default
     aliases: [disk]
@@ -153,7 +155,8 @@ options:
       - Name of the nic profile. Null, or the word V(none) in any case, is no profile at all. The word is refused where
         O(nic_profiles) has a profile of that name; null always means no profile.
       - The profile V(default) is one nic C(eth0) on bridge C(br0), unless O(nic_profiles) has another one of that
-        name.
+        name. A machine that names no profile is made with it. Of one that is there already it then asks nothing; its
+        nics stay as they are. A machine of O(machines) that names V(default) itself is compared with it.
     type: raw
     default: default
     aliases: [nic]
@@ -334,6 +337,12 @@ options:
         M(brine.virt.virt_cpu_baseline) found, so that they can move to every hypervisor.
       - Machines that are there already keep the CPU that they have.
     type: dict
+  default_machine_type:
+    description:
+      - The machine type of new machines that name none in O(machine_type); for example the C(machine_type) that
+        P(brine.virt.place#filter) found, which every hypervisor knows.
+      - Machines that are there already keep the type that they have.
+    type: str
   claims:
     description:
       - The names that the same run has claimed on this hypervisor, as M(brine.virt.virt_claim) returned them. A claim
@@ -348,6 +357,9 @@ options:
         made.
       - C(memory_mib) and C(vcpus), how much may be promised to machines in all; C(pools_mib), by the name of a pool,
         the free MiB that the new machines need there.
+      - C(machines), by the names of the machines that were here, their UUIDs, or null for any. One that is here no
+        more is not made again, since it may have been moved; nor is another machine of its name taken for it. That is
+        the error of this machine alone.
     type: dict
     default: {}
   lock_timeout:
@@ -554,6 +566,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
     Decision,
     check_decision,
     check_maintenance,
+    machines_gone,
     read_decision,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
@@ -617,6 +630,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
     "default_cpu": {"type": "dict"},
+    "default_machine_type": {"type": "str"},
     "claims": {"type": "dict", "default": {}},
     "decision": {"type": "dict", "default": {}},
     "lock_timeout": {"type": "int", "default": 300},
@@ -630,6 +644,7 @@ TASK_OPTIONS = (
     "images",
     "image_pool",
     "default_cpu",
+    "default_machine_type",
     "claims",
     "decision",
     "lock_timeout",
@@ -646,6 +661,9 @@ def read_wishes(params: dict[str, t.Any], existing: FindExisting = none_exists) 
     """
     profiles = {"disk_profiles": params["disk_profiles"], "nic_profiles": params["nic_profiles"]}
     named = named_options(ARGUMENTS, params, MACHINE_OPTIONS)
+    # Of the role's list, the profiles and the seed are the role's variables.
+    places = params["places"]
+    prefix = "virt_" if places and all(place == "" or place.startswith("virt_vms[") for place in places) else ""
     if params["machines"] is None:
         return [read_machine(named, existing=existing, **profiles)]
     seed = named.pop("seed", None)
@@ -654,7 +672,8 @@ def read_wishes(params: dict[str, t.Any], existing: FindExisting = none_exists) 
         seed_defaults=seed,
         defaults=named,
         where="machines",
-        places=params["places"],
+        places=places,
+        prefix=prefix,
         existing=existing,
         **profiles,
     )
@@ -667,14 +686,17 @@ def check_ahead(params: dict[str, t.Any]) -> None:
         read_wishes(params, lambda _name: Existing())
 
 
-def read_wishes_here(params: dict[str, t.Any], hypervisor: Hypervisor) -> list[Machine]:
+def read_wishes_here(params: dict[str, t.Any], hypervisor: Hypervisor, gone: t.Container[str] = ()) -> list[Machine]:
     """The same on a hypervisor, whose machines may keep what they have.
 
+    gone: machines that were there when the run looked. What they had is not known any more, and is no mistake.
     Where the task has the directory of a pool, the error has the pool's name.
     """
 
     def existing(name: str) -> Existing | None:
         domain = hypervisor.domains.get(name)
+        if name in gone:
+            return Existing()
         return None if domain is None or is_new(domain) else Existing(read_values(domain.xml, domain.notes))
 
     try:
@@ -708,6 +730,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     check_ahead(params)
     where = "" if params["machines"] is None else "machines"
     default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
+    default_type = params["default_machine_type"] or None
     decision = read_decision(params["decision"], "decision")
     check_images(params["images"])
     with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
@@ -717,12 +740,14 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             offered=params["images"],
             check_mode=module.check_mode,
             default_cpu=default_cpu,
+            default_machine_type=default_type,
             claims=params["claims"],
         )
         try:
-            machines = read_wishes_here(params, hypervisor)
-            check_still_chosen(machines, hypervisor, decision)
-            plans = make_plans(machines, hypervisor, where, params["places"])
+            gone = machines_gone(decision, hypervisor.domains)
+            machines = read_wishes_here(params, hypervisor, gone)
+            check_still_chosen([machine for machine in machines if machine.name not in gone], hypervisor, decision)
+            plans = make_plans(machines, hypervisor, where, params["places"], gone)
         except VirtError:
             if not module.check_mode:
                 withdraw_claims(conn, hypervisor.claims)

@@ -9,6 +9,7 @@ Each run claims first and looks at all other hypervisors afterwards. Therefore:
 * Of two claims the one with the lower UUID wins, which both runs know; no clock is asked. The other one yields at once.
 * The winner does not go on before the other claim is gone: that run may have looked before the winner claimed, and then
   it goes on to make the machine, and the winner has to yield after all.
+* What was there already when the names were claimed has no claim. It is only gone on with where it is there still.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ def settle(plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last: bool)
     reasons: dict[str, str] = {}
     withdraw: dict[str, dict[str, str]] = {}
     waiting: list[str] = []
+    unclaimed: dict[str, dict[str, str | None]] = {}
     for host, machines in plan["new_by_host"].items():
         for name in (machine["name"] for machine in machines):
             identity = claims.get(host, {}).get(name)
             here = seen.get(host, {}).get(name)
+            if identity is None:
+                unclaimed.setdefault(host, {})[name] = here["uuid"] if here else None
             # Nothing of ours, or another run that came to the same hypervisor has gone on with the claim.
             if identity is None or (here is not None and not here["claimed"]):
                 continue
@@ -45,7 +49,7 @@ def settle(plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last: bool)
                 reasons[name] = f"{why}. Nothing was made for it on {host}"
                 withdraw.setdefault(host, {})[name] = identity
     return {
-        "plan": _without(plan, reasons),
+        "plan": _without(_with_living(plan, unclaimed), reasons),
         "withdraw": withdraw,
         "waiting": waiting,
         "again": bool(withdraw or waiting),
@@ -68,6 +72,17 @@ def _judge(name: str, host: str, identity: str, seen: Seen) -> tuple[str | None,
             True,
         )
     return None, False
+
+
+def _with_living(plan: Mapping[str, t.Any], living: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, t.Any]:
+    """The plan with machines that have to be where they are when it is carried out; what an earlier look saw counts."""
+    if not living:
+        return plan
+    decisions = {
+        host: {**decision, "machines": {**living.get(host, {}), **decision["machines"]}}
+        for host, decision in plan["decisions"].items()
+    }
+    return {**plan, "decisions": decisions}
 
 
 def _without(plan: Mapping[str, t.Any], reasons: Mapping[str, str]) -> dict[str, t.Any]:

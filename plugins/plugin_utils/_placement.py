@@ -17,6 +17,10 @@ from ansible_collections.brine.virt.plugins.module_utils._model.rules import one
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, places_of
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_choice import choose, notes_on
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_hosts import read_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._placement_machine_type import (
+    BoundMachines,
+    common_machine_type,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_need import Need, images_of, need_of_wish
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_room import Room
 from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms
@@ -46,7 +50,7 @@ def place(
     machine, the hypervisors that it is known on by other means than their answers.
     The result has ``assignments``, ``by_host``,
     ``places_by_host``, ``new_by_host``, ``withdraw``, ``decisions``, ``images_by_host``,
-    ``not_started``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
+    ``machine_type``, ``not_started``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
 
     Raises InputError or ConflictError, for all machines at once, when any of them cannot be placed; only those that
     may live on, or were asked for on, a hypervisor which did not answer, or is not known any more, are given back as
@@ -68,6 +72,7 @@ def place(
     unfinished = {
         (host, name) for host, room in rooms.items() for name, found in room.machines.items() if found.get("building")
     }
+    living: dict[str, dict[str, str | None]] = {host: {} for host in rooms}
 
     for index, machine in enumerate(machines):
         living_on, left = _homes(machine, rooms)
@@ -90,6 +95,8 @@ def place(
             refused[index] = refusal
         elif living_on:
             home = living_on[0]
+            if (home, machine.name) not in unfinished:
+                living[home][machine.name] = rooms[home].machines[machine.name].get("uuid")
             rooms[home].take(needs[index])
             others = {host: f"it lives on {home}" for host in rooms if host != home}
             why = "; ".join(["it lives there", *_misfits(needs[index], rooms[home])])
@@ -97,10 +104,12 @@ def place(
         else:
             homeless.append(index)
 
+    bound = BoundMachines(rooms, needed=not terms.baseline)
     # Sorting keeps the user's order among equals.
     for index in sorted(homeless, key=lambda number: machines[number].hypervisor is None):
         try:
-            chosen[index] = _pick(machines[index], needs[index], rooms, silent, known_images, terms, titles[index])
+            found = _pick(machines[index], needs[index], rooms, silent, known_images, terms, titles[index])
+            chosen[index] = bound.note(found, machines[index].machine_type)
         except VirtError as exc:
             problems[index] = exc
         else:
@@ -126,9 +135,10 @@ def place(
         "by_host": by_host,
         "new_by_host": new_by_host,
         "withdraw": withdraw,
-        "decisions": {host: room.decision() for host, room in rooms.items()},
+        "decisions": {host: room.decision(living[host]) for host, room in rooms.items()},
         "places_by_host": places_by_host,
         "images_by_host": images_by_host,
+        "machine_type": common_machine_type(rooms) if terms.baseline else None,
         "not_started": [machines[index].name for index in sorted(chosen) if not machines[index].start],
         "silent": silent,
         "refused_machines": [

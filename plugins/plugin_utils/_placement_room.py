@@ -47,6 +47,9 @@ class Room:
         )
         self.images: list[Mapping[str, t.Any]] = list(facts.get("images") or [])
         self._runs = {key: facts.get(key) for key in ("arch", "domain_types", "machine_types")}
+        self.arch: str | None = facts.get("arch")
+        self.machine_types: frozenset[str] = frozenset(facts.get("machine_types") or ())
+        self.default_machine_type: str | None = facts.get("default_machine_type")
         self.machines: dict[str, Mapping[str, t.Any]] = {m["name"]: m for m in facts.get("machines") or []}
 
     @property
@@ -59,8 +62,11 @@ class Room:
         """The memory that is promised to machines."""
         return self.capacity_mib - self.memory_mib
 
-    def decision(self) -> dict[str, t.Any]:
-        """What the machines of this run were placed here by, to be looked at again where they are made."""
+    def decision(self, living: Mapping[str, str | None]) -> dict[str, t.Any]:
+        """What the machines of this run were placed here by, to be looked at again where they are made.
+
+        living: of the machines that live here already, the UUIDs by name.
+        """
         return {
             "memory_mib": max(0, self.capacity_mib),
             "vcpus": self._vcpu_capacity,
@@ -69,6 +75,7 @@ class Room:
                 for name, size_mib in self._taken_mib.items()
                 if size_mib > 0 and self._pools.get(name, {}).get("available_mib") is not None
             },
+            "machines": dict(living),
         }
 
     def stored(self, image: str) -> list[Mapping[str, t.Any]]:

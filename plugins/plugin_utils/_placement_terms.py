@@ -24,7 +24,8 @@ class Terms:
     memory_reserve_mib stays free on each hypervisor for the host itself; what is left counts memory_ratio times;
     vcpu_ratio is how many virtual CPUs may share one real CPU. A hypervisor may have its own of these three. unseen
     says what becomes of a machine that may live on a hypervisor which did not answer; anti_affinity whether machines of
-    one group may share a hypervisor where they cannot be apart; image_pool is the pool of the image store.
+    one group may share a hypervisor where they cannot be apart; image_pool is the pool of the image store; baseline
+    says that new machines get what all hypervisors have in common.
     """
 
     policy: str = "spread"
@@ -34,6 +35,7 @@ class Terms:
     unseen: str = "refuse"
     anti_affinity: str = "require"
     image_pool: str = "images"
+    baseline: bool = False
 
     def __post_init__(self) -> None:
         for key, words in (("policy", POLICIES), ("unseen", UNSEEN), ("anti_affinity", ANTI_AFFINITY)):

@@ -27,13 +27,17 @@ _EMULATED_CPU = "Nehalem"
 class Guests(GuestKinds):
     """The hypervisor's guest capabilities, asked once for all machines of a task.
 
-    default_cpu: the lines of option ``cpu`` for new machines that do not say it; None leaves it to this hypervisor.
+    default_cpu: the lines of option ``cpu`` for new machines that do not say it; default_machine_type: the same for the
+    option ``machine_type``. None leaves it to this hypervisor.
     """
 
-    def __init__(self, conn: VirConnect, default_cpu: Values | None = None) -> None:
+    def __init__(
+        self, conn: VirConnect, default_cpu: Values | None = None, default_machine_type: str | None = None
+    ) -> None:
         super().__init__(conn)
         self._conn = conn
         self._default_cpu = default_cpu
+        self._default_machine_type = default_machine_type
         with errors_as_ours("cannot read the hypervisor's type"):
             self._log_dir = _QEMU_LOG_DIR if conn.getType() == "QEMU" and conn.getURI().endswith("/system") else None
         self._known_abilities: dict[str | None, etree._Element | None] = {}
@@ -43,11 +47,12 @@ class Guests(GuestKinds):
 
         Raises UnsupportedError when the hypervisor cannot run a machine like this, with the place of the option.
         """
-        wanted = machine.machine_type or ("q35" if "q35" in self.machine_types else None)
+        own = machine.machine_type or self._default_machine_type
+        wanted = own or ("q35" if "q35" in self.machine_types else None)
         if wanted and wanted not in self.machine_types:
             raise UnsupportedError(
                 f"this hypervisor has no machine type {wanted!r}",
-                where=inside(where, "machine_type"),
+                where=inside(where, "machine_type") if machine.machine_type else "default_machine_type",
                 hint=one_of_these(wanted, self.machine_types),
             )
         abilities = self._abilities(wanted)

@@ -76,6 +76,7 @@ def observe_host(
         "arch": arch,
         "domain_types": kinds,
         "machine_types": _machine_types(capabilities, arch),
+        "default_machine_type": _default_machine_type(capabilities, arch),
         "cpu": {
             "model": capabilities.findtext("host/cpu/model"),
             "vendor": capabilities.findtext("host/cpu/vendor"),
@@ -155,6 +156,12 @@ def _machine_types(capabilities: etree._Element, arch: str | None) -> list[str]:
         for machine in guest.iter("machine"):
             found.update(name for name in (machine.text, machine.get("canonical")) if name)
     return sorted(found)
+
+
+def _default_machine_type(capabilities: etree._Element, arch: str | None) -> str | None:
+    """The type that ``q35`` stands for here, which a new machine gets that names none; None where there is no q35."""
+    found = [m for guest in _own_guests(capabilities, arch) for m in guest.iter("machine") if m.text == "q35"]
+    return found[0].get("canonical") if found else None
 
 
 def _pools(conn: VirConnect, local: bool) -> list[dict[str, t.Any]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import Rule, inside, one_of_these
@@ -16,13 +16,15 @@ from ansible_collections.brine.virt.plugins.module_utils._model.rules import Rul
 @dataclass(frozen=True)
 class Place:
     """Where an option stands in the input. parent: the place of what it belongs to, empty for a module's own options;
-    word: the option as the user spelt it."""
+    word: the option as the user spelt it; note: what else is to be known of an option that the user did not write."""
 
     parent: str
     word: str
+    note: str = ""
 
     def __str__(self) -> str:
-        return inside(self.parent, self.word)
+        place = inside(self.parent, self.word)
+        return f"{place} ({self.note})" if self.note else place
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,15 @@ class Given:
         """The same with another value; place: where it comes from, unless that stays as it is."""
         places = self.places if place is None else {**self.places, key: place}
         return Given({**self.values, key: value}, places, self.place, self.name)
+
+    def noted(self, note: str) -> Given:
+        """The same with a note at the place of each option."""
+        places = {key: replace(place, note=note) for key, place in self.places.items()}
+        return Given(self.values, places, self.place, self.name)
+
+    def only(self, keys: t.Container[str]) -> Given:
+        """The same with these options alone."""
+        return self.without([key for key in self.values if key not in keys])
 
     def without(self, keys: t.Iterable[str]) -> Given:
         """The same without some options."""

@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.device_shapes im
 from ansible_collections.brine.virt.plugins.module_utils._model.given import Given
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.salt_config import unwrap_profiles
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import NETWORK_RULES
 
 # The devices of each profile, by its name.
 Profiles = Mapping[str, t.Sequence[Given]]
@@ -43,19 +44,42 @@ def read_profiles(kind: str, profiles: t.Any, where: str) -> Profiles:
     }
 
 
-def resolve_devices(kind: str, profiles: Profiles, given: Given) -> list[Given]:
+def resolve_devices(
+    kind: str, profiles: Profiles, given: Given, have: Mapping[str, Mapping[str, t.Any]] | None = None
+) -> list[Given]:
     """The devices of one machine.
 
     given: the machine's own options, of which ``disk_profile`` and ``disks`` (``nic_profile`` and ``nics``) are read. A
     profile that is null is none at all. An override changes the options that it names and keeps the rest; a null in it
     unsets an option of the profile; one with a new name is appended. Nothing of the input is changed.
+    have: the devices of a machine that is there, by name; None for one that is not, or of which that is not known here.
+    The profile that nobody named makes new machines, and asks nothing of a device that is there.
     """
     merged = {device.name: device for device in _of_profile(kind, profiles, given)}
+    own = read_devices(kind, given.values.get(f"{kind}s"), given.at(f"{kind}s"))
+    if have is not None and f"{kind}_profile" not in given.values:
+        named = {device.name for device in own}
+        merged = {
+            name: _unasked(kind, device, have[name]) if name in have else device
+            for name, device in merged.items()
+            if name in have or name in named
+        }
     lay_over = _lay_disk_over if kind == "disk" else _lay_nic_over
-    for device in read_devices(kind, given.values.get(f"{kind}s"), given.at(f"{kind}s")):
+    for device in own:
         base = merged.get(device.name)
         merged[device.name] = device if base is None else lay_over(base, device)
     return list(merged.values())
+
+
+# What the guest alone is told, by its seed: no request about the nic, and part of what tells one seed from another.
+_OF_GUEST = frozenset(NETWORK_RULES) - {"mtu"}
+
+
+def _unasked(kind: str, device: Given, have: Mapping[str, t.Any]) -> Given:
+    """A device of a profile that nobody named, for a machine that has it: nothing but what it has and the seed says."""
+    same = {key for key in ("device", "mtu") if key in have and str(device.values.get(key)) == str(have[key])}
+    rest = device.only(same if kind == "disk" else _OF_GUEST | same)
+    return rest.with_value("device", have["device"]) if kind == "disk" and "device" in have else rest
 
 
 def _of_profile(kind: str, profiles: Profiles, given: Given) -> t.Sequence[Given]:
@@ -77,7 +101,8 @@ def _of_profile(kind: str, profiles: Profiles, given: Given) -> t.Sequence[Given
     if wanted in profiles:
         return profiles[wanted]
     if wanted == DEFAULT_PROFILE:
-        return read_devices(kind, _BUILT_IN[kind], inside(given.place, f"{kind}s"))
+        built_in = read_devices(kind, _BUILT_IN[kind], inside(given.place, f"{kind}s"))
+        return [device.noted("the profile default") for device in built_in]
     raise InputError(
         f"unknown {kind} profile {wanted!r}",
         where=given.at(key),

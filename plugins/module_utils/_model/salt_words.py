@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from collections.abc import Mapping
 
@@ -25,6 +26,18 @@ SALT_WORDS = {
 _VCPU_KEYS = ("current", "maximum", "cpuset", "placement")
 
 
+# What can be there or not is a mapping, true or false. On the command line (-e seed=false) these are texts.
+_SWITCHES = ("seed", "tpm", "rng", "watchdog")
+
+
+def switched(value: t.Any) -> t.Any:
+    """A text that says true or false as that, anything else as it is."""
+    if isinstance(value, str):
+        with contextlib.suppress(InputError):
+            return rules.yes_or_no(value, "")
+    return value
+
+
 def translate_salt_words(wish: Mapping[t.Any, t.Any], where: str) -> Given:
     """The options of a machine in the words of this collection. Raises InputError where both words are there.
 
@@ -33,6 +46,9 @@ def translate_salt_words(wish: Mapping[t.Any, t.Any], where: str) -> Given:
     ``boot_dev`` and ``stop_on_reboot`` are parts of boot and events; ``seed: false`` is no seed.
     """
     given = Given.of(wish, where)
+    for key in _SWITCHES:
+        if key in given.values:
+            given = given.with_value(key, switched(given.values[key]))
     for salt, ours in SALT_WORDS.items():
         given = _move(given, salt, ours, lambda value, _place: value)
     given = _take_cpu(given)

@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.profiles import 
     read_profiles,
     resolve_devices,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.salt_words import translate_salt_words
+from ansible_collections.brine.virt.plugins.module_utils._model.salt_words import switched, translate_salt_words
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk, read_disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic, read_nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import Seed, make_seed, read_seed
@@ -253,15 +253,17 @@ def _read(wish: t.Any, common: _Common, where: str, find_existing: FindExisting)
     for key in ("name", "vcpus", "memory"):
         if key not in given:
             raise InputError(f"{key} is missing", where=where or None, hint="A machine needs name, vcpus and memory")
-    disks = place_image(resolve_devices("disk", common.disk_profiles, options), options)
-    nics = resolve_devices("nic", common.nic_profiles, options)
+    disks = resolve_devices("disk", common.disk_profiles, options, have and have.get("disks", {}))
+    image_is_old = _is_of_other_disk(disks, options, have)
+    disks = disks if image_is_old else place_image(disks, options)
+    nics = resolve_devices("nic", common.nic_profiles, options, have and have.get("nics", {}))
     for key in ("disk_profile", "disks", "nic_profile", "nics", "clone"):
         given.pop(key, None)
     seed_base = dict(common.seed)
-    if isinstance(wish.get("seed"), bool) and wish["seed"] and seed_base.get("method") == "none":
+    if switched(wish.get("seed")) is True and seed_base.get("method") == "none":
         del seed_base["method"]
     image = given.pop("image", None)
-    if not any(disk.values.get("image") == options.values.get("image") for disk in disks):
+    if not image_is_old and not any(disk.values.get("image") == options.values.get("image") for disk in disks):
         # A default for all machines that gave way to this one's own disks.
         image = None
     hardware = {line.key: given.pop(line.key) for line in HARDWARE if line.key in given}
@@ -286,6 +288,12 @@ def _read(wish: t.Any, common: _Common, where: str, find_existing: FindExisting)
     if not unseen:
         check_devices(hardware, machine.disks, machine.nics, options, have or {})
     return machine
+
+
+def _is_of_other_disk(disks: t.Sequence[Given], options: Given, have: Values | None) -> bool:
+    """Whether the image is that of a disk which the machine has and nobody names: nothing is to be made from it."""
+    there = (have or {}).get("disks", {})
+    return bool(there) and "disk_profile" not in options.values and not any(disk.name in there for disk in disks)
 
 
 # Of the memory, how much it is, in our words and in Salt's.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-# A null in these is no profile. In all other options Ansible cannot tell a null from what nobody named.
+# A null in these is no profile. In all other options Ansible cannot tell a null from what nobody named; in these it
+# cannot tell the default, which is the name of a profile. So that is taken for not named.
 _NULL_SAYS = ("disk_profile", "nic_profile")
 
 
@@ -21,7 +22,8 @@ def named_options(
     """
     found = {}
     for name in names:
-        if params[name] is not None or name in _NULL_SAYS:
+        is_named = params[name] != arguments[name].get("default") if name in _NULL_SAYS else params[name] is not None
+        if is_named:
             spelling = next((alias for alias in arguments[name].get("aliases", ()) if alias in params), name)
             found[spelling] = params[name]
     return found

@@ -58,7 +58,9 @@ def has_placeholder(text: str) -> bool:
 def as_option(values: Mapping[str, t.Any], masks: t.Iterable[str]) -> dict[str, t.Any]:
     """The option for a module. values: the secrets by their placeholders, plain data; masks: see masks_of."""
     # The values in one text: each by itself would be masked wherever it stands, a single digit for instance.
-    return {"values": json.dumps(dict(values), default=str), "masks": sorted(masks)}
+    # Ansible masks that text as well: "{}" would be gone from all output, a machine's empty list of disks for instance.
+    text = json.dumps(dict(values), default=str) if values else ""
+    return {"values": text, "masks": sorted(masks)}
 
 
 def opened(params: Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -25,26 +25,54 @@ class Decision:
     """What a hypervisor was chosen by, for all new machines of a run together.
 
     memory_mib, vcpus: how much of each may be promised to machines in all, None for no limit; pools_mib: the free
-    capacity that the new machines need in each pool.
+    capacity that the new machines need in each pool. machines: those of the run that were there, by name the UUID, None
+    where that is not known.
     """
 
     memory_mib: int | None = None
     vcpus: int | None = None
     pools_mib: Mapping[str, int] = field(default_factory=dict)
+    machines: Mapping[str, str | None] = field(default_factory=dict)
 
 
 _COUNT = rules.whole_number(0, 2**53)
+_UUID = rules.pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "a UUID", "4a5e8c3e-6ad5-4c39-9d3b-9f1c8f3d1c55")
 
 
 def _pools_mib(value: t.Any, where: str) -> dict[str, int]:
     return {pool: _COUNT(size, rules.inside(where, pool)) for pool, size in rules.any_mapping(value, where).items()}
 
 
+def _machines(value: t.Any, where: str) -> dict[str, str | None]:
+    found = rules.any_mapping(value, where).items()
+    return {name: None if uuid is None else _UUID(uuid, rules.inside(where, name)) for name, uuid in found}
+
+
 def read_decision(value: t.Any, where: str) -> Decision:
     """The decision as the filter place gives it. Raises InputError with the place."""
-    return Decision(
-        **rules.read_mapping(value, where, {"memory_mib": _COUNT, "vcpus": _COUNT, "pools_mib": _pools_mib})
-    )
+    known: dict[str, rules.Rule] = {
+        "memory_mib": _COUNT,
+        "vcpus": _COUNT,
+        "pools_mib": _pools_mib,
+        "machines": _machines,
+    }
+    return Decision(**rules.read_mapping(value, where, known))
+
+
+def machines_gone(decision: Decision, domains: Mapping[str, Domain]) -> dict[str, str]:
+    """What has become of the machines that were there when the run looked and are not any more, in words, by name.
+
+    Nobody has claimed their names, so that a machine that has been moved must not be made again here.
+    """
+    gone = {}
+    for name, uuid in decision.machines.items():
+        domain = domains.get(name)
+        now = None if domain is None else domain.handle.UUIDString()
+        if now is None:
+            gone[name] = "it was on this hypervisor when this run looked and is gone since: moved or undefined"
+        elif uuid not in (None, now):
+            gone[name] = f"another machine has this name here since this run looked: its UUID is {now}, it was {uuid}"
+    return gone
 
 
 def check_maintenance(names: Sequence[str], maintenance: Maintenance | None) -> None:

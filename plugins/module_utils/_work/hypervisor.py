@@ -24,8 +24,9 @@ class Hypervisor(Side):
     """A hypervisor that machines are made and changed on.
 
     offered: images by the names that wishes have for them, as virt_image returned them. In check mode one of them
-    counts as stored even if virt_image only said that it would store it. default_cpu: for new machines that do not
-    say what CPU they have. claims: the UUIDs of the claims that this run has here, by the names of the machines.
+    counts as stored even if virt_image only said that it would store it. default_cpu, default_machine_type: for new
+    machines that do not say what they have. claims: the UUIDs of the claims that this run has here, by the names of the
+    machines.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Hypervisor(Side):
         offered: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
         check_mode: bool = False,
         default_cpu: Values | None = None,
+        default_machine_type: str | None = None,
         claims: t.Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(conn)
@@ -44,12 +46,13 @@ class Hypervisor(Side):
         self._offered = offered or {}
         self._check_mode = check_mode
         self._default_cpu = default_cpu
+        self._default_machine_type = default_machine_type
         self._images: dict[str, StoredImage] = {}
 
     @functools.cached_property
     def guests(self) -> Guests:
         """What guests can be here."""
-        return Guests(self.conn, self._default_cpu)
+        return Guests(self.conn, self._default_cpu, self._default_machine_type)
 
     @functools.cached_property
     def _bridges(self) -> list[str] | None:

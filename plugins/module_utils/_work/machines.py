@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.update import dif
 
 @dataclass(frozen=True)
 class MachinePlan:
-    """All that is to be done for one machine. error: a fault that kept it from being planned; nothing is done then."""
+    """All that is to be done for one machine. error: what kept it from being planned; nothing is done then."""
 
     machine: Machine
     created: bool
@@ -65,11 +65,16 @@ class Outcome:
 
 
 def make_plans(
-    machines: Sequence[Machine], hypervisor: Hypervisor, where: str, places: Sequence[str] | None = None
+    machines: Sequence[Machine],
+    hypervisor: Hypervisor,
+    where: str,
+    places: Sequence[str] | None = None,
+    gone: Mapping[str, str] | None = None,
 ) -> list[MachinePlan]:
     """A plan for each machine, in order; nothing is changed.
 
     where, places: what messages call the machines, see places_of; where is empty for a single machine's own options.
+    gone: machines that are not what the run takes them for any more, with the words for it: the error of each.
     Raises what makes any of them impossible, with a line for each: a mistake in one changes nothing at all.
     A fault that nobody expected is another thing: it is the error of its machine, and the others are made.
     """
@@ -77,7 +82,11 @@ def make_plans(
     mistakes = Mistakes()
     for place, machine in zip(places_of(len(machines), where, places), machines):  # noqa: B905 - not in Python 3.9
         with mistakes.noted():
-            plans.append(_make_plan(machine, hypervisor, place))
+            if gone and machine.name in gone:
+                error = ConflictError(gone[machine.name], where=place or None, hint="Run it again, which looks again")
+                plans.append(MachinePlan(machine, False, (), before={}, after={}, error=error))
+            else:
+                plans.append(_make_plan(machine, hypervisor, place))
     mistakes.conclude()
     return plans
 

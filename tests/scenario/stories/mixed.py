@@ -20,6 +20,7 @@ COMMON = {"start": True, "hypervisor": OLDEST}
 def tell(teller: Teller, cloud: Cloud) -> None:
     teller.step("a new machine gets the CPU that both releases have", lambda: _baseline(cloud), vital=True)
     teller.step("it runs on while it moves to the newer release and back", lambda: _there_and_back(cloud))
+    teller.step("one that is made on the newer release can leave it", lambda: _leaves(cloud))
     teller.step("one machine of a group on each hypervisor, and none for a fourth", lambda: _apart(cloud))
     teller.step("a machine that only the newer release can run stays there and is named", lambda: _stays(cloud))
     teller.step("evacuate: the newer release takes what the older one has", lambda: _evacuate(cloud))
@@ -30,10 +31,22 @@ def _baseline(cloud: Cloud) -> None:
     for changed in (True, False):
         answer = provision(cloud, {"name": "mixed1", **COMMON}, virt_cpu_baseline=True)
         must(answer.status == 0 and (answer.recap("changed") > 0) is changed, answer.text)
-    said = re.search(r"New machines get the CPU ([\w.-]+), which all of hv1, hv2, hv3 have", answer.one_line)
+    said = re.search(
+        r"New machines get the CPU ([\w.-]+), which all of hv1, hv2, hv3 have, and the machine type (pc-q35-[\w.]+),",
+        answer.one_line,
+    )
     must(said is not None, answer.text)
     xml = cloud.on(OLDEST, "virsh dumpxml --inactive mixed1")
     must(said is not None and f">{said.group(1)}</model>" in xml and "<cpu mode='custom'" in xml, xml)
+    must(said is not None and f"machine='{said.group(2)}'" in xml, xml)
+
+
+def _leaves(cloud: Cloud) -> None:
+    """Made on the newer release with what all have in common, a machine can go to an older one."""
+    answer = provision(cloud, {"name": "mixed9", "hypervisor": NEWER}, virt_cpu_baseline=True)
+    must(answer.status == 0 and "is not known on" not in answer.one_line, answer.text)
+    answer = cloud.play_well("migrate", "-e", "vm=mixed9", "-e", f"to={FLEET[1]}", live=False)
+    must("mixed9" in names(cloud, FLEET[1]) and "mixed9" not in names(cloud, NEWER), answer.text)
 
 
 def _there_and_back(cloud: Cloud) -> None:
@@ -47,6 +60,8 @@ def _apart(cloud: Cloud) -> None:
     group = [{"name": f"mixed{number}", "anti_affinity": ["mixed"]} for number in (2, 3, 4)]
     answer = provision(cloud, *group)
     must(answer.status == 0, answer.text)
+    bound = r"its machine type pc-q35-[\w.]+ is not known on hv1, hv2; virt_cpu_baseline gives one that all know"
+    must(len(re.findall(bound, answer.one_line)) == 1, answer.text)
     for host in ALL:
         here = [name for name in names(cloud, host) if name in ("mixed2", "mixed3", "mixed4")]
         must(len(here) == 1, f"{host} has {here}")

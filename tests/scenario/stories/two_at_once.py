@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Two runs at the same time, a cloud that changes between decision and deed, and names that mean something else.
 
-Its machines are its own: ``race1`` and so on, ``late1``, ``left1``, and a ``localhost`` that virsh defines.
+Its machines are its own: ``race1`` and so on, ``late1``, ``gone1``, ``left1``, and a ``localhost`` that virsh defines.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,6 +20,8 @@ from ..teller import Teller
 NEEDS = ("hypervisors", "tiny")
 TINY: dict[str, t.Any] = {**needs.TINY, "start": False}
 RACERS = ("race1", "race2", "race3")
+# How long a run may take to come to where another one is to meet it.
+MEET_SECONDS = 300
 DOMAIN = "<domain type='qemu'><name>localhost</name><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
 
 
@@ -27,6 +30,7 @@ def tell(teller: Teller, cloud: Cloud) -> None:
     teller.step("what a run that was killed after its claim has left is made by the next", lambda: _left_claim(cloud))
     teller.step("maintenance that has begun since the choice keeps new machines out", lambda: _maintenance(cloud))
     teller.step("memory that has gone since the choice: refused, nothing made", lambda: _capacity(cloud))
+    teller.step("a machine that is moved since the choice is not made a second time", lambda: _moved(cloud))
     teller.step("a machine of a hypervisor that has left hosts.yml is not made twice", lambda: _left(cloud))
     teller.step("a machine cannot be called localhost, nor like a hypervisor", lambda: _refused_names(cloud))
     teller.step("one that is called so by others is listed under another name", lambda: _foreign_localhost(cloud))
@@ -107,6 +111,40 @@ def _capacity(cloud: Cloud) -> None:
         answer.text,
     )
     must(not _homes(cloud, "late1") and not _volumes(cloud, "hv1", "late1"), "something was made")
+
+
+def _moved(cloud: Cloud) -> None:
+    """A run that has looked waits before it comes to the machine, which is moved meanwhile."""
+    answer = _provision(cloud, [{"name": "gone1", "hypervisor": "hv1"}])
+    must(answer.status == 0 and _homes(cloud, "gone1") == ["hv1"], answer.text)
+    identity = cloud.on("hv1", "virsh domuuid gone1").strip()
+    waits, go_on = (cloud.build / f"scenario-gone1-{word}" for word in ("waits", "go-on"))
+    for path in (waits, go_on):
+        path.unlink(missing_ok=True)
+    loop = f"touch {waits}; for i in $(seq {MEET_SECONDS}); do test -e {go_on} && break; sleep 1; done; echo 8"
+    # An option of the task that makes the machines, asked for when that task begins. By then all has been checked.
+    when = "virt_provision_plan is defined and not virt_provision_only_check"
+    lazily = "{{ lookup('ansible.builtin.pipe', '" + loop + "') if " + when + " else 8 }}"
+    words = ("-e", json.dumps({"virt_provision_concurrency": lazily}))
+    with ThreadPoolExecutor() as executor:
+        run = executor.submit(_provision, cloud, [{"name": "gone1"}], *words)
+        try:
+            end = time.monotonic() + MEET_SECONDS
+            while not waits.exists() and not run.done() and time.monotonic() < end:
+                time.sleep(0.5)
+            must(waits.exists(), run.result().text if run.done() else "the run does not come to the machine")
+            cloud.play_well("migrate", "-e", "vm=gone1", "-e", "to=hv2", live=False)
+        finally:
+            go_on.touch()
+        answer = run.result()
+    must(_homes(cloud, "gone1") == ["hv2"], f"gone1 is on {_homes(cloud, 'gone1')}\n{answer.text}")
+    must(cloud.on("hv2", "virsh domuuid gone1").strip() == identity, "it was made anew")
+    must(not _volumes(cloud, "hv1", "gone1"), f"hv1 has volumes of it\n{answer.text}")
+    words_of_it = "gone1 on hv1: failed: virt_vms[0]: it was on this hypervisor when this run looked and is gone since"
+    must(answer.status != 0 and words_of_it in answer.one_line, answer.text)
+    answer = _provision(cloud, [{"name": "gone1"}])
+    must(answer.status == 0 and answer.recap("changed") == 0, answer.text)
+    _remove(cloud, "gone1")
 
 
 def _left(cloud: Cloud) -> None:

@@ -20,6 +20,7 @@ NODE = """<node>
 <memory>16777216</memory>
 <domain type='test' xmlns:brine='urn:brine:virt:1'>
   <name>good1</name>
+  <uuid>00000000-0000-4000-8000-000000000001</uuid>
   <metadata><brine:machine status='ready'><brine:nic name='eth0' mac='52:54:00:00:00:01'/></brine:machine></metadata>
   <memory unit='MiB'>128</memory>
   <vcpu>1</vcpu>
@@ -87,6 +88,7 @@ def test_nothing_done_is_an_error(tmp_path: Path, serial: int, text: str) -> Non
 # A machine of ours with a nic that no new machine can have, on libvirt's test driver.
 OLD_NODE = """<node><memory>16777216</memory>
 <domain type='test' xmlns:brine='urn:brine:virt:1'><name>old</name>
+<uuid>00000000-0000-4000-8000-000000000002</uuid>
 <metadata><brine:machine status='ready'><brine:nic name='eth0' mac='52:54:00:00:00:01'/></brine:machine></metadata>
 <memory unit='MiB'>512</memory><vcpu>1</vcpu><os><type arch='x86_64'>hvm</type></os><devices>
 <interface type='network'><mac address='52:54:00:00:00:01'/><source network='default'/><model type='pcnet'/>
@@ -134,6 +136,28 @@ def test_a_machine_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
     (last,) = (line for line in output.splitlines() if line.startswith("fatal: "))
     assert "bad1 on hv1: cannot write volume bad1-seed.iso" in last
     assert late in last
+
+
+def test_a_machine_that_is_moved_after_the_choice_is_not_made_again(tmp_path: Path) -> None:
+    machine = NODE[NODE.index("<domain") : NODE.index("<network")]
+    for name, node in (("hv1", NODE), ("hv2", NODE.replace(machine, ""))):
+        (tmp_path / f"{name}.xml").write_text(node, encoding="utf-8")
+    # The last thing before the machines are made: the hypervisors change their places, and the machine goes along.
+    move = "mv hv1.xml hv; mv hv2.xml hv1.xml; mv hv hv2.xml; echo 8"
+    when = "virt_provision_plan is defined and not virt_provision_only_check"
+    bare = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none", "seed": {"method": "none"}}
+    variables = {
+        "virt_provision_concurrency": "{{ lookup('pipe', '" + move + "') if " + when + " else 8 }}",
+        "virt_vms": [{**bare, "name": "good1"}],
+    }
+    hosts = {name: {"uri": f"test://{tmp_path}/{name}.xml"} for name in ("hv1", "hv2")}
+    output = provision(tmp_path, hosts, variables)
+    sentence = "virt_vms[0]: it was on this hypervisor when this run looked and is gone since: moved or undefined. "
+    assert f"\ngood1 on hv1: failed: {sentence}Run it again, which looks again" in output
+    (last,) = (line for line in output.splitlines() if line.startswith("fatal: "))
+    assert f"good1 on hv1: {sentence}" in last
+    # Nobody has waited for it.
+    assert "does not arrive" not in output
 
 
 @pytest.mark.parametrize(

@@ -45,12 +45,17 @@ def claim(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
     return virt_claim.work(t.cast("t.Any", types.SimpleNamespace(params={**empty, **params}, check_mode=check_mode)))
 
 
+def fail(**result: t.Any) -> t.NoReturn:
+    raise SystemExit(result)
+
+
 def init(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
     empty = {name: argument.get("default") for name, argument in virt_init.ARGUMENTS.items()}
     module = types.SimpleNamespace(
         params={"uri": "", **empty, **SPEC, "seed": {"method": "none"}, **params},
         check_mode=check_mode,
         warn=lambda _text: None,
+        fail_json=fail,
     )
     return virt_init.work(t.cast("t.Any", module))
 
@@ -111,6 +116,53 @@ def test_what_the_choice_was_made_by_has_gone(conn: t.Any) -> None:
     with pytest.raises(ConflictError, match="2 vCPUs are needed, 0 are free"):
         init(decision={"vcpus": 1})
     assert "new1" not in list_domains(conn)
+
+
+WEB1 = {"name": "web1", "vcpus": 4, "memory": 4096, "image": None, "disk_profile": None, "nic_profile": None}
+WEB1_UUID = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11"
+
+
+def init_two(check_mode: bool, found: dict[str, t.Any]) -> tuple[str, list[dict[str, t.Any]]]:
+    """A new machine and one that was found when the run looked: how the task fails, and what became of each."""
+    machines = [WEB1, SPEC]
+    with pytest.raises(SystemExit) as caught:
+        init(check_mode, name=None, machines=machines, places=["vms[1]", "vms[4]"], decision={"machines": found})
+    failure = t.cast("dict[str, t.Any]", caught.value.code)
+    return failure["msg"], failure["machines"]
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_machine_that_was_moved_since_the_run_looked_is_not_made_again(conn: t.Any, check_mode: bool) -> None:
+    moved = conn.lookupByName("web1")
+    moved.destroy()
+    moved.undefine()
+    said, (web1, new1) = init_two(check_mode, {"web1": WEB1_UUID})
+    assert said.startswith(
+        "web1: vms[1]: it was on this hypervisor when this run looked and is gone since: moved or undefined. "
+        "Run it again, which looks again. These are as wished: new1"
+    )
+    assert (web1["failed"], web1["changed"], web1["created"], web1["actions"]) == (True, False, False, [])
+    # What is asked of an existing machine is no mistake in a request for a new one: the others go on.
+    assert (new1["failed"], new1["created"]) == (False, True)
+    assert set(list_domains(conn)) == {"db1", "half"} | (set() if check_mode else {"new1"})
+
+
+def test_another_machine_of_its_name_is_not_the_one_that_was_found(conn: t.Any) -> None:
+    other = "00000000-0000-4000-8000-00000000abcd"
+    before = conn.lookupByName("web1").XMLDesc()
+    said, (web1, _new1) = init_two(False, {"web1": other})
+    assert said.startswith(
+        f"web1: vms[1]: another machine has this name here since this run looked: its UUID is {WEB1_UUID}, it was "
+        f"{other}. Run it again, which looks again"
+    )
+    assert web1["failed"] is True
+    assert conn.lookupByName("web1").XMLDesc() == before
+
+
+def test_a_machine_that_is_where_it_was_found_goes_on(conn: t.Any) -> None:
+    for found in (WEB1_UUID, None):
+        decision = {"machines": {"web1": found}}
+        assert init(False, **WEB1, decision=decision)["machines"][0]["created"] is False
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,27 @@ def test_a_claim_that_another_run_has_gone_on_with_is_no_claim() -> None:
     assert settle(_plan(), {"hv1": {"web1": HIGH}}, seen, last=False)["again"] is False
 
 
+@pytest.mark.parametrize(
+    ("here", "kept"),
+    [
+        # Another run was making it when this one looked, and it may be moved away before this one comes to it.
+        (_machine(HIGH), {"web1": HIGH}),
+        # It was there when the names were claimed, so that it has no claim, and is gone by now.
+        (None, {"web1": None}),
+    ],
+)
+def test_what_is_made_without_a_claim_has_to_be_there_still(here: dict[str, t.Any] | None, kept: t.Any) -> None:
+    plan = {**_plan(), "decisions": {"hv1": {"memory_mib": 1, "machines": {"old": LOW}}, "other": {"machines": {}}}}
+    settled = settle(plan, {"hv1": {}}, {"hv1": {"web1": here} if here else {}}, last=False)
+    assert settled["plan"]["decisions"] == {
+        "hv1": {"memory_mib": 1, "machines": {"old": LOW, **kept}},
+        "other": {"machines": {}},
+    }
+    assert plan["decisions"]["hv1"]["machines"] == {"old": LOW}
+    claimed = settle(plan, {"hv1": {"web1": LOW}}, {"hv1": {"web1": _claim(LOW)}}, last=False)
+    assert claimed["plan"]["decisions"] == plan["decisions"]
+
+
 @dataclass(frozen=True)
 class _Run:
     """A run on one hypervisor. at: its next step."""

@@ -47,7 +47,7 @@ def facts(
         "bridges": None if bridges is None else list(bridges),
         "networks": networks or [],
         "machines": [
-            {"name": n, "memory_mib": m, "vcpus": v, "anti_affinity": (groups or {}).get(n, [])}
+            {"name": n, "uuid": f"of {n}", "memory_mib": m, "vcpus": v, "anti_affinity": (groups or {}).get(n, [])}
             for n, (m, v) in (machines or {}).items()
         ],
         "images": images or [],
@@ -714,4 +714,7 @@ def test_what_a_hypervisor_was_chosen_by_is_told() -> None:
     assert result["new_by_host"] == {
         "hv1": [{"name": "half", "memory_mib": 512, "vcpus": 1}, {"name": "new", "memory_mib": 1024, "vcpus": 1}]
     }
-    assert result["decisions"] == {"hv1": {"memory_mib": 16384, "vcpus": 32, "pools_mib": {"default": 4096}}}
+    # Of the machines that live there, those of this run. One that is being made is not among them: it may be anew.
+    assert result["decisions"] == {
+        "hv1": {"memory_mib": 16384, "vcpus": 32, "pools_mib": {"default": 4096}, "machines": {"old": "of old"}}
+    }

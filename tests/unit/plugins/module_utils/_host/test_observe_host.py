@@ -195,14 +195,17 @@ CAPABILITIES = """
 
 
 @pytest.mark.parametrize(
-    ("arch", "types", "machines"),
+    ("arch", "types", "machines", "default"),
     [
-        ("x86_64", ["kvm", "qemu"], ["pc", "pc-i440fx-7.2", "pc-q35-7.2", "q35"]),
-        ("i686", ["qemu"], ["pc-i440fx-7.2"]),
-        ("aarch64", [], []),
+        ("x86_64", ["kvm", "qemu"], ["pc", "pc-i440fx-7.2", "pc-q35-7.2", "q35"], "pc-q35-7.2"),
+        ("i686", ["qemu"], ["pc-i440fx-7.2"], None),
+        ("aarch64", [], [], None),
     ],
 )
-def test_what_runs_guests_of_its_own_architecture(arch: str, types: list[str], machines: list[str]) -> None:
+def test_what_runs_guests_of_its_own_architecture(
+    arch: str, types: list[str], machines: list[str], default: str | None
+) -> None:
     capabilities = etree.fromstring(CAPABILITIES)
     assert room._domain_types(capabilities, arch) == types
     assert room._machine_types(capabilities, arch) == machines
+    assert room._default_machine_type(capabilities, arch) == default

@@ -115,3 +115,12 @@ ORIGINS: list[tuple[dict[str, t.Any], dict[str, t.Any]]] = [
 def test_another_origin_takes_the_place_of_the_first(override: dict[str, t.Any], device: dict[str, t.Any]) -> None:
     profile = {"x": {"image": "i", "clone": "copy", "size": 5, "model": "scsi"}}
     assert resolve(profile, {"x": override}) == [device]
+
+
+@pytest.mark.parametrize(("text", "value"), [("false", False), ("no", False), ("True", True), ("on", True)])
+@pytest.mark.parametrize("option", ["seed", "tpm", "rng", "watchdog"])
+def test_true_and_false_may_be_texts_as_on_the_command_line(option: str, text: str, value: bool) -> None:
+    wish: dict[str, t.Any] = {"name": "a", "vcpus": 1, "memory": 1}
+    common: dict[str, t.Any] = {"seed_defaults": {"method": "none"}}
+    assert read_machine({**wish, option: text}, **common) == read_machine({**wish, option: value}, **common)
+    assert read_machine({**wish, option: text}) == read_machine({**wish, option: value})

@@ -187,6 +187,8 @@ def test_maintenance_keeps_new_machines_out() -> None:
         ({"memory": 1}, "decision: unknown option 'memory'"),
         ({"memory_mib": "much"}, "decision.memory_mib: 'much' is not possible"),
         ({"pools_mib": {"default": -1}}, "decision.pools_mib.default: -1 is not possible"),
+        ({"machines": {"web1": "the first"}}, "decision.machines.web1: 'the first' is not a UUID"),
+        ({"machines": ["web1"]}, "decision.machines: ['web1'] is not a mapping"),
     ],
 )
 def test_a_decision_that_makes_no_sense_is_refused(value: t.Any, words: str) -> None:

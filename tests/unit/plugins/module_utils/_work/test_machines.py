@@ -137,6 +137,25 @@ def test_the_default_cpu_is_for_new_machines_that_do_not_say_it(conn: t.Any) -> 
     assert list(made("new1").steps) == []
 
 
+def test_the_default_machine_type_is_for_new_machines_that_do_not_say_it(conn: t.Any) -> None:
+    hypervisor = Hypervisor(conn, image_pool="images", default_machine_type="pc-q35-7.2")
+    with pytest.raises(
+        UnsupportedError, match="^default_machine_type: this hypervisor has no machine type 'pc-q35-7.2'"
+    ):
+        make_plans([read_machine(WISH)], hypervisor, "vms")
+    # The test driver has no machine types.
+    hypervisor.guests.machine_types |= {"q35", "pc-q35-7.2", "pc-q35-10.0"}
+
+    def chosen(**changes: t.Any) -> str | None:
+        return hypervisor.guests.choices(read_machine({**WISH, **changes})).machine_type
+
+    assert (chosen(), chosen(machine_type="pc-q35-10.0")) == ("pc-q35-7.2", "pc-q35-10.0")
+    make(conn)
+    again = Hypervisor(conn, image_pool="images", default_machine_type="pc-q35-7.2")
+    (found,) = make_plans([read_machine(WISH)], again, "")
+    assert (list(found.steps), list(found.outdated)) == ([], [])
+
+
 STEPS = ["define", "system", "data", "ready", "autostart", "start"]
 
 

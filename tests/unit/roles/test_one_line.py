@@ -1,0 +1,126 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One machine on the command line (-e vm=NAME ...): every option of a machine counts, and what is misspelt is named."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.brine.virt.plugins.filter.misspelled import DOCUMENTATION, misspelled_filter
+from ansible_collections.brine.virt.plugins.modules import virt_init
+from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import _FIELDS
+from ansible_collections.brine.virt.plugins.plugin_utils._variable_names import VARIABLES
+from ansible_collections.brine.virt.tests.unit.roles.test_provision_role import provision
+
+COLLECTION = Path(__file__).resolve().parents[3]
+ROLE = COLLECTION / "roles" / "virt_provision"
+# Nothing of it runs.
+NODE = """<node><memory>16777216</memory>
+<domain type='test' xmlns:brine='urn:brine:virt:1' xmlns:test='http://libvirt.org/schemas/domain/test/1.0'>
+<test:runstate>5</test:runstate><name>off1</name><uuid>00000000-0000-4000-8000-000000000001</uuid>
+<metadata><brine:machine status='ready'/></metadata>
+<memory unit='MiB'>128</memory><vcpu>1</vcpu><os><type arch='x86_64'>hvm</type></os></domain>
+<pool type='dir'><name>default</name><target><path>/nowhere</path></target></pool></node>"""
+BARE = ("disk_profile=none", "nic_profile=none", "seed=false")
+
+
+def one_line(directory: Path, *words: str, fails: bool = False) -> str:
+    """What the role says of a machine on the command line, in check mode with the differences."""
+    (directory / "node.xml").write_text(NODE, encoding="utf-8")
+    hosts = {"hv1": {"uri": f"test://{directory}/node.xml"}}
+    options = [option for word in words for option in ("-e", word)]
+    return provision(directory, hosts, {}, "--check", "--diff", *options, fails=fails)
+
+
+def test_every_option_of_a_machine_is_known() -> None:
+    variables = yaml.safe_load((ROLE / "vars" / "main.yml").read_text(encoding="utf-8"))
+    # The name is the variable vm, and an image may be a file or a URL.
+    assert sorted(variables["virt_provision_options"]) == sorted(set(virt_init.MACHINE_OPTIONS) - {"name", "image"})
+
+
+def test_options_are_those_of_the_machine(tmp_path: Path) -> None:
+    graphics = json.dumps({"graphics": {"type": "vnc"}, "variables": {"port": 80}})
+    output = one_line(
+        tmp_path, "vm=new1", "vcpus=1", "memory=128", *BARE, "start=false", "tags=web", "title=Two", graphics
+    )
+    for line in (
+        "+tags:",
+        "+- web",
+        "+title: Two",
+        "+graphics:",
+        "+  type: vnc",
+        "+variables:",
+        "+  port: 80",
+        "+disks: {}",
+    ):
+        assert f"\n{line}\n" in output
+    assert "new1 on hv1: new" in output
+
+
+@pytest.mark.parametrize(("start", "started"), [("false", False), ("no", False), ("true", True)])
+def test_a_machine_that_is_not_to_be_started_is_not(tmp_path: Path, start: str, started: bool) -> None:
+    output = one_line(tmp_path, "vm=off1", "vcpus=1", "memory=128", *BARE, f"start={start}")
+    assert ("off1 on hv1: start off1" in output) is started
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("vcpus=two", "memory=128"), "vcpus: 'two' is not possible. Give a whole number from 1 to "),
+        (("vcpus=1", "memory=128", "start=perhaps"), "start: 'perhaps' is neither true nor false"),
+        (("vcpus=1",), "memory is missing. A machine needs name, vcpus and memory"),
+        (
+            ("vcpus=1", "memory=128", '{"virt_disk_profile": {"default": {"system": {"size": 1}}}}'),
+            "virt_disk_profile: unknown variable. Did you mean virt_disk_profiles?",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
+    output = one_line(tmp_path, "vm=new1", *BARE, *words, fails=True)
+    assert f"\n{sentence}" in output
+    assert "argument_spec" not in output
+    assert "Nothing was changed" in output
+
+
+@pytest.mark.parametrize(
+    ("names", "sentences"),
+    [
+        (["virt_disk_profile"], ["virt_disk_profile: unknown variable. Did you mean virt_disk_profiles?"]),
+        (["virt_polcy", "virt_vm", "virt_image"], ["virt_image", "virt_polcy", "virt_vm"]),
+        # Of one's own, beside the one that is meant.
+        (["virt_image", "virt_images"], []),
+        (["virt_ours", "my_virt_vm", "virt_provision_waited"], []),
+        ([], []),
+    ],
+)
+def test_a_variable_that_is_close_to_a_known_one(names: list[str], sentences: list[str]) -> None:
+    found = misspelled_filter(names)
+    assert len(found) == len(sentences)
+    assert all(line.startswith(sentence) for line, sentence in zip(found, sentences, strict=True))
+
+
+def test_the_known_variables_are_those_of_the_role() -> None:
+    specs = yaml.safe_load((ROLE / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
+    options: dict[str, t.Any] = specs["argument_specs"]["main"]["options"]
+    assert set(VARIABLES) == {name for name in options if name.startswith("virt_")}
+    assert yaml.safe_load(DOCUMENTATION)["name"] == "misspelled"
+
+
+def test_no_variable_of_the_collection_is_taken_for_another() -> None:
+    texts = [
+        path.read_text(encoding="utf-8")
+        for folder in ("roles", "playbooks")
+        for path in (COLLECTION / folder).rglob("*.yml")
+    ]
+    # Modules are called so, not variables.
+    names = set(re.findall(r"(?<!brine[.]virt[.])\bvirt_[a-z_]*[a-z]\b", "\n".join(texts)))
+    assert [name for name in sorted(names - {"virt_hypervisor"}) if misspelled_filter([name])] == []
+    # A machine of the live inventory may be a hypervisor itself.
+    assert misspelled_filter([*(f"virt_{field}" for field in _FIELDS), "virt_hypervisor", "virt_uri"]) == []
