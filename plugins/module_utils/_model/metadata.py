@@ -197,8 +197,9 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
     image = root.find(_tag("image"))
     seed = root.find(_tag("seed"))
     fragment = root.find(_tag("fragment"))
+    status = root.get("status", READY)
     return MachineNotes(
-        status=root.get("status", READY),
+        status=status,
         claimed=root.get("claimed") == "yes",
         image=None
         if image is None
@@ -210,7 +211,8 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
                 v.get("role", "disk"),
                 v.get("status") == BUILDING,
                 v.get("format") or None,
-                _read_making(v),
+                # What a run has left counts no more when somebody has kept the machine as it is.
+                _read_making(v) if BUILDING in (status, v.get("status")) else None,
             )
             for v in root.iterfind(_tag("volume"))
         ),

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,9 +56,16 @@ NOTES = st.builds(
 )
 
 
+def as_they_count(notes: MachineNotes) -> MachineNotes:
+    """Of a volume that is whole, nothing counts that was noted for the time of its making."""
+    whole = notes.status == "ready"
+    volumes = (note.whole if whole and not note.building else note for note in notes.volumes)
+    return dataclasses.replace(notes, volumes=tuple(volumes))
+
+
 @given(NOTES)
 def test_notes_come_back_as_they_went(notes: MachineNotes) -> None:
-    assert notes_from_element(etree.fromstring(notes_to_xml(notes))) == notes
+    assert notes_from_element(etree.fromstring(notes_to_xml(notes))) == as_they_count(notes)
 
 
 def test_a_machine_of_others_has_no_notes() -> None:
