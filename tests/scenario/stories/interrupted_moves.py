@@ -125,12 +125,13 @@ def _on_disk(cloud: Cloud, here: str, there: str) -> None:
 
 
 def _refused_to_change(cloud: Cloud, here: str, there: str) -> None:
-    _make(cloud, here)
+    # Long enough for two tasks of Ansible.
+    _make(cloud, here, 40)
     had = volumes(cloud, here, NAME)
     system, data = HALTED["disks"]
     more = {**HALTED, "disks": [system, data, {"name": "more", "size": 16}]}
     less = {**HALTED, "disks": [system, {**data, "state": "absent"}]}
-    with _under_way(cloud, here, there, NAME, DATA) as move:
+    with _under_way(cloud, here, there, NAME, DATA, SLOWER_MBIT) as move:
         for wanted in (more, less):
             answer, result = cloud.init(here, **wanted)
             must(answer.status != 0 and "is being moved to" in result["msg"], answer.text)
