@@ -35,13 +35,19 @@ def gone(name: str) -> GoneError:
 
 def is_defined(conn: VirConnect, uuid: str) -> bool:
     """Whether a machine is on record on this hypervisor; one that only runs until it stops is not."""
+    return _find(conn, uuid) is not None
+
+
+def _find(conn: VirConnect, uuid: str) -> t.Any:
+    """libvirt's handle of a machine that is on record, else None."""
     with errors_as_ours(f"cannot look for the machine with the UUID {uuid}"):
         try:
-            return bool(conn.lookupByUUIDString(uuid).isPersistent())
+            handle = conn.lookupByUUIDString(uuid)
+            return handle if handle.isPersistent() else None
         except libvirt.libvirtError as exc:
             if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
                 raise
-            return False
+            return None
 
 
 def require_defined(conn: VirConnect, uuid: str, name: str) -> None:
@@ -57,8 +63,10 @@ def redefine(conn: VirConnect, xml: str, uuid: str, name: str) -> None:
     may leave as well. libvirt says of every definition whether it has added a machine, and one that it has added is
     taken back at once.
     """
-    require_defined(conn, uuid, name)
-    with _additions(conn, uuid) as added:
+    handle = _find(conn, uuid)
+    if handle is None:
+        raise gone(name)
+    with _additions(conn, handle) as added:
         made = domains.define(conn, xml, name)
         if added():
             _take_back(made, name)
@@ -66,13 +74,17 @@ def redefine(conn: VirConnect, xml: str, uuid: str, name: str) -> None:
 
 
 @contextlib.contextmanager
-def _additions(conn: VirConnect, uuid: str) -> t.Iterator[t.Callable[[], bool]]:
-    """Gives a question to be asked after a definition in the block: whether it has added the machine."""
+def _additions(conn: VirConnect, handle: t.Any) -> t.Iterator[t.Callable[[], bool]]:
+    """Gives a question to be asked after a definition in the block: whether it has added the machine.
+
+    handle: the machine, known to libvirt by its UUID. A connection takes one such request for each machine, and only
+    one for all of them, which would not do for several machines at once.
+    """
     told = threading.Event()
     details: list[int] = []
 
-    def note(_conn: t.Any, domain: t.Any, event: int, detail: int, _opaque: t.Any) -> None:
-        if event == libvirt.VIR_DOMAIN_EVENT_DEFINED and domain.UUIDString() == uuid:
+    def note(_conn: t.Any, _domain: t.Any, event: int, detail: int, _opaque: t.Any) -> None:
+        if event == libvirt.VIR_DOMAIN_EVENT_DEFINED:
             details.append(detail)
             told.set()
 
@@ -81,7 +93,7 @@ def _additions(conn: VirConnect, uuid: str) -> t.Iterator[t.Callable[[], bool]]:
         return libvirt.VIR_DOMAIN_EVENT_DEFINED_ADDED in details
 
     with errors_as_ours("cannot ask libvirt for its events"):
-        number = conn.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, note, None)
+        number = conn.domainEventRegisterAny(handle, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, note, None)
     try:
         yield added
     finally:

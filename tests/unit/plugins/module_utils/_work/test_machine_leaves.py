@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import typing as t
 from collections.abc import Iterator
 
@@ -47,6 +48,21 @@ class Leaving:
         self._left -= 1
         if self._left == 0:
             leave(self._conn)
+        return self._conn.defineXMLFlags(xml, flags)
+
+
+class Together:
+    """A connection on which two machines are defined at the same time."""
+
+    def __init__(self, conn: t.Any) -> None:
+        self._conn = conn
+        self._meeting = threading.Barrier(2)
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._conn, name)
+
+    def defineXMLFlags(self, xml: str, flags: int) -> t.Any:  # noqa: N802 - libvirt's own name
+        self._meeting.wait(timeout=10)
         return self._conn.defineXMLFlags(xml, flags)
 
 
@@ -166,3 +182,12 @@ def test_a_machine_that_stays_is_changed_and_taken_back_as_ever(conn: t.Any) -> 
     assert carried_out(todo, [*todo.steps[:at], Step("fail", fail)]) == "no"
     assert list_domains(conn)["new1"].xml.findtext("memory") == str(512 * 1024)
     assert volumes(conn) == {"new1-system.qcow2"}
+
+
+def test_several_machines_change_at_once(conn: t.Any) -> None:
+    second = {**WISH, "name": "new2", "start": False}
+    made = carry_out(make_plans([read_machine(second)], Hypervisor(conn, image_pool="images"), ""), concurrency=1)
+    assert made[0].error is None
+    wishes = [read_machine({**WISH, "name": name, "start": False, "memory": 256}) for name in ("new1", "new2")]
+    plans = make_plans(wishes, Hypervisor(Together(conn), image_pool="images"), "")
+    assert [outcome.error for outcome in carry_out(plans, concurrency=2)] == [None, None]
