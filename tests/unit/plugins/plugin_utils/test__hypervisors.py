@@ -178,16 +178,18 @@ def test_dead_and_silent_hypervisors_do_not_hide_the_others(node_uri: str) -> No
                 Hypervisor("hv1", node_uri),
             ],
             concurrency=2,
-            timeout_seconds=1,
+            timeout_seconds=3,
         )
-        assert time.monotonic() - started < 8
+        assert time.monotonic() - started < 20
     assert [answer["hypervisor"] for answer in answers] == ["dead", "silent", "strange", "hv1"]
     assert [answer["error"] is None for answer in answers] == [False, False, False, True]
     assert [record["name"] for record in answers[3]["machines"]] == ["db1", "half", "web1"]
-    assert answers[1]["error"] == "no answer within 1 s"
+    # Either side may be the first to lose its patience.
+    silence = answers[1]["error"]
+    assert silence.endswith(("no answer within 3 s", "did not answer within 3 s"))
     warnings = [warn_of(answer) for answer in answers[:3]]
     assert all("\n" not in warning for warning in warnings)
-    assert warnings[1] == "Hypervisor silent did not answer, its machines are missing: no answer within 1 s"
+    assert warnings[1] == f"Hypervisor silent did not answer, its machines are missing: {silence}"
 
 
 def test_no_hypervisors_no_answers() -> None:

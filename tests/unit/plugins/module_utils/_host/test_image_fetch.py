@@ -39,7 +39,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             if kind == "trickle":
-                for byte in BODY[:100]:
+                for byte in BODY[:600]:
                     self.wfile.write(bytes([byte]))
                     time.sleep(0.05)
             elif kind != "moved":
@@ -85,9 +85,9 @@ def test_a_failure_is_one_sentence_with_the_address(server: str, kind: str, says
 
 def test_a_trickle_does_not_get_past_the_deadline(server: str) -> None:
     start = time.monotonic()
-    with pytest.raises(HostError, match=r"was not done within 0.2 s\. Raise timeout"):
-        fetch(f"{server}/trickle", 0.2)
-    assert time.monotonic() - start < 3
+    with pytest.raises(HostError, match=r"was not done within 2 s\. Raise timeout"):
+        fetch(f"{server}/trickle", 2)
+    assert time.monotonic() - start < 15
 
 
 def test_nobody_there_is_one_sentence() -> None:

@@ -68,7 +68,7 @@ def test_what_is_late_costs_the_limit_and_nothing_else() -> None:
     blocker = threading.Event()
     started = time.monotonic()
     outcomes = map_in_threads(lambda n: blocker.wait(20) if n == 1 else n, [0, 1, 2, 3], threads=2, timeout_seconds=0.3)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     blocker.set()
     assert [outcome.value for outcome in outcomes] == [0, None, 2, 3]
     assert isinstance(outcomes[1].error, UnreachableError)
