@@ -27,6 +27,10 @@ attributes:
     support: none
     membership: []
 options:
+  _withheld:
+    description:
+      - What the module's action plugin has taken out of the other options because it is secret. Not for tasks.
+    type: dict
   name:
     description: Name of the machine. MAC addresses that nobody named are made from it.
     type: str
