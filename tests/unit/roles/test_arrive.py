@@ -22,6 +22,13 @@ PYTHON = f"ansible_python_interpreter={sys.executable}"
 OURS, OTHER = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11", "80000000-5d0b-4b0e-9f3e-0d6d8a4d2f11"
 
 
+@pytest.fixture(autouse=True)
+def _users_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ansible's own defaults, not those that ansible-test sets."""
+    for name in ("CONFIG", "HOST_KEY_CHECKING", "HOST_PATTERN_MISMATCH"):
+        monkeypatch.delenv(f"ANSIBLE_{name}", raising=False)
+
+
 def ansible(directory: Path, inventory: t.Any, plays: list[t.Any], *options: str) -> str:
     """What a playbook of these plays prints."""
     (directory / "hosts.yml").write_text(json.dumps(inventory))

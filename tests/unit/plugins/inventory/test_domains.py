@@ -326,8 +326,11 @@ def test_ssh_checks_the_host_keys_whatever_the_users_arguments_are(
     collections_root: Path,
     source: str,
     arguments: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What Ansible calls ssh with, as ssh itself understands it: it takes the first value of an option."""
+    # ansible-test sets it.
+    monkeypatch.delenv("ANSIBLE_HOST_KEY_CHECKING", raising=False)
     (tmp_path / "ssh").write_text(f'#!/bin/sh\nexec ssh -G "$@" > {tmp_path}/told\n')
     (tmp_path / "ssh").chmod(0o700)
     settings = [f"[ssh_connection]\nssh_executable = {tmp_path}/ssh\n"]
