@@ -6,30 +6,18 @@
 from __future__ import annotations
 
 import shutil
-import typing as t
-from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._host import storage_pools
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._work.shared_hosts import (
     OVERLAY,
     SHARE,
     WRITE,
     Host,
     one,
-    open_host,
 )
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
-
-
-@pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Host]:
-    # The pools of the test driver count as ones of this machine, whose files can be read.
-    monkeypatch.setattr(storage_pools, "is_local", lambda _uri: True)
-    with open_host(tmp_path) as opened:
-        yield opened
 
 
 def xml(host: Host, rest: str = "", *, by_pool: bool = False) -> str:

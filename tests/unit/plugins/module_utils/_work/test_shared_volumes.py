@@ -10,11 +10,9 @@ import re
 import shutil
 import subprocess
 import typing as t
-from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._host import storage_pools
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import MachineNotes, VolumeNote, notes_to_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._work.shared_hosts import (
@@ -28,18 +26,9 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._work.shared
     WRITE,
     Host,
     one,
-    open_host,
 )
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
-
-
-@pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Host]:
-    # The pools of the test driver count as ones of this machine, whose files can be read.
-    monkeypatch.setattr(storage_pools, "is_local", lambda _uri: True)
-    with open_host(tmp_path) as opened:
-        yield opened
 
 
 def test_what_only_a_snapshot_has(host: Host) -> None:

@@ -9,12 +9,11 @@ import os
 import shutil
 import subprocess
 import typing as t
-from pathlib import Path
 
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host import storage_pools, volume_use
+from ansible_collections.brine.virt.plugins.module_utils._host import volume_use
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.machines import make_plans
@@ -32,7 +31,6 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._work.shared
     WRITE,
     Host,
     one,
-    open_host,
 )
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
@@ -49,14 +47,6 @@ BELOW = (
     "machines[1].disks[0].source: volume {volume} is what disk d of machine a (machines[0].disks[0].{key}) is to be "
     "backed by, and is not to be written to. Name it as backing, or say readonly"
 )
-
-
-@pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Host]:
-    # The pools of the test driver count as ones of this machine, whose files can be read.
-    monkeypatch.setattr(storage_pools, "is_local", lambda _uri: True)
-    with open_host(tmp_path) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(
