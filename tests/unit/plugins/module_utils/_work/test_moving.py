@@ -29,8 +29,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
     notes_to_xml,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE, MoveNote
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import identity, recheck, survey, switch
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import journey as journeys
-from ansible_collections.brine.virt.plugins.module_utils._work.moving import recheck, survey, switch
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
@@ -339,10 +339,17 @@ def test_what_a_killed_move_may_have_left_is_said_with_the_command_that_deletes_
     assert str(caught.value).endswith("vol-delete --pool default web1-system.qcow2")
 
 
-def _half_moved(world: World_, there: str = "hv2", uri: str = "", key: str = "web1-system.qcow2") -> t.Any:
-    """A machine that is off, on both hypervisors: a run was killed between defining it there and forgetting it here."""
+def _half_moved(
+    world: World_, monkeypatch: pytest.MonkeyPatch, there: str = "hv2", uri: str = "", written: str = "at noon"
+) -> t.Any:
+    """A machine that is off, on both hypervisors: a run was killed between defining it there and forgetting it here.
+
+    written: when the volume there was written to last, by the note.
+    """
+    # The test driver does not tell the time.
+    monkeypatch.setattr(identity, "_written", lambda _volume: "at noon")
     note = _note("hv1", there).replace("autostart='no'", "autostart='no' running='no'")
-    note = note.replace("qcow2'/>", f"qcow2' key='/pools/default/{key}'/>")
+    note = note.replace("qcow2'/>", f"qcow2' written='{written}'/>")
     note = note.replace("qemu+tls://hv2/system", uri or "test:///pools/target.xml")
     copy = OTHER.format(name="web1", uuid=ONE, memory=MEMORY_KIB, devices=NIC)
     copy = copy.replace("<os>", f"<metadata>{note}</metadata><os>")
@@ -353,9 +360,11 @@ def _half_moved(world: World_, there: str = "hv2", uri: str = "", key: str = "we
 
 
 @pytest.mark.parametrize("uri", ["", "qemu+tls://192.0.2.2/system"], ids=["the same URI", "another URI"])
-def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_first(world: World_, uri: str) -> None:
+def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_first(
+    world: World_, monkeypatch: pytest.MonkeyPatch, uri: str
+) -> None:
     """What it has of memory and disks there is its own, and is free again by then."""
-    plan = _half_moved(world, uri=uri)
+    plan = _half_moved(world, monkeypatch, uri=uri)
     total_mib = plan.target.hypervisor.memory_mib
     journey = plan(memory_reserve_mib=total_mib - 1024 - 100)
     assert journey.actions == [
@@ -384,17 +393,19 @@ def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_fi
     ids=["it was started there", "it is no left-over"],
 )
 def test_a_copy_there_that_somebody_has_come_to_use_is_none_of_a_killed_move(
-    world: World_, spoil: t.Callable[[t.Any], t.Any]
+    world: World_, monkeypatch: pytest.MonkeyPatch, spoil: t.Callable[[t.Any], t.Any]
 ) -> None:
-    plan = _half_moved(world)
+    plan = _half_moved(world, monkeypatch)
     spoil(plan.target.hypervisor.conn.lookupByName("web1"))
     with pytest.raises(VirtError, match="it is on record there too"):
         plan()
 
 
-def test_a_copy_there_whose_disk_is_another_one_now_is_none_of_a_killed_move(world: World_) -> None:
+def test_a_copy_there_whose_disk_is_another_one_now_is_none_of_a_killed_move(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(VirtError, match="it is on record there too"):
-        _half_moved(world, key="another")()
+        _half_moved(world, monkeypatch, written="at ten")()
 
 
 def test_nothing_is_rolled_back_when_libvirt_has_moved_it(world: World_) -> None:
