@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import typing as t
 from collections.abc import Sequence
 
@@ -32,6 +33,8 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 # How long a run that makes or changes machines at the source may take.
 PROVISION_SECONDS = 300
+# What was seen of the target so long ago still counts.
+_SHORT_SECONDS = 1.0
 
 
 def move_step(
@@ -43,7 +46,6 @@ def move_step(
 
     def move() -> None:
         look_again.check(traveller)
-        guard.check()
         options = parameters(
             terms,
             address=terms.migration_address or road.target.address,
@@ -66,7 +68,13 @@ def move_step(
             whole=any(disk.flattened for disk in mirrored),
         )
         with contextlib.ExitStack() as held:
+            began = time.monotonic()
             held.enter_context(hypervisor_lock("init", patience_seconds=PROVISION_SECONDS))
+            if time.monotonic() - began > _SHORT_SECONDS:
+                look_again.outdate()
+            # Whoever had the lock may have taken minutes.
+            look_again.check(traveller)
+            guard.check()
             look_again_at_record(traveller)
             options.update(_documents(traveller, journey.disks))
             if traveller.active:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import re
@@ -36,6 +37,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey im
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, write_note
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.write_guard import WriteGuard
 from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 
 IMAGE = "debian-0123456789abcdef.qcow2"
@@ -538,6 +540,35 @@ def test_what_is_moved_is_what_was_planned(world: World_, old: str | re.Pattern[
     assert changed != record
     plan.source.conn.defineXML(changed)  # type: ignore[attr-defined]
     with pytest.raises(ConflictError, match=r"web1 has been changed since its move was planned.* Run the move again"):
+        journey.before[-1].apply()
+
+
+@pytest.mark.parametrize("active", [True, False])
+@pytest.mark.parametrize("what", ["its disk was written to", "the target is in maintenance"])
+def test_what_happens_while_it_waits_for_the_lock_counts(
+    world: World_, monkeypatch: pytest.MonkeyPatch, what: str, active: bool
+) -> None:
+    """Whoever has it may take five minutes to make other machines."""
+    plan = world(disks=SYSTEM + SEED)
+    if not active:
+        plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
+    journey = plan()
+
+    def written(_guard: t.Any) -> None:
+        raise ConflictError("/pools/default/web1-system.qcow2 has been changed while it was copied")
+
+    @contextlib.contextmanager
+    def lock(_purpose: str, **_options: t.Any) -> t.Iterator[None]:
+        if what == "its disk was written to":
+            monkeypatch.setattr(WriteGuard, "check", written)
+        else:
+            monkeypatch.setattr(survey, "find_maintenance", lambda _conn: Maintenance(None, None))
+            monkeypatch.setattr(switch, "_SHORT_SECONDS", 0)
+        yield
+
+    monkeypatch.setattr(switch, "hypervisor_lock", lock)
+    words = "has been changed while it was copied" if "disk" in what else "web1 cannot go to hv2: it is in maintenance"
+    with pytest.raises(ConflictError, match=words):
         journey.before[-1].apply()
 
 
