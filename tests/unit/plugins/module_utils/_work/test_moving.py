@@ -480,6 +480,7 @@ def test_the_target_is_looked_at_again_once_and_after_what_takes_long(
 
     monkeypatch.setattr(recheck, "Target", Counted)
     monkeypatch.setattr(journeys, "bring_image", lambda *_words: None)
+    monkeypatch.setattr(switch, "is_stored", lambda *_words: True)
     journey = world(disks=SYSTEM, target_images=volume(IMAGE, "qcow2") if image_there else "")()
     assert len(journey.before) == (2 if image_there else 3)
     journey.look_again()
@@ -526,7 +527,7 @@ def test_a_machine_that_gets_another_disk_after_the_plan(world: World_) -> None:
 )
 def test_what_is_moved_is_what_was_planned(world: World_, old: str | re.Pattern[str], new: str, active: bool) -> None:
     """A change while it was copied would be lost, and a new disk be left at the source."""
-    plan = world(disks=SYSTEM + SEED)
+    plan = world(disks=SYSTEM + SEED, target_images=volume(IMAGE, "qcow2"))
     domain = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
     if not active:
         domain.destroy()
@@ -570,6 +571,25 @@ def test_what_happens_while_it_waits_for_the_lock_counts(
     words = "has been changed while it was copied" if "disk" in what else "web1 cannot go to hv2: it is in maintenance"
     with pytest.raises(ConflictError, match=words):
         journey.before[-1].apply()
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_an_image_that_has_gone_from_the_target_meanwhile(world: World_, active: bool) -> None:
+    """virt_image prunes what nothing there uses: an overlay does so only when all of it has been copied."""
+    plan = world(disks=SYSTEM, target_images=volume(IMAGE, "qcow2"))
+    if not active:
+        plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
+    journey = plan()
+    with pytest.raises(VirtError, match="web1 was not moved"):
+        journey.before[-1].apply()
+    there = plan.target.hypervisor.conn.storagePoolLookupByName("images")  # type: ignore[attr-defined]
+    there.storageVolLookupByName(IMAGE).delete(0)
+    with pytest.raises(ConflictError) as caught:
+        journey.before[-1].apply()
+    assert str(caught.value) == (
+        f"image {IMAGE}, which web1 stands on, is not on hv2 any more. Nothing was changed here. Run it again: the "
+        "image is then brought there"
+    )
 
 
 def test_memory_of_machines_that_are_still_on_their_way_counts_when_looked_again(world: World_) -> None:
