@@ -13,12 +13,12 @@ import contextlib
 import threading
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host import domains
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
 
-# The event comes with the answer to the call.
-_EVENT_SECONDS = 5
+# The event comes with the answer to the call; where everything is slow, a little later.
+_EVENT_SECONDS = 15
 
 
 class GoneError(ConflictError):
@@ -61,21 +61,29 @@ def redefine(conn: VirConnect, xml: str, uuid: str, name: str) -> None:
 
     Raises GoneError when the machine has left, and then nothing is defined. Between the question and the definition it
     may leave as well. libvirt says of every definition whether it has added a machine, and one that it has added is
-    taken back at once.
+    taken back at once. Raises HostError where it does not say it: then nobody knows.
     """
     handle = _find(conn, uuid)
     if handle is None:
         raise gone(name)
     with _additions(conn, handle) as added:
         made = domains.define(conn, xml, name)
-        if added():
+        new = added()
+        if new is None:
+            raise HostError(
+                f"nobody knows whether machine {name} was still on this hypervisor when it was set on record here, as "
+                "libvirt has not told it",
+                hint=f"Look whether another hypervisor has it as well; if so: virsh undefine {name} here",
+            )
+        if new:
             _take_back(made, name)
             raise gone(name)
 
 
 @contextlib.contextmanager
-def _additions(conn: VirConnect, handle: t.Any) -> t.Iterator[t.Callable[[], bool]]:
-    """Gives a question to be asked after a definition in the block: whether it has added the machine.
+def _additions(conn: VirConnect, handle: t.Any) -> t.Iterator[t.Callable[[], bool | None]]:
+    """Gives a question to be asked after a definition in the block: whether it has added the machine; None where
+    libvirt says nothing of it.
 
     handle: the machine, known to libvirt by its UUID. A connection takes one such request for each machine, and only
     one for all of them, which would not do for several machines at once.
@@ -88,9 +96,8 @@ def _additions(conn: VirConnect, handle: t.Any) -> t.Iterator[t.Callable[[], boo
             details.append(detail)
             told.set()
 
-    def added() -> bool:
-        told.wait(_EVENT_SECONDS)
-        return libvirt.VIR_DOMAIN_EVENT_DEFINED_ADDED in details
+    def added() -> bool | None:
+        return libvirt.VIR_DOMAIN_EVENT_DEFINED_ADDED in details if told.wait(_EVENT_SECONDS) else None
 
     with errors_as_ours("cannot ask libvirt for its events"):
         number = conn.domainEventRegisterAny(handle, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, note, None)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.guest_kinds import GuestKinds
+from ansible_collections.brine.virt.plugins.module_utils._host.shared_storage import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volumes import make_volume, new_volume_element
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE
@@ -97,11 +98,7 @@ def _end(conn: VirConnect, handle: t.Any, name: str, pool: Pool) -> None:
 
     A QEMU that is told to end flushes as well, but nobody hears of a failure.
     """
-    # Other moves may be at it just now.
-    alive = {domain.name() for domain in conn.listAllDomains(0)}
-    for left in set(filter(is_flush_name, pool.handle.listVolumes())) - alive:
-        with contextlib.suppress(libvirt.libvirtError):
-            pool.handle.storageVolLookupByName(left).delete(0)
+    _delete_left_states(conn, pool)
     volume = make_volume(pool, name, new_volume_element(pool, name, 1, "raw"))
     try:
         handle.save(volume.path())
@@ -113,6 +110,18 @@ def _end(conn: VirConnect, handle: t.Any, name: str, pool: Pool) -> None:
     finally:
         with contextlib.suppress(libvirt.libvirtError):
             volume.delete(0)
+
+
+def _delete_left_states(conn: VirConnect, pool: Pool) -> None:
+    """Delete what runs that were cut off have saved to a pool; where other hypervisors may do the same, it stays."""
+    if seen_elsewhere(pool):
+        return
+    left = list(filter(is_flush_name, pool.handle.listVolumes()))
+    # Other moves may be at it just now. Asked after the volumes: each domain was there before its state.
+    alive = {domain.name() for domain in conn.listAllDomains(0)} if left else set()
+    for name in set(left) - alive:
+        with contextlib.suppress(libvirt.libvirtError):
+            pool.handle.storageVolLookupByName(name).delete(0)
 
 
 def end_flushes(conn: VirConnect, paths: Sequence[str]) -> None:

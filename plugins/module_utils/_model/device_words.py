@@ -75,7 +75,8 @@ def _translate_nic(given: Given) -> Given:
     """``bridge: br0`` as ``type: bridge, source: br0``, ``network`` and ``direct`` likewise; a null stays as it is, for
     what it unsets is in the base."""
     short = [word for word in SOURCE_ATTRIBUTES if given.values.get(word) is not None]
-    kinds = list(dict.fromkeys([*short, *([given.values["type"]] if given.values.get("type") is not None else [])]))
+    kind = given.values.get("type")
+    kinds = [*short, *([kind] if kind is not None and kind not in short else [])]
     if short and len(kinds) > 1:
         raise InputError(
             f"it is on a {' and on a '.join(map(str, kinds))} at once",

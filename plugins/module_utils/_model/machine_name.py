@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._model.flush_domain import is_flush_name
 
 # Names of the machine itself in /etc/hosts of distributions, beside ``localhost`` and what begins with ``localhost.``.
 _LOOPBACK = frozenset({"localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback"})
@@ -35,6 +36,8 @@ def reserved_meaning(name: str) -> str | None:
         return "an address"
     if folded in _GROUPS or _STATE_GROUPS.fullmatch(folded) or folded.startswith(_GROUP_PREFIXES):
         return "a group of the inventory"
+    if is_flush_name(folded):
+        return "what a move calls a helper domain, which no list shows"
     return None
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import typing as t
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -72,19 +73,21 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
     keys = make_host_keys() if seed else ()
     targets = disk_targets(machine.disks)
     notes = _notes(machine, disks, seed, keys)
+    # Chosen here, so that a machine of this name can be told from this one.
+    identity = claim or str(uuid.uuid4())
     xml = domain_xml(
         machine,
         notes=notes,
         host=choices,
         disks=[planned.placed(targets[planned.disk.name]) for planned in disks],
         seed=seed.source if seed else None,
-        uuid=claim,
+        uuid=identity,
     )
     if needs_schema(machine):
         check_schema(xml, inside(where, "xml") if machine.xml else where)
     # A claim is taken over in one stroke: were it removed first, another run could find the name free meanwhile.
     steps = steps_to_clear(unfinished, hypervisor) if unfinished and claim is None else []
-    steps.append(_define_step(machine.name, xml, notes, hypervisor))
+    steps.append(_define_step(machine.name, identity, xml, hypervisor))
     maker = Maker(hypervisor, machine.name, new=True)
     steps.extend(step for step in (disk_step(planned, maker) for planned in disks) if step)
     if seed:
@@ -152,11 +155,11 @@ def fragment_digest(machine: Machine) -> str | None:
     return hashlib.sha256(machine.xml.encode()).hexdigest() if machine.xml else None
 
 
-def _define_step(name: str, xml: str, notes: MachineNotes, hypervisor: Hypervisor) -> Step:
+def _define_step(name: str, identity: str, xml: str, hypervisor: Hypervisor) -> Step:
     def undo() -> None:
-        """Somebody may have defined a machine of this name since the plan was made; that one has not our notes."""
+        """Somebody may have defined a machine of this name since the plan was made, or moved one here."""
         domain = host_domains.list_domains(hypervisor.conn).get(name)
-        if domain and domain.notes and (domain.notes.volumes == notes.volumes or domain.notes.claimed):
+        if domain and domain.handle.UUIDString() == identity:
             host_domains.undefine(hypervisor.conn, name)
 
     return Step(f"define machine {name}", lambda: host_domains.define(hypervisor.conn, xml, name), undo)

@@ -32,6 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._work.sharing import (
     check_backing,
     check_source,
+    plan_made,
     plan_on_image,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.volume_names import free_name, mark_for
@@ -99,6 +100,7 @@ def plan_disk(
         plan_on_image(disk, hypervisor.pools.get(image.pool), image.volume, machine, hypervisor)
     image_format = str(disk.format)
     volume = free_name(_volume_name(machine, disk, pool), machine.name, pool, hypervisor, place, own)
+    plan_made(disk, pool, volume, machine, hypervisor)
     mark = mark_for(pool, volume, own)
     least = image.virtual_size_bytes if image else base.capacity_bytes if base else 0
     wanted = (disk.size_mib or 0) * MIB

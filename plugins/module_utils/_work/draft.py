@@ -179,15 +179,25 @@ class Draft:
         new, old = _with_notes(record, noted), _with_notes(parse_xml(before), noted)
         words = ", ".join(self._recorded)
         begun: list[str] = []
+        # As libvirt has it from then on, which is not word by word what it was given.
+        made: list[bytes] = []
 
         def apply() -> None:
             self._require_unchanged(old, noted)
             begun.append(new)
             redefine(self.hypervisor.conn, new, self.uuid, self.name)
+            made.append(self._on_record(noted))
 
         def undo() -> None:
-            if begun:
-                redefine(self.hypervisor.conn, old, self.uuid, self.name)
+            now = self._on_record(noted) if begun else _canonical(old)
+            if now == _canonical(old):
+                return
+            if made and now not in made:
+                raise ConflictError(
+                    f"machine {self.name} has been changed by something else since, and is left as it is now",
+                    hint=f"virsh dumpxml --inactive {self.name} shows it",
+                )
+            redefine(self.hypervisor.conn, old, self.uuid, self.name)
 
         return self._in_machine(Step(f"set on record for {self.name}: {words}", apply, undo))
 
@@ -198,13 +208,16 @@ class Draft:
         away would be here again.
         """
         require_defined(self.hypervisor.conn, self.uuid, self.name)
-        flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
-        with errors_as_ours(f"cannot look at machine {self.name}"):
-            now = parse_xml(self.domain.handle.XMLDesc(flags))
-        if _canonical(_with_notes(now, noted)) != _canonical(planned):
+        if self._on_record(noted) != _canonical(planned):
             raise ConflictError(
                 f"machine {self.name} has been changed by something else since this was planned", hint="Run it again"
             )
+
+    def _on_record(self, noted: MachineNotes) -> bytes:
+        """The description as it is now, with these notes, in a form that can be compared."""
+        flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
+        with errors_as_ours(f"cannot look at machine {self.name}"):
+            return _canonical(_with_notes(parse_xml(self.domain.handle.XMLDesc(flags)), noted))
 
     def _notes_step(self, what: str, new: MachineNotes, old: MachineNotes) -> Step:
         handle = self.domain.handle

@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.disks import Plan
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._work.task_volumes import WRITES, VolumeUseByDisk
 from ansible_collections.brine.virt.plugins.module_utils._work.volume_names import free_name, mark_for
 from ansible_collections.brine.virt.plugins.module_utils._work.volume_steps import Maker, volume_step
 
@@ -73,6 +74,11 @@ def plan_seed(
         return PlannedSeed(method, disk=system)
     pool = hypervisor.pools.get(machine.seed.pool, f"{place}.pool")
     volume = free_name(seed_volume(machine, pool), machine.name, pool, hypervisor, place, own)
+    hypervisor.task_volumes.add(
+        VolumeUseByDisk(
+            machine.name, "seed", volume, WRITES, place, lambda: hypervisor.usage.identity(pool, volume), made=True
+        )
+    )
     return PlannedSeed(method, pool, volume, mark=mark_for(pool, volume, own))
 
 

@@ -9,6 +9,8 @@ notes list is free to be taken: the machine has lost it, and asks as everybody d
 
 from __future__ import annotations
 
+import typing as t
+
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_users import User
@@ -57,6 +59,11 @@ def plan_on_image(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervi
     _plan(BACKED, disk, pool, volume, machine, hypervisor, disk.given.at("image"))
 
 
+def plan_made(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor) -> None:
+    """Raise ConflictError when another disk of this task names the volume that is to be made for this one."""
+    _plan(how_used(disk), disk, pool, volume, machine, hypervisor, disk.given.place, made=True)
+
+
 def writer_of(pool: Pool, volume: str, hypervisor: Hypervisor) -> str | None:
     """Who writes to a volume or may do so, as the subject and verb of a sentence; None when nobody does."""
     users = [user for user in hypervisor.usage.users_of(pool, volume) if user.writes]
@@ -67,10 +74,21 @@ def writer_of(pool: Pool, volume: str, hypervisor: Hypervisor) -> str | None:
     return f"{'; '.join(unseen)}, so that it cannot be known whether something writes to" if unseen else None
 
 
-def _plan(how: str, disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor, where: str) -> None:
-    hypervisor.task_volumes.add(
-        VolumeUseByDisk(machine.name, disk.name, volume, how, where, lambda: hypervisor.usage.identity(pool, volume))
-    )
+def _plan(
+    how: str,
+    disk: Disk,
+    pool: Pool,
+    volume: str,
+    machine: Machine,
+    hypervisor: Hypervisor,
+    where: str,
+    *,
+    made: bool = False,
+) -> None:
+    def identity() -> t.Hashable:
+        return hypervisor.usage.identity(pool, volume)
+
+    hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, disk.name, volume, how, where, identity, made))
 
 
 def require_unused(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the disks of one task use of the volumes that are there: no machine has any of it yet."""
+"""What the disks of one task use of the volumes that are there, or that it makes: no machine has any of it yet."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ WRITES, SHARES, READS, BACKED = "writes", "shares", "reads", "backed"
 
 @dataclass(frozen=True)
 class VolumeUseByDisk:
-    """A disk that a task asks for and a volume that is there. how: one of the words above; where: the disk's place in
-    the input; identity: what is the same for all names of the volume, worked out only when it is needed."""
+    """A disk that a task asks for and its volume. how: one of the words above; where: the disk's place in the input;
+    identity: what is the same for all names of the volume, worked out only when it is needed; made: the task makes the
+    volume, and no volume that is there can be the same."""
 
     machine: str
     disk: str
@@ -25,20 +26,21 @@ class VolumeUseByDisk:
     how: str
     where: str
     identity: t.Callable[[], t.Hashable]
+    made: bool = False
 
 
 class TaskVolumes:
-    """All disks of a task so far that use a volume that is there."""
+    """All disks of a task so far."""
 
     def __init__(self) -> None:
         self._by_identity: dict[t.Hashable, list[VolumeUseByDisk]] = {}
-        # As long as nobody writes, nothing can collide, and the volumes need not be told apart.
+        # As long as nobody writes to what is there, nothing can collide, and the volumes need not be told apart.
         self._waiting: list[VolumeUseByDisk] = []
         self._written = False
 
     def add(self, use: VolumeUseByDisk) -> None:
         """One more. Raises ConflictError when it and an earlier one exclude each other."""
-        self._written = self._written or use.how in (WRITES, SHARES)
+        self._written = self._written or (use.how in (WRITES, SHARES) and not use.made)
         self._waiting.append(use)
         if not self._written:
             return

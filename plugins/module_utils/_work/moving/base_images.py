@@ -97,10 +97,24 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
                         delete_upload(Pools(again).get(base.pool), base.volume, again, upload)
                     raise
                 refresh_pool(pool.handle, pool.name)
-        while is_being_flushed(conn, sent.path):
-            if stop.is_set():
-                raise stopped()
-            time.sleep(_FLUSH_LOOK_SECONDS)
+        _wait_for_flush(sent, conn, stop)
+
+
+def _wait_for_flush(sent: SentFile, conn: VirConnect, stop: threading.Event) -> None:
+    """Somebody has just brought the image, and has its first bytes written to the disk, which takes a moment.
+
+    If the target's libvirt was started again meanwhile, that is left for ever, and keeps every machine from the image.
+    """
+    since = time.monotonic()
+    while is_being_flushed(conn, sent.path):
+        if stop.is_set():
+            raise stopped()
+        if time.monotonic() - since > _PATIENCE_SECONDS:
+            # This ends the other one first.
+            with flushed(conn, [sent]):
+                pass
+            return
+        time.sleep(_FLUSH_LOOK_SECONDS)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.volume_flush impo
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_use import USED, delete_those_unused, why_kept
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import MoveNote, VolumeRef, read_move_note
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import is_the_one
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import is_as_it_was_made, is_the_one
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, is_there
 
 
@@ -65,15 +65,19 @@ def is_left_over(target: VirConnect, known: Domain, note: MoveNote) -> bool:
     """Whether a machine on the target is only what a move of a stopped machine has defined there, and nobody started.
 
     note: the move's note at the source. The volumes of the move must be as it has left them: a start would have changed
-    them.
+    them. Where they do not tell that, the machine stays; so does one with a saved state or snapshots, which no move
+    brings.
     """
     there = read_move_note(known.xml)
     if known.active or note.running is not False or there is None:
         return False
     if (there.source, there.target, there.made) != (note.source, note.target, note.made):
         return False
+    with errors_as_ours(f"cannot look at machine {known.name}"):
+        if known.handle.hasManagedSaveImage(0) or known.handle.listAllSnapshots(0):
+            return False
     pools = Pools(target)
-    return all(is_the_one(pools.get(ref.pool), ref, target) is not False for ref in note.made)
+    return all(is_as_it_was_made(pools.get(ref.pool), ref, target) for ref in note.made)
 
 
 def delete_proven(

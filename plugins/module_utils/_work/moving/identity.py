@@ -87,6 +87,15 @@ def is_the_one(pool: Pool, ref: VolumeRef, conn: VirConnect) -> bool | None:
     return bool(identity.mark) and identity.mark in _marks(pool, volume, conn)
 
 
+def is_as_it_was_made(pool: Pool, ref: VolumeRef, conn: VirConnect) -> bool:
+    """Whether nobody has written to a volume since the move has made or filled it, or there is none.
+
+    That it is the very one does not tell: the id of a logical volume stays the same whatever is written to it.
+    """
+    identity = dataclasses.replace(ref.identity, key="")
+    return is_the_one(pool, dataclasses.replace(ref, identity=identity), conn) is not False
+
+
 def _marks(pool: Pool, volume: t.Any, conn: VirConnect) -> set[str]:
     """All marks that a volume has."""
     marks: set[str] = set()

@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import typing as t
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.migrate import Oversight, migrate
+from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.moved_xml import moved_xml
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.base_images import is_stored
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.context import Journey, Road, Tell
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.recheck import TargetLook, look_again_at_record
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.storage import MIRROR, DiskMove
@@ -32,6 +35,8 @@ from ansible_collections.brine.virt.plugins.module_utils._xml import parse_xml
 
 # How long a run that makes or changes machines at the source may take.
 PROVISION_SECONDS = 300
+# What was seen of the target so long ago still counts.
+_SHORT_SECONDS = 1.0
 
 
 def move_step(
@@ -43,7 +48,6 @@ def move_step(
 
     def move() -> None:
         look_again.check(traveller)
-        guard.check()
         options = parameters(
             terms,
             address=terms.migration_address or road.target.address,
@@ -66,7 +70,14 @@ def move_step(
             whole=any(disk.flattened for disk in mirrored),
         )
         with contextlib.ExitStack() as held:
+            began = time.monotonic()
             held.enter_context(hypervisor_lock("init", patience_seconds=PROVISION_SECONDS))
+            if time.monotonic() - began > _SHORT_SECONDS:
+                look_again.outdate()
+            # Whoever had the lock may have taken minutes.
+            look_again.check(traveller)
+            guard.check()
+            _require_images(journey, road)
             look_again_at_record(traveller)
             options.update(_documents(traveller, journey.disks))
             if traveller.active:
@@ -88,6 +99,19 @@ def move_step(
 
     how = "move" if traveller.active else "move the record of"
     return Step(f"{how} {traveller.name} to {road.target.name}", move)
+
+
+def _require_images(journey: Journey, road: Road) -> None:
+    """Raise ConflictError when an image that disks stand on has gone from the target.
+
+    Nothing there used it before all of its overlay was there, and so somebody may have removed it.
+    """
+    for base in {disk.base for disk in journey.disks if disk.travels and disk.base is not None}:
+        if not is_stored(base, Pools(road.target.hypervisor.conn).get(base.pool)):
+            raise ConflictError(
+                f"image {base.volume}, which {journey.name} stands on, is not on {road.target.name} any more",
+                hint="Nothing was changed here. Run it again: the image is then brought there",
+            )
 
 
 def _has_arrived(failure: VirtError, traveller: Traveller, road: Road) -> bool:

@@ -168,6 +168,38 @@ def test_it_is_paused_and_goes_with_its_connection(conn: t.Any, monkeypatch: pyt
     assert sorted(pool.listVolumes()) == [OTHER, "disk"]
 
 
+def test_the_state_of_one_that_began_a_moment_ago_stays(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another move may begin, and come to save its own, between the looks at the domains and at the volumes."""
+    qemu, pool = Qemu(4096), conn.storagePoolLookupByName("files")
+    pool.createXML(VOLUME.replace("disk", NAME))
+    listed: list[bool] = []
+
+    def list_all(flags: int) -> list[t.Any]:
+        found = list(conn.listAllDomains(flags))
+        # The first look is for domains that have the file.
+        if listed:
+            start(conn, OTHER, "/images/other")
+            pool.createXML(VOLUME.replace("disk", OTHER))
+        listed.append(True)
+        return found
+
+    monkeypatch.setattr(qemu, "listAllDomains", list_all)
+    flush(conn, qemu, monkeypatch)
+    assert len(listed) == 2
+    assert sorted(pool.listVolumes()) == [OTHER, "disk"]
+
+
+def test_in_a_pool_that_other_hypervisors_share_nothing_but_its_own_goes(
+    conn: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A move to one of those may be saving to it just now, by a domain that is not seen from here."""
+    pool = conn.storagePoolLookupByName("files")
+    pool.createXML(VOLUME.replace("disk", OTHER))
+    monkeypatch.setattr(volume_flush, "seen_elsewhere", lambda _pool: "it is of type netfs")
+    flush(conn, Qemu(4096), monkeypatch)
+    assert sorted(pool.listVolumes()) == [OTHER, "disk"]
+
+
 def test_a_file_of_another_size_is_not_touched(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     qemu = Qemu(8192)
     with pytest.raises(HostError, match="volume disk has 8192 bytes, and 4096 were sent to it"):

@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.machine_record import STATES
+from ansible_collections.brine.virt.plugins.module_utils._model.flush_domain import flush_name
 from ansible_collections.brine.virt.plugins.module_utils._model.machine_name import reserved_meaning
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machines
 
@@ -36,7 +37,10 @@ GROUPS = [
 ]
 
 
-@pytest.mark.parametrize("name", HOSTS + GROUPS)
+HELPERS = [flush_name("0123456789abcdef" * 2)]
+
+
+@pytest.mark.parametrize("name", HOSTS + GROUPS + HELPERS)
 def test_what_means_something_already(name: str) -> None:
     assert reserved_meaning(name) is not None
 

@@ -156,6 +156,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
         {"nics": [{"name": "eth1", "bridge": "a", "type": "network"}]},
         "vms[1].nics[0]: it is on a bridge and on a network at once",
     ),
+    ({"nics": [{"name": "eth1", "type": ["network"]}]}, "vms[1].nics[0].type: ['network'] is not a choice"),
     ({"nics": [{"name": "eth1", "type": "network"}]}, "vms[1].nics[0]: the network has no name"),
     ({"nics": [{"name": "eth0", "addresses": ["192.0.2.1"]}]}, "vms[1].nics[0].addresses[0]: '192.0.2.1' is not an"),
     ({"seed": {"usr": "x"}}, "vms[1].seed: unknown option 'usr'. Did you mean user?"),

@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._work.shared
     one,
 )
 
+SHAREABLE = "<shareable/>"
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 
@@ -52,3 +53,32 @@ def test_what_others_are_backed_by(host: Host) -> None:
     host.add_volume("y.qcow2", "-b", str(host.path), "-F", "qcow2")
     for rest in ("", "<shareable/>"):
         assert "is what volume default/y.qcow2 is backed by" in host.refused(one("a", xml=xml(host, rest)))
+
+
+NEW = {"size": 1}
+
+
+def naming(host: Host, volume: str, rest: str = "") -> str:
+    disk = f"<disk type='file'><source file='{host.directory / 'same' / volume}'/><target dev='vdx'/>{rest}</disk>"
+    return f"<devices>{disk}</devices>"
+
+
+def test_a_volume_that_the_same_task_makes(host: Host) -> None:
+    """It is not there yet, and nothing but the task itself knows of it."""
+    new, taking = one("a", {**NEW, "pool": "images"}), one("b", xml=naming(host, "a-d.qcow2"))
+    place = f"{host.directory}/same/a-d.qcow2"
+    assert host.refused(new, taking) == (
+        f"machines[1].xml: volume {place} is to be disk d of machine a (machines[0].disks[0]) as well. {SHARE}"
+    )
+    assert host.refused(taking, new) == (
+        f"machines[1].disks[0]: volume a-d.qcow2 is to be disk vdx of machine b (machines[0].xml) as well. {SHARE}"
+    )
+    both = [one("a", {**NEW, "pool": "images", "shareable": True}), one("b", xml=naming(host, "a-d.qcow2", SHAREABLE))]
+    host.plan(*both)
+
+
+def test_a_seed_that_the_same_task_makes(host: Host) -> None:
+    new = one("a", {**NEW}, seed={"method": "nocloud", "pool": "images", "user": "ops"})
+    assert "volume a-seed.iso is to be disk vdx of machine b" in host.refused(
+        one("b", xml=naming(host, "a-seed.iso")), new
+    )

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host import redefine
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
@@ -48,6 +49,43 @@ class Leaving:
         self._left -= 1
         if self._left == 0:
             leave(self._conn)
+        return self._conn.defineXMLFlags(xml, flags)
+
+
+class Refusing:
+    """A connection on which nothing can be defined."""
+
+    def __init__(self, conn: t.Any) -> None:
+        self._conn = conn
+        self.defined = 0
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._conn, name)
+
+    def defineXMLFlags(self, _xml: str, _flags: int) -> t.Any:  # noqa: N802 - libvirt's own name
+        self.defined += 1
+        error = libvirt.libvirtError("no")
+        error.err = (libvirt.VIR_ERR_INTERNAL_ERROR, 0, "no", 2, "", "", "", 0, 0)
+        raise error
+
+
+class Silent:
+    """A connection over which no event comes, and on which the machine leaves right before it is defined."""
+
+    def __init__(self, conn: t.Any) -> None:
+        self._conn = conn
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._conn, name)
+
+    def domainEventRegisterAny(self, *_words: t.Any) -> int:  # noqa: N802 - libvirt's own name
+        return 1
+
+    def domainEventDeregisterAny(self, _number: int) -> None:  # noqa: N802 - libvirt's own name
+        pass
+
+    def defineXMLFlags(self, xml: str, flags: int) -> t.Any:  # noqa: N802 - libvirt's own name
+        leave(self._conn)
         return self._conn.defineXMLFlags(xml, flags)
 
 
@@ -139,6 +177,19 @@ def test_one_that_leaves_between_the_question_and_the_definition_is_taken_back(c
     assert "new1" not in list_domains(conn)
 
 
+def test_where_libvirt_does_not_tell_whether_it_was_still_there_it_is_said(
+    conn: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its events do not come. Nobody knows whether the machine stands on two hypervisors now."""
+    monkeypatch.setattr(redefine, "_EVENT_SECONDS", 0.1)
+    todo = plan(t.cast(t.Any, Silent(conn)), memory=256)
+    error = carried_out(todo, list(todo.steps))
+    assert error.startswith(
+        "nobody knows whether machine new1 was still on this hypervisor when it was set on record here, as libvirt has "
+        "not told it. Look whether another hypervisor has it as well; if so: virsh undefine new1 here"
+    )
+
+
 def test_the_same_while_a_failure_is_taken_back(conn: t.Any) -> None:
     todo = plan(t.cast(t.Any, Leaving(conn, 2)), memory=256)
 
@@ -182,6 +233,42 @@ def test_a_machine_that_stays_is_changed_and_taken_back_as_ever(conn: t.Any) -> 
     assert carried_out(todo, [*todo.steps[:at], Step("fail", fail)]) == "no"
     assert list_domains(conn)["new1"].xml.findtext("memory") == str(512 * 1024)
     assert volumes(conn) == {"new1-system.qcow2"}
+
+
+@pytest.mark.parametrize("whose", ["somebody", "a move"])
+def test_what_others_have_changed_since_is_not_taken_back_with_it(conn: t.Any, whose: str) -> None:
+    """A snapshot has given the machine another file, say: with the former one, it would lose all that is written to it
+    from then on."""
+    todo = plan(conn, memory=256)
+    at = index_of(todo, "set on record") + 1
+
+    def fail() -> None:
+        machine = conn.lookupByName("new1")
+        if whose == "somebody":
+            conn.defineXML(machine.XMLDesc(2).replace("new1-system.qcow2", "new1-system.snapshot"))
+        else:
+            machine.setMetadata(2, "<move source='hv1' target='hv2'/>", "brinemove", "urn:brine:virt:move:1", 2)
+        raise HostError("no")
+
+    error = carried_out(todo, [*todo.steps[:at], Step("fail", fail)])
+    assert error == (
+        "no. Besides, this could not be taken back: set on record for new1: memory (machine new1 has been changed by "
+        "something else since, and is left as it is now. virsh dumpxml --inactive new1 shows it)"
+    )
+    record = list_domains(conn)["new1"].xml
+    assert record.findtext("memory") == str(256 * 1024)
+    if whose == "somebody":
+        assert record.find("devices/disk/source").get("file").endswith("new1-system.snapshot")
+    else:
+        assert record.find("metadata/{urn:brine:virt:move:1}move") is not None
+
+
+def test_a_description_that_was_refused_is_not_set_back(conn: t.Any) -> None:
+    """Nothing was changed, and nothing is to be taken back."""
+    refusing = Refusing(conn)
+    todo = plan(t.cast(t.Any, refusing), memory=256)
+    assert carried_out(todo, list(todo.steps)) == "cannot define machine new1: no"
+    assert refusing.defined == 1
 
 
 def test_several_machines_change_at_once(conn: t.Any) -> None:

@@ -477,3 +477,19 @@ def test_what_somebody_makes_between_plan_and_act_is_never_taken_back(conn: t.An
     assert outcome.error is not None
     assert "new2" in list_domains(conn)
     assert not [name for name in volumes(conn) if "new2" in name]
+
+
+def test_a_machine_of_ours_that_comes_between_plan_and_act_is_never_taken_back(conn: t.Any) -> None:
+    """Moved here by another run, say. Neither of the two has volumes of its own, by which they could be told apart."""
+    conn.storagePoolLookupByName("default").createXML("<volume><name>live.raw</name><capacity>1</capacity></volume>")
+    disk = {"name": "system", "source": "live.raw", "readonly": True}
+    wish = {"disks": [disk], "image": None, "start": False}
+    todo = plan(conn, **wish)
+    assert make(conn, **wish, tags=["theirs"]).error is None
+    theirs = conn.lookupByName("new1").UUIDString()
+    assert notes_of(conn, "new1").volumes == ()
+    error = str(carry_out([todo], concurrency=1)[0].error)
+    assert "already exists with uuid" in error
+    assert "could not be taken back" not in error
+    assert conn.lookupByName("new1").UUIDString() == theirs
+    assert notes_of(conn, "new1").tags == ("theirs",)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import re
@@ -29,13 +30,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
     notes_to_xml,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.move_note import NAMESPACE, MoveNote
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import identity, recheck, survey, switch
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import journey as journeys
-from ansible_collections.brine.virt.plugins.module_utils._work.moving import recheck, survey, switch
 from ansible_collections.brine.virt.plugins.module_utils._work.moving import terms as moving_terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.journey import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.survey import Target
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import Terms
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.whereabouts import Ends, write_note
+from ansible_collections.brine.virt.plugins.module_utils._work.moving.write_guard import WriteGuard
 from ansible_collections.brine.virt.plugins.module_utils._work.side import Side
 
 IMAGE = "debian-0123456789abcdef.qcow2"
@@ -339,10 +341,17 @@ def test_what_a_killed_move_may_have_left_is_said_with_the_command_that_deletes_
     assert str(caught.value).endswith("vol-delete --pool default web1-system.qcow2")
 
 
-def _half_moved(world: World_, there: str = "hv2", uri: str = "", key: str = "web1-system.qcow2") -> t.Any:
-    """A machine that is off, on both hypervisors: a run was killed between defining it there and forgetting it here."""
+def _half_moved(
+    world: World_, monkeypatch: pytest.MonkeyPatch, there: str = "hv2", uri: str = "", written: str = "at noon"
+) -> t.Any:
+    """A machine that is off, on both hypervisors: a run was killed between defining it there and forgetting it here.
+
+    written: when the volume there was written to last, by the note.
+    """
+    # The test driver does not tell the time.
+    monkeypatch.setattr(identity, "_written", lambda _volume: "at noon")
     note = _note("hv1", there).replace("autostart='no'", "autostart='no' running='no'")
-    note = note.replace("qcow2'/>", f"qcow2' key='/pools/default/{key}'/>")
+    note = note.replace("qcow2'/>", f"qcow2' written='{written}'/>")
     note = note.replace("qemu+tls://hv2/system", uri or "test:///pools/target.xml")
     copy = OTHER.format(name="web1", uuid=ONE, memory=MEMORY_KIB, devices=NIC)
     copy = copy.replace("<os>", f"<metadata>{note}</metadata><os>")
@@ -353,9 +362,11 @@ def _half_moved(world: World_, there: str = "hv2", uri: str = "", key: str = "we
 
 
 @pytest.mark.parametrize("uri", ["", "qemu+tls://192.0.2.2/system"], ids=["the same URI", "another URI"])
-def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_first(world: World_, uri: str) -> None:
+def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_first(
+    world: World_, monkeypatch: pytest.MonkeyPatch, uri: str
+) -> None:
     """What it has of memory and disks there is its own, and is free again by then."""
-    plan = _half_moved(world, uri=uri)
+    plan = _half_moved(world, monkeypatch, uri=uri)
     total_mib = plan.target.hypervisor.memory_mib
     journey = plan(memory_reserve_mib=total_mib - 1024 - 100)
     assert journey.actions == [
@@ -384,17 +395,19 @@ def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_fi
     ids=["it was started there", "it is no left-over"],
 )
 def test_a_copy_there_that_somebody_has_come_to_use_is_none_of_a_killed_move(
-    world: World_, spoil: t.Callable[[t.Any], t.Any]
+    world: World_, monkeypatch: pytest.MonkeyPatch, spoil: t.Callable[[t.Any], t.Any]
 ) -> None:
-    plan = _half_moved(world)
+    plan = _half_moved(world, monkeypatch)
     spoil(plan.target.hypervisor.conn.lookupByName("web1"))
     with pytest.raises(VirtError, match="it is on record there too"):
         plan()
 
 
-def test_a_copy_there_whose_disk_is_another_one_now_is_none_of_a_killed_move(world: World_) -> None:
+def test_a_copy_there_whose_disk_is_another_one_now_is_none_of_a_killed_move(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(VirtError, match="it is on record there too"):
-        _half_moved(world, key="another")()
+        _half_moved(world, monkeypatch, written="at ten")()
 
 
 def test_nothing_is_rolled_back_when_libvirt_has_moved_it(world: World_) -> None:
@@ -467,6 +480,7 @@ def test_the_target_is_looked_at_again_once_and_after_what_takes_long(
 
     monkeypatch.setattr(recheck, "Target", Counted)
     monkeypatch.setattr(journeys, "bring_image", lambda *_words: None)
+    monkeypatch.setattr(switch, "is_stored", lambda *_words: True)
     journey = world(disks=SYSTEM, target_images=volume(IMAGE, "qcow2") if image_there else "")()
     assert len(journey.before) == (2 if image_there else 3)
     journey.look_again()
@@ -513,7 +527,7 @@ def test_a_machine_that_gets_another_disk_after_the_plan(world: World_) -> None:
 )
 def test_what_is_moved_is_what_was_planned(world: World_, old: str | re.Pattern[str], new: str, active: bool) -> None:
     """A change while it was copied would be lost, and a new disk be left at the source."""
-    plan = world(disks=SYSTEM + SEED)
+    plan = world(disks=SYSTEM + SEED, target_images=volume(IMAGE, "qcow2"))
     domain = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
     if not active:
         domain.destroy()
@@ -528,6 +542,54 @@ def test_what_is_moved_is_what_was_planned(world: World_, old: str | re.Pattern[
     plan.source.conn.defineXML(changed)  # type: ignore[attr-defined]
     with pytest.raises(ConflictError, match=r"web1 has been changed since its move was planned.* Run the move again"):
         journey.before[-1].apply()
+
+
+@pytest.mark.parametrize("active", [True, False])
+@pytest.mark.parametrize("what", ["its disk was written to", "the target is in maintenance"])
+def test_what_happens_while_it_waits_for_the_lock_counts(
+    world: World_, monkeypatch: pytest.MonkeyPatch, what: str, active: bool
+) -> None:
+    """Whoever has it may take five minutes to make other machines."""
+    plan = world(disks=SYSTEM + SEED)
+    if not active:
+        plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
+    journey = plan()
+
+    def written(_guard: t.Any) -> None:
+        raise ConflictError("/pools/default/web1-system.qcow2 has been changed while it was copied")
+
+    @contextlib.contextmanager
+    def lock(_purpose: str, **_options: t.Any) -> t.Iterator[None]:
+        if what == "its disk was written to":
+            monkeypatch.setattr(WriteGuard, "check", written)
+        else:
+            monkeypatch.setattr(survey, "find_maintenance", lambda _conn: Maintenance(None, None))
+            monkeypatch.setattr(switch, "_SHORT_SECONDS", 0)
+        yield
+
+    monkeypatch.setattr(switch, "hypervisor_lock", lock)
+    words = "has been changed while it was copied" if "disk" in what else "web1 cannot go to hv2: it is in maintenance"
+    with pytest.raises(ConflictError, match=words):
+        journey.before[-1].apply()
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_an_image_that_has_gone_from_the_target_meanwhile(world: World_, active: bool) -> None:
+    """virt_image prunes what nothing there uses: an overlay does so only when all of it has been copied."""
+    plan = world(disks=SYSTEM, target_images=volume(IMAGE, "qcow2"))
+    if not active:
+        plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
+    journey = plan()
+    with pytest.raises(VirtError, match="web1 was not moved"):
+        journey.before[-1].apply()
+    there = plan.target.hypervisor.conn.storagePoolLookupByName("images")  # type: ignore[attr-defined]
+    there.storageVolLookupByName(IMAGE).delete(0)
+    with pytest.raises(ConflictError) as caught:
+        journey.before[-1].apply()
+    assert str(caught.value) == (
+        f"image {IMAGE}, which web1 stands on, is not on hv2 any more. Nothing was changed here. Run it again: the "
+        "image is then brought there"
+    )
 
 
 def test_memory_of_machines_that_are_still_on_their_way_counts_when_looked_again(world: World_) -> None:

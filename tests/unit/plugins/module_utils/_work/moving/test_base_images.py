@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host import uploader
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
@@ -281,3 +281,37 @@ def test_what_nobody_can_be_asked_about_stays_with_a_hint(
     assert ("of hv3" in str(caught.value)) is marked
     assert f"virsh -c qemu+tls://hv2/system vol-delete --pool images {NAME}" in str(caught.value)
     assert (files.directory / NAME).exists()
+
+
+def test_a_flush_that_nobody_ends_is_not_waited_for_for_ever(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target's libvirt was started again meanwhile: its domain goes with no connection any more, and keeps every
+    machine from the image."""
+    begun: list[str] = []
+
+    @contextlib.contextmanager
+    def flushed(_conn: t.Any, sent: t.Sequence[SentFile]) -> t.Iterator[None]:
+        begun.extend(file.name for file in sent)
+        yield
+
+    monkeypatch.setattr(base_images, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(base_images, "Pools", lambda _conn: SimpleNamespace(get=lambda _name: pool_of(files)))
+    monkeypatch.setattr(base_images, "is_stored", lambda *_words: True)
+    monkeypatch.setattr(base_images, "flushed", flushed)
+    monkeypatch.setattr(base_images, "is_being_flushed", lambda _conn, _path: True)
+    base = Base("images", NAME, "/images/" + NAME, "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
+    stop, failures = threading.Event(), []
+
+    def bring() -> None:
+        try:
+            bring_image(base, Ends("", "test:///default"), files, "hv1", lambda *_progress: None, stop)
+        except VirtError as exc:
+            failures.append(exc)
+
+    bringing = threading.Thread(target=bring)
+    bringing.start()
+    bringing.join(10)
+    stop.set()
+    bringing.join(10)
+    assert failures == []
+    # What is there for this ends the other one first.
+    assert begun == [NAME]

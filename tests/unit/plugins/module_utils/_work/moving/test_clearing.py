@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.move_note import
     VolumeRef,
     move_note_to_xml,
 )
-from ansible_collections.brine.virt.plugins.module_utils._work.moving import clearing
+from ansible_collections.brine.virt.plugins.module_utils._work.moving import clearing, identity
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.clearing import delete_proven
 from ansible_collections.brine.virt.plugins.module_utils._work.moving.identity import identify_source, is_the_one
 
@@ -128,11 +128,48 @@ def test_a_machine_that_may_have_run_on_the_target_is_never_undefined(conn: t.An
     assert conn.lookupByName("web1").UUIDString() == UUID
 
 
-def test_what_an_offline_move_defined_goes_when_its_disks_are_untouched(conn: t.Any) -> None:
-    key = conn.storagePoolLookupByName("vg").storageVolLookupByName("disk").key()
-    ref = VolumeRef("vg", "disk", VolumeIdentity(key=key))
-    note = MoveNote("hv1", "hv2", "qemu+tls://hv2/system", (ref,), running=False)
+def left_over(conn: t.Any, *made: VolumeRef) -> tuple[t.Any, MoveNote]:
+    """What the move of a machine that is off has defined on the target before it failed."""
+    note = MoveNote("hv1", "hv2", "qemu+tls://hv2/system", made, running=False)
     domain = conn.defineXML(f"{DOMAIN}</domain>")
     domain.setMetadata(2, move_note_to_xml(note), PREFIX, NAMESPACE, 2)
+    return domain, note
+
+
+def test_what_an_offline_move_defined_goes_when_its_disks_are_untouched(
+    conn: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "_written", lambda volume: f"{volume.name()} at noon")
+    _domain, note = left_over(conn, VolumeRef("files", "disk", VolumeIdentity(written="disk at noon")))
     clearing._drop_left_over(conn, UUID, note)
     assert conn.listAllDomains() == []
+
+
+def test_a_disk_that_does_not_tell_whether_it_was_written_to_keeps_its_machine(conn: t.Any) -> None:
+    """A logical volume is the very one that was made, whatever a machine has written to it since."""
+    key = conn.storagePoolLookupByName("vg").storageVolLookupByName("disk").key()
+    ref = VolumeRef("vg", "disk", VolumeIdentity(key=key))
+    _domain, note = left_over(conn, ref)
+    assert is_the_one(Pools(conn).get("vg"), ref, conn) is True
+    with pytest.raises(HostError, match="web1 is defined on the target, so nothing there is deleted"):
+        clearing._drop_left_over(conn, UUID, note)
+    assert conn.lookupByName("web1").UUIDString() == UUID
+
+
+def test_a_machine_that_was_started_and_saved_keeps_its_state(conn: t.Any, tmp_path: Path) -> None:
+    """It has written nothing to a disk, and undefining it would discard its memory."""
+    domain, note = left_over(conn)
+    domain.create()
+    domain.managedSave()
+    with pytest.raises(HostError, match="web1 is defined on the target, so nothing there is deleted"):
+        clearing._drop_left_over(conn, UUID, note)
+    assert domain.hasManagedSaveImage()
+
+
+def test_a_machine_with_a_snapshot_keeps_it(conn: t.Any) -> None:
+    """An external one leaves the disk as it is, and what is written since is in another file."""
+    domain, note = left_over(conn)
+    domain.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")
+    with pytest.raises(HostError, match="web1 is defined on the target, so nothing there is deleted"):
+        clearing._drop_left_over(conn, UUID, note)
+    assert [snapshot.getName() for snapshot in domain.listAllSnapshots()] == ["before"]
