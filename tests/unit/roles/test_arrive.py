@@ -150,7 +150,7 @@ def one_cloud() -> dict[str, t.Any]:
 
 @pytest.mark.parametrize("check", [(), ("--check",)])
 def test_the_good_ones_are_pinged_and_the_failed_one_is_named_last(tmp_path: Path, check: tuple[str, ...]) -> None:
-    plays = yaml.safe_load(PLAYBOOK.read_text())[1:]
+    plays = yaml.safe_load(PLAYBOOK.read_text())[2:]
     output = ansible(tmp_path, one_cloud(), plays, *check)
     assert "web1_hv1                   : ok=1 " in output
     assert "late1    " not in output
@@ -166,7 +166,7 @@ def test_the_good_ones_are_pinged_and_the_failed_one_is_named_last(tmp_path: Pat
 def test_what_a_limit_keeps_from_being_pinged_is_said_with_what_helps(
     tmp_path: Path, limit: str, check: tuple[str, ...]
 ) -> None:
-    plays = yaml.safe_load(PLAYBOOK.read_text())[1:]
+    plays = yaml.safe_load(PLAYBOOK.read_text())[2:]
     output = ansible(tmp_path, one_cloud(), plays, "--limit", limit, *check)
     helps = f"{limit},localhost,virt_provisioned"
     words = f"Not pinged, for --limit leaves them out: web1_hv1. To have them pinged as well: --limit {helps}\n"
