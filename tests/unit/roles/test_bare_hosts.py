@@ -88,6 +88,13 @@ def test_provision_says_of_each_bare_host_once_what_to_do(tmp_path: Path) -> Non
     assert done.returncode == 2
 
 
+def test_balance_does_not_end_well_when_it_could_look_at_no_hypervisor(tmp_path: Path) -> None:
+    done = play(tmp_path, "balance", {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path)}}})
+    assert done.stdout.count("libvirt-python is not installed") == 1
+    assert '"msg": "No hypervisor answered."' in done.stdout
+    assert done.returncode == 2
+
+
 def test_check_mode_says_on_a_bare_host_who_would_be_as_good_as_root(tmp_path: Path) -> None:
     """A package that no host has makes it a bare one."""
     here = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}
