@@ -245,24 +245,19 @@ def _unseen(
     """Why a machine that lives on no hypervisor which answered is not to be made now, or None.
 
     home: the hypervisor that it lived on when the inventory was made. With the reason comes the hypervisor that it
-    belongs to, where that is known.
+    belongs to, where that is known. Why that one did not answer is not repeated for each machine: silent has it.
     """
     if machine.hypervisor is not None and machine.hypervisor in silent:
-        return machine.hypervisor, f"it is to be on {machine.hypervisor}, which {_silence(machine.hypervisor, silent)}"
+        return machine.hypervisor, f"it is to be on {machine.hypervisor}, which did not answer"
     if home in silent and machine.hypervisor is None and terms.unseen != "place":
-        return home, f"it lives on {home}, as the inventory says, which {_silence(str(home), silent)}"
+        return home, f"it lives on {home}, as the inventory says, which did not answer"
     if not silent or machine.hypervisor is not None or terms.unseen == "place":
         return None
-    reasons = "; ".join(f"{host}: {why}" for host, why in silent.items())
     return None, (
-        f"it may live on a hypervisor that did not answer ({reasons}), and made on another one it would exist twice, "
+        f"it may live on {' or '.join(silent)}, which did not answer, and made on another one it would exist twice, "
         "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with "
         "virt_unseen: place"
     )
-
-
-def _silence(host: str, silent: Mapping[str, str]) -> str:
-    return f"did not answer: {silent[host]}"
 
 
 def _left_behind(

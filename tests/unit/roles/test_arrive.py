@@ -17,7 +17,7 @@ import yaml
 
 COLLECTIONS = Path(__file__).resolve().parents[6]
 PLAYBOOK = COLLECTIONS / "ansible_collections" / "brine" / "virt" / "playbooks" / "provision.yml"
-# The play that pings looks for a Python itself.
+# Where no Python is named, Ansible looks for one itself.
 PYTHON = f"ansible_python_interpreter={sys.executable}"
 OURS, OTHER = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11", "80000000-5d0b-4b0e-9f3e-0d6d8a4d2f11"
 
@@ -25,16 +25,20 @@ OURS, OTHER = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11", "80000000-5d0b-4b0e-9f3e-0
 @pytest.fixture(autouse=True)
 def _users_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ansible's own defaults, not those that ansible-test sets."""
-    for name in ("CONFIG", "HOST_KEY_CHECKING", "HOST_PATTERN_MISMATCH"):
+    for name in ("CONFIG", "HOST_KEY_CHECKING", "HOST_PATTERN_MISMATCH", "PYTHON_INTERPRETER", "PIPELINING"):
         monkeypatch.delenv(f"ANSIBLE_{name}", raising=False)
 
 
-def ansible(directory: Path, inventory: t.Any, plays: list[t.Any], *options: str) -> str:
-    """What a playbook of these plays prints."""
+def ansible(directory: Path, inventory: t.Any, plays: list[t.Any], *options: str, python: str | None = PYTHON) -> str:
+    """What a playbook of these plays prints. python: a variable that outranks all others."""
     (directory / "hosts.yml").write_text(json.dumps(inventory))
     (directory / "play.yml").write_text(json.dumps(plays))
     done = subprocess.run(
-        [sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", "play.yml", "-e", PYTHON, *options],
+        [
+            *(sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", "play.yml"),
+            *(("-e", python) if python else ()),
+            *options,
+        ],
         cwd=directory,
         env={
             **os.environ,
@@ -150,7 +154,7 @@ def one_cloud() -> dict[str, t.Any]:
 
 @pytest.mark.parametrize("check", [(), ("--check",)])
 def test_the_good_ones_are_pinged_and_the_failed_one_is_named_last(tmp_path: Path, check: tuple[str, ...]) -> None:
-    plays = yaml.safe_load(PLAYBOOK.read_text())[1:]
+    plays = yaml.safe_load(PLAYBOOK.read_text())[2:]
     output = ansible(tmp_path, one_cloud(), plays, *check)
     assert "web1_hv1                   : ok=1 " in output
     assert "late1    " not in output
@@ -160,13 +164,45 @@ def test_the_good_ones_are_pinged_and_the_failed_one_is_named_last(tmp_path: Pat
     assert "Not pinged" not in output
 
 
+@pytest.mark.parametrize("level", ["group", "host"])
+def test_a_machine_is_pinged_as_its_variables_say(tmp_path: Path, level: str) -> None:
+    """With the Python that they name, and over as many sessions."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$1" >>{tmp_path}/used\nexec {sys.executable} "$@"\n')
+    python.chmod(0o700)
+    users = {"ansible_python_interpreter": str(python), "ansible_pipelining": False}
+    machine = {**listed("web1", OURS, "hv1"), "ansible_connection": "local", **(users if level == "host" else {})}
+    group = {"hosts": {"web1": machine}, "vars": users if level == "group" else {}}
+    inventory = {"hypervisors": {"hosts": {"hv1": hypervisor(made("web1"))}}, "virt_machines": group}
+    plays = yaml.safe_load(PLAYBOOK.read_text())[2:]
+    output = ansible(tmp_path, inventory, plays, "--check", python=None)
+    assert "web1                       : ok=1 " in output, output
+    # Without pipelining, what it runs is a file.
+    assert (tmp_path / "used").read_text().endswith("AnsiballZ_ping.py\n")
+
+
+def test_a_machine_of_which_no_python_is_named_is_pinged_without_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where no shim of a Python manager is found, which needs its own HOME.
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    machine = {**listed("web1", OURS, "hv1"), "ansible_connection": "local"}
+    inventory = {
+        "hypervisors": {"hosts": {"hv1": hypervisor(made("web1"))}},
+        "virt_machines": {"hosts": {"web1": machine}},
+    }
+    output = ansible(tmp_path, inventory, yaml.safe_load(PLAYBOOK.read_text())[2:], "--check", python=None)
+    assert "web1                       : ok=1 " in output, output
+    assert "interpreter" not in output
+
+
 @pytest.mark.parametrize(
     ("limit", "check"), [("hv1", ()), ("hv1,localhost", ("--check",)), ("hv1,web1_hv1", ("--check",))]
 )
 def test_what_a_limit_keeps_from_being_pinged_is_said_with_what_helps(
     tmp_path: Path, limit: str, check: tuple[str, ...]
 ) -> None:
-    plays = yaml.safe_load(PLAYBOOK.read_text())[1:]
+    plays = yaml.safe_load(PLAYBOOK.read_text())[2:]
     output = ansible(tmp_path, one_cloud(), plays, "--limit", limit, *check)
     helps = f"{limit},localhost,virt_provisioned"
     words = f"Not pinged, for --limit leaves them out: web1_hv1. To have them pinged as well: --limit {helps}\n"

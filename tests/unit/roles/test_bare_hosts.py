@@ -49,13 +49,17 @@ def play(
     )
 
 
+def bare_host(directory: Path) -> dict[str, t.Any]:
+    """The variables of a host without libvirt: a Python without its site-packages is one as there."""
+    python = directory / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o700)
+    return {"ansible_connection": "local", "ansible_python_interpreter": str(python)}
+
+
 @pytest.mark.parametrize("playbook", ["list", "query", "host_info", "maintenance"])
 def test_a_host_without_libvirt_is_said_once_with_what_to_do(tmp_path: Path, playbook: str) -> None:
-    """A Python without its site-packages is one as on a bare host."""
-    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    (tmp_path / "python").chmod(0o700)
-    bare = {"ansible_connection": "local", "ansible_python_interpreter": str(tmp_path / "python")}
-    done = play(tmp_path, playbook, {"hypervisors": {"hosts": {"hv1": bare}}})
+    done = play(tmp_path, playbook, {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path)}}})
     said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "libvirt" in line]
     (sentence,) = said
     assert sentence.startswith("hv1: libvirt-python is not installed for "), done.stdout
@@ -64,6 +68,31 @@ def test_a_host_without_libvirt_is_said_once_with_what_to_do(tmp_path: Path, pla
     )
     assert "Failed to import" not in done.stdout + done.stderr
     assert (done.returncode == 0) is (playbook == "maintenance")
+
+
+def test_provision_says_of_each_bare_host_once_what_to_do(tmp_path: Path) -> None:
+    bare = bare_host(tmp_path)
+    vms = {"virt_vms": [{"name": name, "vcpus": 1, "memory": 128} for name in ("web1", "web2")]}
+    hosts = {"hypervisors": {"hosts": {"hv1": bare, "hv2": bare}}}
+    done = play(tmp_path, "provision", hosts, "-e", json.dumps(vms))
+    output = done.stdout + done.stderr
+    said = [line.strip() for line in output.splitlines() if "libvirt" in line]
+    assert [line.partition(" (package")[0] for line in said] == [
+        f"{name} is left out: libvirt-python is not installed for {sys.executable}" for name in ("hv1", "hv2")
+    ], output
+    assert all(line.endswith("run brine.virt.hypervisors first") for line in said)
+    assert "ignoring" not in output
+    assert output.count("fatal: ") == 1
+    assert '"msg": "No hypervisor answered."' in output
+    assert "PLAY [Take them into the inventory]" not in output
+    assert done.returncode == 2
+
+
+def test_balance_does_not_end_well_when_it_could_look_at_no_hypervisor(tmp_path: Path) -> None:
+    done = play(tmp_path, "balance", {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path)}}})
+    assert done.stdout.count("libvirt-python is not installed") == 1
+    assert '"msg": "No hypervisor answered."' in done.stdout
+    assert done.returncode == 2
 
 
 def test_check_mode_says_on_a_bare_host_who_would_be_as_good_as_root(tmp_path: Path) -> None:
@@ -100,7 +129,7 @@ NOBODY = (
 @pytest.mark.parametrize(
     ("playbook", "inventory", "options", "sentence"),
     [
-        *((playbook, {}, (), NOBODY) for playbook in PLAYBOOKS if playbook != "provision"),
+        *((playbook, {}, (), NOBODY) for playbook in PLAYBOOKS),
         ("list", {"hypervisors": {"hosts": {}}, "others": {"hosts": {"web1": MACHINE}}}, (), NOBODY),
         ("list", {"others": {"hosts": {"web1": MACHINE}}}, ("--limit", "web1"), NOBODY),
         (
@@ -109,11 +138,14 @@ NOBODY = (
             ("-e", "virt_hypervisors=rack1"),
             NOBODY.replace("the group hypervisors", "rack1"),
         ),
-        (
-            "list",
-            {"hypervisors": {"hosts": {"hv1": MACHINE}}, "others": {"hosts": {"web1": MACHINE}}},
-            ("--limit", "web1"),
-            "--limit web1 leaves out all hosts in the group hypervisors (hv1)",
+        *(
+            (
+                playbook,
+                {"hypervisors": {"hosts": {"hv1": MACHINE}}, "others": {"hosts": {"web1": MACHINE}}},
+                ("--limit", "web1"),
+                "--limit web1 leaves out all hosts in the group hypervisors (hv1)",
+            )
+            for playbook in ("list", "provision")
         ),
     ],
 )

@@ -75,7 +75,7 @@ def provision(
 @pytest.mark.parametrize(
     ("serial", "text"),
     [
-        (0, "web1 was not provisioned: it may live on a hypervisor that did not answer"),
+        (0, "No hypervisor answered."),
         (1, "this play has serial, which keeps hv2 for later. Leave serial out"),
     ],
 )
@@ -83,6 +83,19 @@ def test_nothing_done_is_an_error(tmp_path: Path, serial: int, text: str) -> Non
     hosts = {name: {"uri": f"test:///{tmp_path}/{name}.xml"} for name in ("hv1", "hv2")}
     output = provision(tmp_path, hosts, {"vm": "web1", "vcpus": 1, "memory": 128}, "--check", serial=serial)
     assert text in output
+
+
+def test_why_a_hypervisor_is_left_out_is_said_once_and_not_of_each_machine(tmp_path: Path) -> None:
+    (tmp_path / "node.xml").write_text(NODE, encoding="utf-8")
+    hosts = {"hv1": {"uri": f"test://{tmp_path}/none.xml"}, "hv2": {"uri": f"test://{tmp_path}/node.xml"}}
+    bare = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none"}
+    vms = [{**bare, "name": "web1"}, {**bare, "name": "web2"}, {**bare, "name": "web3", "hypervisor": "hv1"}]
+    output = provision(tmp_path, hosts, {"virt_vms": vms}, "--check")
+    assert output.count("cannot connect to ") == 1, output
+    assert "hv1 is left out: cannot connect to test:///" in output
+    for name in ("web1", "web2"):
+        assert f"{name} was not provisioned: it may live on hv1, which did not answer, and made on " in output
+    assert "web3 was not provisioned: it is to be on hv1, which did not answer" in output
 
 
 # A machine of ours with a nic that no new machine can have, on libvirt's test driver.

@@ -114,8 +114,8 @@ def test_where_a_machine_lived_when_the_inventory_was_made_counts_while_that_hyp
     machines = [{"name": "a", "vcpus": 1, "memory": 1024}, {"name": "b", "vcpus": 1, "memory": 1024}]
     refused = place_filter(machines, hosts, homes={"a": "hv2", "b": "hv1"})["refused_machines"]
     assert [(item["name"], item["hypervisor"]) for item in refused] == [("a", "hv2"), ("b", None)]
-    assert refused[0]["why"].startswith("it lives on hv2, as the inventory says")
-    assert refused[1]["why"].startswith("it may live on a hypervisor that did not answer (hv2: it was not asked")
+    assert refused[0]["why"].startswith("it lives on hv2, as the inventory says, which did not answer")
+    assert refused[1]["why"].startswith("it may live on hv2, which did not answer, and made on another one")
 
 
 def test_terms_may_be_texts_as_extra_variables_are() -> None:
