@@ -4,8 +4,8 @@
 """What is taken as an image, beside the judgement of OpenStack's inspector, which was written after the same attacks.
 
 Whatever is accepted here must be accepted there, in the same format. Deliberate differences: extended L2 entries, which
-QEMU has had since 5.2, are an unknown feature there; version 2 has no features, and there the bytes of some count all the
-same; and a raw image is looked at there for partitions and ISO 9660.
+QEMU has had since 5.2, are an unknown feature there; version 2 has no features, but their bytes count there;
+and a raw image is looked at there for partitions and ISO 9660.
 """
 
 from __future__ import annotations
