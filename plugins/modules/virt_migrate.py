@@ -30,8 +30,10 @@ description:
   - What was sent to the target, the disks of a machine that is off and images, is on its disk before the machine
     leaves the source, and not only in its memory. For that, a transient domain C(brine-virt-sync-...) has the files
     open there for about half a second, paused from its first moment on. It is in no list of machines. When the target
-    cannot confirm it, the machine stays. Not waited for is the seed of a running machine, which its guest
-    has read at its first boot; a target that loses its power within half a minute may lose it.
+    cannot confirm it, the machine stays. Volumes that are devices (LVM) have all of it when they are closed; what a
+    drive of the target keeps in a cache of its own, and loses with its power, is not asked for. Not waited for is the
+    seed of a running machine, which its guest has read at its first boot; a target that loses its power within half a
+    minute may lose it.
   - The machine that is moved is the one that was planned. M(brine.virt.virt_init) does not change a machine that is
     being moved; what others change on record meanwhile ends the move before the switch.
   - A machine that is on the target already is left alone. A run that was cut off is finished, or cleared, by the next

@@ -52,8 +52,9 @@ class SentFile:
 def flushed(conn: VirConnect, files: Sequence[SentFile]) -> Iterator[None]:
     """At the end of the block, all that volumes of a hypervisor have is on its disk; nobody else opens them meanwhile.
 
-    Only files need it: what is sent to a device, the kernel writes to it before it is closed. Raises HostError when the
-    hypervisor does not confirm it.
+    Only files are written: what is sent to a device, the kernel has written to it when it is closed. A cache that the
+    device itself has, and loses with its power, is not emptied. Raises HostError when the hypervisor does not confirm
+    it.
     """
     pending = [file for file in files if file.pool.source_type == FILE]
     with contextlib.ExitStack() as stack:
