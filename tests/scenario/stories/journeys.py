@@ -81,6 +81,8 @@ def _image(cloud: Cloud) -> None:
         must(any("bring image absent-" in action for action in result["machines"][0]["actions"]), answer.text)
         has_moved(cloud, "carrier", here, there, had)
         must(_images(cloud, there) == _images(cloud, here) != [], "the images are not the same")
+        # virt_image takes the owner's right to write away. A move cannot: QEMU, which flushes it, is not root.
+        must((_modes(cloud, here), _modes(cloud, there)) == (["444"], ["644"]), "the images have other modes")
         info = json.loads(
             cloud.on(there, "qemu-img info -U --output json /var/lib/libvirt/images/carrier-system.qcow2")
         )
@@ -93,11 +95,17 @@ def _image(cloud: Cloud) -> None:
 
 
 def _images(cloud: Cloud, host: str) -> list[str]:
-    """What the store has under the name ``absent``: checksums of content, with names and modes."""
+    """What the store has under the name ``absent``: checksums of content, with names."""
+    return _of_each_image(cloud, host, "sha256sum")
+
+
+def _modes(cloud: Cloud, host: str) -> list[str]:
+    return _of_each_image(cloud, host, "stat -c %a")
+
+
+def _of_each_image(cloud: Cloud, host: str, command: str) -> list[str]:
     path = "$(virsh pool-dumpxml images | sed -n 's:.*<path>\\(.*\\)</path>.*:\\1:p')"
-    return cloud.on(
-        host, f"cd {path}; for f in absent-*; do [ ! -e $f ] || {{ sha256sum $f; stat -c %a $f; }}; done"
-    ).splitlines()
+    return cloud.on(host, f"cd {path}; for f in absent-*; do [ ! -e $f ] || {command} $f; done").splitlines()
 
 
 def _third(cloud: Cloud) -> None:
