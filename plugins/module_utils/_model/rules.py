@@ -19,6 +19,8 @@ Rule = t.Callable[[t.Any, str], t.Any]
 
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 _MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+# Python reads no number of thousands of digits from a text.
+_MOST_DIGITS = 30
 # What XML 1.0 cannot carry at all: https://www.w3.org/TR/xml/#charsets
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
@@ -97,7 +99,7 @@ class whole_number:  # noqa: N801 - used like the functions beside it
         number = None
         if isinstance(value, int) and not isinstance(value, bool):
             number = value
-        elif isinstance(value, str) and value.strip().isdecimal():
+        elif isinstance(value, str) and value.strip().isdecimal() and len(value.strip()) <= _MOST_DIGITS:
             number = int(value)
         if number is None or not self._minimum <= number <= self._maximum:
             raise InputError(

@@ -43,6 +43,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.living_disks impo
     living_disk,
     same_place,
 )
+from ansible_collections.brine.virt.plugins.module_utils._work.lost_disks import find_lost, forget_lost
 from ansible_collections.brine.virt.plugins.module_utils._work.own_disks import (
     require_not_twice,
     require_other_volumes,
@@ -71,8 +72,9 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
         elif element is not None:
             _compare(disk, machine, element, draft)
         elif disk.present:
-            left = _left_over(disk, machine, draft)
-            new.append(plan_disk(left or disk, machine, draft.hypervisor, cleared))
+            new.append(_plan_new(disk, machine, draft, cleared))
+        else:
+            forget_lost(disk, draft)
     require_other_volumes(new, draft, {disk.name for disk in machine.disks if not disk.present})
     check_room(new, draft.hypervisor, where)
     # Also what only the living machine has, and what the task's own XML has brought.
@@ -83,24 +85,21 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
         _add(planned, targets[planned.disk.name], draft)
 
 
-def _left_over(disk: Disk, machine: Machine, draft: Draft) -> Disk | None:
-    """The disk on its own volume, where the machine has only lost the way to it (``virsh detach-disk``).
-
-    It is opened as before: the notes know its format.
-    """
-    stem = f"{machine.name}-{disk.name}"
-    for volume in draft.known_notes.volumes:
-        if volume.role == "disk" and not volume.building and volume.name in (stem, f"{stem}.qcow2", f"{stem}.raw"):
-            return Disk(
-                disk.name,
-                model=disk.model,
-                pool=volume.pool,
-                device=disk.device,
-                source=volume.name,
-                options=disk.options,
-                given=disk.given,
+def _plan_new(disk: Disk, machine: Machine, draft: Draft, cleared: list[VolumeNote]) -> PlannedDisk:
+    lost = find_lost(disk, draft)
+    planned = plan_disk(lost or disk, machine, draft.hypervisor, cleared)
+    if lost is not None and disk.size_mib is not None:
+        pool, name = draft.hypervisor.pools.get(lost.pool), str(lost.source)
+        if _must_grow(disk, pool, name, planned.format) is not None:
+            wanted = disk.size_mib * MIB
+            # No machine has it yet. Once grown it stays so.
+            draft.volume_steps.append(
+                Step(
+                    f"grow disk {disk.name} of {draft.name} to {disk.size_mib} MiB",
+                    lambda: volumes.grow_volume(pool, name, wanted, image_format=planned.format),
+                )
             )
-    return None
+    return planned
 
 
 def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
@@ -222,21 +221,13 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
         return
     pool, name = found
     target, image_format = need(element, "target").get("dev", ""), driver_format(element)
-    volume = find_volume(pool, name, disk.given.place, image_format=image_format)
-    if volume is None:
-        raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}", where=disk.given.place)
-    have, wanted = volume.capacity_bytes, disk.size_mib * MIB
-    if pool.same_size(wanted, have):
+    have_mib = _must_grow(disk, pool, name, image_format)
+    if have_mib is None:
         return
-    if wanted < have:
-        raise InputError(
-            f"the disk has {-(-have // MIB)} MiB, the wish says {disk.size_mib} MiB",
-            where=disk.given.at("size"),
-            hint="A disk never shrinks",
-        )
+    wanted = disk.size_mib * MIB
     check_growth(disk, element, pool, name, machine, draft.hypervisor)
     living_disk(disk, element, draft)
-    draft.differ(("disks", disk.name, "size"), -(-have // MIB), disk.size_mib)
+    draft.differ(("disks", disk.name, "size"), have_mib, disk.size_mib)
     # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.
     draft.live_steps.append(
         Step(
@@ -244,6 +235,25 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
             lambda: _grow(draft, pool, name, image_format, target, wanted),
         )
     )
+
+
+def _must_grow(disk: Disk, pool: Pool, name: str, image_format: str) -> int | None:
+    """The present size of a disk's volume in MiB, None where it is as the task asks. Raises InputError for a smaller
+    one."""
+    volume = find_volume(pool, name, disk.given.place, image_format=image_format)
+    if volume is None:
+        raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}", where=disk.given.place)
+    have, wanted = volume.capacity_bytes, (disk.size_mib or 0) * MIB
+    if pool.same_size(wanted, have):
+        return None
+    have_mib = -(-have // MIB)
+    if wanted < have:
+        raise InputError(
+            f"the disk has {have_mib} MiB, the wish says {disk.size_mib} MiB",
+            where=disk.given.at("size"),
+            hint="A disk never shrinks",
+        )
+    return have_mib
 
 
 def _grow(draft: Draft, pool: Pool, name: str, image_format: str, target: str, wanted_bytes: int) -> None:

@@ -57,6 +57,7 @@ REFUSED: list[tuple[rules.Rule, t.Any, str]] = [
     (rules.name, ["a"], "is not a name"),
     (rules.whole_number(1, 8), 0, "Give a whole number from 1 to 8"),
     (rules.whole_number(1, 8), 9, "Give a whole number from 1 to 8"),
+    (rules.whole_number(1, 8), "9" * 5000, "Give a whole number from 1 to 8"),
     (rules.whole_number(1, 8), "two", "Give a whole number from 1 to 8"),
     (rules.whole_number(1, 8), "²", "Give a whole number from 1 to 8"),
     (rules.whole_number(1, 8), 2.0, "Give a whole number from 1 to 8"),
