@@ -26,6 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata import 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS, REMOVABLE, Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
+    Values,
     covers,
     read_table,
     write_table,
@@ -283,9 +284,14 @@ def _look_at_home(disk: Disk, element: etree._Element, source: DiskSource | None
         draft.outdated.append(f"disks.{disk.name}.format")
 
 
+def _options_of(element: etree._Element) -> Values:
+    # What libvirt leaves out.
+    return {"cache": "default", **read_table(element, DISK_OPTIONS)}
+
+
 def _compare_options(disk: Disk, element: etree._Element, target: str, draft: Draft) -> None:
     """Options of the drive change with the next boot."""
-    have = read_table(element, DISK_OPTIONS)
+    have = _options_of(element)
     for key, want in disk.options.items():
         if not covers(have.get(key), want):
             draft.differ(("disks", disk.name, key), plain(have.get(key)), plain(want))
@@ -293,5 +299,5 @@ def _compare_options(disk: Disk, element: etree._Element, target: str, draft: Dr
             if found is not None:
                 write_table(found, DISK_OPTIONS, {key: want})
         live = find_disk(draft.live, target)
-        if live is not None and not covers(read_table(live, DISK_OPTIONS).get(key), want):
+        if live is not None and not covers(_options_of(live).get(key), want):
             draft.pending.append(f"disks.{disk.name}.{key}")

@@ -142,6 +142,8 @@ def _state_of(element: etree._Element) -> Values:
         "model": None if model is None else model.get("type"),
         # A link that nobody ever took down is up.
         "link": "up",
+        # What libvirt leaves out.
+        "queues": 1,
         **read_table(element, NIC_OPTIONS),
     }
 
