@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_users import User
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
@@ -213,8 +213,15 @@ def require_no_image_at(element: etree._Element, hypervisor: Hypervisor, where: 
 
 
 def _require_no_image(pool: Pool, volume: str, hypervisor: Hypervisor, where: str) -> None:
-    """What an image is called says what is in it, also where no machine is made from it yet."""
-    if pool.name == hypervisor.image_pool and parse_image_volume(volume) is not None:
+    """What an image is called says what is in it, also where no machine is made from it yet; by whatever name."""
+    usage = hypervisor.usage
+    try:
+        store = hypervisor.pools.get(hypervisor.image_pool)
+        images = {usage.identity(store, name) for name in hypervisor.volumes(store) if parse_image_volume(name)}
+    except VirtError:
+        # Without a store there are no images.
+        return
+    if usage.identity(pool, volume) in images:
         raise ConflictError(
             f"volume {volume} is an image of the store, and is not to be written to",
             where=where,

@@ -78,6 +78,7 @@ def _add(nic: Nic, draft: Draft) -> None:
             where=nic.given.at("mac"),
             hint="Name another one with mac",
         )
+    draft.hypervisor.macs[nic.mac] = draft.name
     draft.differ(("nics", nic.name), None, declared_nic(nic))
     devices = need(draft.record(f"nic {nic.name}"), "devices")
     element = add_nic(devices, nic, nic.options.get("boot_order"))

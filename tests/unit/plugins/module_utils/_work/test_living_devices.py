@@ -171,6 +171,17 @@ def test_a_new_nic_with_the_address_of_another_one(host: Host) -> None:
     )
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_two_machines_of_a_task_with_one_address(host: Host, there: bool) -> None:
+    host.conn.networkCreateXML("<network><name>n1</name><bridge name='vb1'/></network>")
+    if there:
+        host.make(one("a"), one("b"))
+    nics = [{"name": "eth0", "network": "n1", "mac": "52:54:00:00:00:01"}]
+    assert host.refused(one("a", nics=nics), one("b", nics=nics)) == (
+        "machines[1].nics[0].mac: the MAC address 52:54:00:00:00:01 belongs to machine a. Name another one with mac"
+    )
+
+
 def test_a_disk_beside_one_of_the_tasks_own_xml(host: Host) -> None:
     host.make(one("a", {"size": 1}))
     xml = "<devices><disk type='file'><source file='/srv/more.img'/><target dev='vdb' bus='virtio'/></disk></devices>"

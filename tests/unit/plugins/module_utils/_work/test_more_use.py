@@ -52,6 +52,13 @@ def test_a_readonly_disk_on_an_image_of_the_store(host: Host) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("by_path", [False, True])
+def test_an_image_of_the_store_by_another_name(host: Host, by_path: bool) -> None:
+    other = {"source": f"{host.directory}/same/{IMAGE}"} if by_path else {"source": IMAGE, "pool": "same"}
+    assert "is an image of the store, and is not to be written to" in host.refused(one("a", other))
+    host.plan(one("a", {**other, "readonly": True}))
+
+
 def test_what_an_overlay_is_on(host: Host) -> None:
     host.make(one("a", READONLY), one("b", {"backing": "x.qcow2"}))
     for more in ({"readonly": False}, {"readonly": False, "shareable": True}):

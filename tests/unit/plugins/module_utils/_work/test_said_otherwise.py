@@ -40,6 +40,16 @@ def test_back_to_the_default_cache(host: Host) -> None:
     assert "cache=" not in host.conn.lookupByName("a").XMLDesc(2)
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["http:///x.iso", "http://h", "http://h:99999/x.iso", "http://h:a/x.iso", "http://u:p@h/x.iso", "https://h/x?y=1"],
+)
+def test_an_address_of_which_a_part_would_be_lost(host: Host, address: str) -> None:
+    with pytest.raises(InputError, match="source: the address of the medium is not a host, a port if need be, and"):
+        host.plan(one("a", {"device": "cdrom", "source": address}))
+    host.plan(one("a", {"device": "cdrom", "source": "HTTP://h:8080/a/x.iso"}))
+
+
 def test_a_cdrom_is_always_readonly(host: Host) -> None:
     with pytest.raises(InputError, match=r"machines\[0\].disks\[0\].readonly: a cdrom is always readonly"):
         host.plan(one("a", {"device": "cdrom", "readonly": False}))
