@@ -138,6 +138,8 @@ options:
         is not written to either. Two disks of a task may share a volume if both say C(shareable) or C(readonly). Next
         to machines that are there already, a disk that says so, or a C(cdrom), may have what they have. A volume of
         C(backing) is refused if anything writes to it, or may come back to do so.
+      - The same is looked at when a disk that is there is no longer to be C(readonly) or C(shareable). A disk on a
+        volume that was not made for the machine does not grow if it is C(readonly), or if anything else uses it.
       - To give a disk another name, take it out under the old one and name its volume as C(source) under the new one,
         in one task.
       - C(device), V(disk) (default), V(cdrom), V(floppy) or V(lun).

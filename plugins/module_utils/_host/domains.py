@@ -121,6 +121,16 @@ def detach_live(handle: t.Any, device_xml: str) -> None:
         )
 
 
+def attach_again(handle: t.Any, device_xml: str) -> None:
+    """Give a living domain a device back that was to be detached, unless its guest has not let go of it."""
+    device = parse_xml(device_xml)
+    alias = device.find("alias")
+    living = parse_xml(handle.XMLDesc(0))
+    name = None if alias is None else alias.get("name")
+    if name is None or living.find(f"devices/{device.tag}/alias[@name='{name}']") is None:
+        handle.attachDeviceFlags(device_xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+
 def write_notes(handle: t.Any, notes: MachineNotes) -> None:
     """Replace our element in the domain's metadata, on record and, where it is up, in the living domain."""
     with errors_as_ours(f"cannot write the metadata of machine {handle.name()}"):

@@ -19,6 +19,8 @@ Rule = t.Callable[[t.Any, str], t.Any]
 
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 _MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+# Python reads no number of thousands of digits from a text.
+_MOST_DIGITS = 30
 # What XML 1.0 cannot carry at all: https://www.w3.org/TR/xml/#charsets
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
@@ -68,6 +70,11 @@ def text(value: t.Any, where: str) -> str:
     return str(value)
 
 
+def lines(value: t.Any, where: str) -> str:
+    """A text of one or more lines, whose ends are as XML has them."""
+    return text(value, where).replace("\r\n", "\n").replace("\r", "\n")
+
+
 def line(value: t.Any, where: str) -> str:
     """A text without line breaks, as libvirt wants a title."""
     clean = text(value, where)
@@ -97,7 +104,7 @@ class whole_number:  # noqa: N801 - used like the functions beside it
         number = None
         if isinstance(value, int) and not isinstance(value, bool):
             number = value
-        elif isinstance(value, str) and value.strip().isdecimal():
+        elif isinstance(value, str) and value.strip().isdecimal() and len(value.strip()) <= _MOST_DIGITS:
             number = int(value)
         if number is None or not self._minimum <= number <= self._maximum:
             raise InputError(
@@ -142,8 +149,25 @@ class pattern:  # noqa: N801 - used like the functions beside it
         return str(value)
 
 
-# Sets of CPUs or of NUMA nodes as libvirt writes them.
-cpu_set = pattern(r"\d{1,5}(-\d{1,5})?(,\^?\d{1,5}(-\d{1,5})?)*", "a set of numbers", "0-3,8")
+_NUMBERS = pattern(r"[0-9]{1,5}(-[0-9]{1,5})?(,\^?[0-9]{1,5}(-[0-9]{1,5})?)*", "a set of numbers", "0-3,8")
+
+
+def cpu_set(value: t.Any, where: str) -> str:
+    """A set of CPUs or of NUMA nodes, in the words in which libvirt gives it back: 0,1 is 0-1."""
+    numbers: set[int] = set()
+    for part in _NUMBERS(value, where).split(","):
+        first, _dash, last = part.lstrip("^").partition("-")
+        some = range(int(first), int(last or first) + 1)
+        if not some:
+            raise InputError(f"{value!r} is not a set of numbers", where=where, hint=f"{part} ends before it begins")
+        numbers = numbers.difference(some) if part.startswith("^") else numbers.union(some)
+    if not numbers:
+        raise InputError(f"{value!r} leaves no number", where=where, hint="Write it like 0-3,8")
+    starts = sorted(number for number in numbers if number - 1 not in numbers)
+    ends = sorted(number for number in numbers if number + 1 not in numbers)
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends))  # noqa: B905 - not in Python 3.9
+
+
 word = pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]*", "a word", "EPYC-Rome")
 path = pattern(r"/[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f/]", "an absolute path", "/srv/data")
 

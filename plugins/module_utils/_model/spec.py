@@ -90,7 +90,7 @@ MACHINE_RULES: dict[str, rules.Rule] = {
     "start": rules.yes_or_no,
     "autostart": rules.yes_or_no,
     "title": rules.line,
-    "description": rules.text,
+    "description": rules.lines,
     "tags": rules.list_of(rules.name),
     "labels": read_wanted_labels,
     "anti_affinity": rules.list_of(rules.name),

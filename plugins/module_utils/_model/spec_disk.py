@@ -186,6 +186,8 @@ def _check_kind(given: Mapping[str, t.Any], device: Given, have: Mapping[str, t.
             f"a {kind} cannot be on {given['model']}",
             where=device.at("model" if "model" in device.values else "device"),
         )
+    if kind == "cdrom" and given["options"].get("readonly") is False and (have or {}).get("readonly") is not False:
+        raise InputError("a cdrom is always readonly", where=device.at("readonly"), hint="Leave it out")
     if kind in REMOVABLE or kind == "lun":
         for key in ("size", "image", "backing", "clone"):
             if given.get("size_mib" if key == "size" else key) is not None:

@@ -8,6 +8,7 @@ Read are ``<domain>``, and what has one in it or speaks of its disks: snapshots,
 
 from __future__ import annotations
 
+import re
 import typing as t
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,9 @@ _DESCRIPTIONS = ("domain", "inactiveDomain")
 # A mirror had its path as an attribute of its own before it had a source, and still has it beside.
 _SOURCES = ("source", "mirror")
 _PATHS_OF_SOURCES = ("file", "dev")
+# QEMU's own options may have a file anywhere: "file=/x,if=virtio", or in JSON. A comma within a path is doubled.
+_QEMU = "{http://libvirt.org/schemas/domain/qemu/"
+_PATH_WITHIN = re.compile(r"""(?:^|(?<=[=:"']))/(?:[^,"']|,,)+""")
 # What is read from whatever path they name, and never written to.
 _ONLY_READ = ("emulator", "kernel", "initrd", "dtb", "loader")
 
@@ -57,6 +61,9 @@ def references_in(root: etree._Element, host: str) -> t.Iterator[Reference]:
             yield from _in_source(element)
         # A kernel, a memory device, a log: whatever it is, a volume may serve as it.
         for name, text in (*element.attrib.items(), ("", (element.text or "").strip())):
+            if str(element.tag).startswith(_QEMU):
+                for path in _PATH_WITHIN.findall(str(text)):
+                    yield Reference(path=path.replace(",,", ","), writes=True)
             known = element.tag in _SOURCES and name in _PATHS_OF_SOURCES
             if str(text).startswith("/") and not known:
                 yield Reference(path=str(text), writes=element.tag not in _ONLY_READ)

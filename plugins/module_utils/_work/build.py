@@ -119,8 +119,9 @@ def check_hypervisor(machine: Machine, hypervisor: Hypervisor) -> None:
         )
     for nic in machine.nics:
         hypervisor.check_nic(nic)
-        owner = hypervisor.macs.get(nic.mac)
-        if owner and owner != machine.name:
+        # The first of several machines of a task that ask for one address has it.
+        owner = hypervisor.macs.setdefault(nic.mac, machine.name)
+        if owner != machine.name:
             raise ConflictError(
                 f"the MAC address {nic.mac} belongs to machine {owner}",
                 where=nic.given.at("mac"),

@@ -166,7 +166,7 @@ def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor, have: DiskSo
     if scheme in _WEB:
         if disk.device != "cdrom":
             raise InputError(f"a {disk.device} cannot be read from the web", where=place, hint="A cdrom can")
-        return PlannedDisk(disk, "raw", _web_source(source))
+        return PlannedDisk(disk, "raw", _web_source(source, place))
     if source.startswith("/"):
         at_path = hypervisor.locate(source)
         if at_path is None:
@@ -184,8 +184,19 @@ def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor, have: DiskSo
     return PlannedDisk(disk, found.format, found.source)
 
 
-def _web_source(url: str) -> DiskSource:
+def _web_source(url: str, where: str) -> DiskSource:
     parts = urllib.parse.urlsplit(url)
+    try:
+        whole = bool(parts.hostname and parts.path.strip("/")) and parts.port != 0
+    except ValueError:
+        # No port at all, or one that there is not.
+        whole = False
+    if not whole or parts.username is not None or parts.query or parts.fragment:
+        raise InputError(
+            "the address of the medium is not a host, a port if need be, and a path",
+            where=where,
+            hint="Write it like https://example.org/debian.iso; a user, a password or a query cannot be handed on",
+        )
     return DiskSource(
         type="network",
         protocol=parts.scheme,

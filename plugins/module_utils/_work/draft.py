@@ -108,6 +108,11 @@ class Draft:
             self._record = xml, self._record[1]
 
     @property
+    def planned(self) -> etree._Element | None:
+        """The new XML as far as it is planned, None where nothing on record changes."""
+        return None if self._record is None else self._record[0]
+
+    @property
     def record_xml(self) -> str | None:
         """The new XML, None where nothing on record changes."""
         return None if self._record is None else etree.tostring(self._record[0], encoding="unicode")

@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.fragment import fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._work.sharing import require_unused
-from ansible_collections.brine.virt.plugins.module_utils._work.task_volumes import (
-    SHARES,
-    WRITES,
-    VolumeUseByDisk,
+from ansible_collections.brine.virt.plugins.module_utils._work.sharing import (
+    how_had,
+    require_no_image_at,
+    require_unused,
+    users_of_source,
 )
+from ansible_collections.brine.virt.plugins.module_utils._work.task_volumes import VolumeUseByDisk
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 
@@ -28,16 +28,12 @@ def check_fragment_disks(machine: Machine, hypervisor: Hypervisor, where: str) -
 
 
 def _check(disk: etree._Element, machine: Machine, hypervisor: Hypervisor, where: str) -> None:
-    how = SHARES if disk.find("shareable") is not None else WRITES
-    source, found, target = disk.find("source"), DiskSource.read(disk), disk.find("target")
-    if found is not None:
-        name, identity = found.place, hypervisor.usage.identity_at(found.place)
-        users = hypervisor.usage.users_at(found.place)
-    elif source is not None and source.get("pool") and source.get("volume"):
-        name, pool = source.get("volume", ""), hypervisor.pools.get(source.get("pool", ""), where)
-        identity, users = hypervisor.usage.identity(pool, name), hypervisor.usage.users_of(pool, name)
-    else:
+    how = how_had(disk)
+    found, target = users_of_source(disk, hypervisor, where), disk.find("target")
+    if found is None:
         return
+    name, identity, users = found
+    require_no_image_at(disk, hypervisor, where)
     require_unused(how, users, name, machine, hypervisor, where)
     device = "" if target is None else target.get("dev", "")
     hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, device, name, how, where, lambda: identity))

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, Mistakes, VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.host_identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
@@ -114,6 +115,7 @@ def _plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
     found = difference(machine, domain, hypervisor, where)
     if found.steps():
         _require_settled(domain, where)
+        _require_on_record(domain, where)
     return MachinePlan(machine, False, found.steps(), found.before, found.after, found.pending, found.outdated)
 
 
@@ -131,6 +133,20 @@ def _require_settled(domain: Domain, where: str) -> None:
         hint=f"Wait for the end of the move. If nobody moves it any more, run virt_migrate with {note.target} again, "
         "which brings it there",
     )
+
+
+def _require_on_record(domain: Domain, where: str) -> None:
+    """Raise ConflictError for a machine that only runs until it stops: there is no next boot to change anything for."""
+    with errors_as_ours(f"cannot look at machine {domain.name}"):
+        on_record = bool(domain.handle.isPersistent())
+    if not on_record:
+        raise ConflictError(
+            f"{domain.name} runs and is not on record here, so it is gone when it stops: it was undefined while "
+            "it ran, or is on its way here by a move",
+            where=inside(where, "name"),
+            hint=f"If it is not being moved, keep it: virsh dumpxml {domain.name} > {domain.name}.xml && "
+            f"virsh define {domain.name}.xml",
+        )
 
 
 def left_running(plans: Sequence[MachinePlan], hypervisor: Hypervisor) -> list[str]:

@@ -11,10 +11,11 @@ from collections.abc import Collection, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._work.disks import PlannedDisk
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
-from ansible_collections.brine.virt.plugins.module_utils._work.sharing import how_used
-from ansible_collections.brine.virt.plugins.module_utils._work.task_volumes import READS, SHARES, WRITES, exclude
+from ansible_collections.brine.virt.plugins.module_utils._work.sharing import how_had, how_used, how_wished
+from ansible_collections.brine.virt.plugins.module_utils._work.task_volumes import READS, exclude
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree
 
 
@@ -29,8 +30,23 @@ def require_other_volumes(new: Sequence[PlannedDisk], draft: Draft, leaving: Col
             continue
         wanted = draft.hypervisor.usage.identity_at(planned.source.place)
         for name, element, on_record in _present(draft, leaving):
-            if _identity(element, draft) == wanted and exclude(how, _how_had(element)):
+            if _identity(element, draft) == wanted and exclude(how, how_had(element)):
                 raise _had_already(planned, name, on_record)
+
+
+def require_not_twice(disk: Disk, element: etree._Element, draft: Draft) -> None:
+    """Raise ConflictError when a disk that this machine has is to write to what another disk of it has as well."""
+    how = how_wished(disk, element)
+    if how in (READS, how_had(element)):
+        return
+    wanted = _identity(element, draft)
+    for name, other, _on_record in _present(draft, [disk.name]):
+        if wanted is not None and _identity(other, draft) == wanted and exclude(how, how_had(other)):
+            raise ConflictError(
+                f"disk {name} of this machine has the same volume",
+                where=disk.given.at("readonly" if "readonly" in disk.given.values else "shareable"),
+                hint=f"Take {name} out first (state: absent)",
+            )
 
 
 def _present(draft: Draft, leaving: Collection[str]) -> t.Iterator[tuple[str, etree._Element, bool]]:
@@ -55,12 +71,6 @@ def _identity(element: etree._Element, draft: Draft) -> t.Hashable:
             pool = draft.hypervisor.pools.get(source.get("pool", ""))
             return draft.hypervisor.usage.identity(pool, source.get("volume", ""))
     return None
-
-
-def _how_had(element: etree._Element) -> str:
-    if element.find("readonly") is not None:
-        return READS
-    return SHARES if element.find("shareable") is not None else WRITES
 
 
 def _had_already(planned: PlannedDisk, name: str, on_record: bool) -> ConflictError:

@@ -10,10 +10,12 @@ notes list is free to be taken: the machine has lost it, and asks as everybody d
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.volume_users import User
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk
@@ -25,6 +27,10 @@ from ansible_collections.brine.virt.plugins.module_utils._work.task_volumes impo
     WRITES,
     VolumeUseByDisk,
 )
+from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+
+# What a disk does with its volume, each more than the one before.
+_MORE_AND_MORE = (READS, SHARES, WRITES)
 
 
 def how_used(disk: Disk) -> str:
@@ -32,6 +38,19 @@ def how_used(disk: Disk) -> str:
     if disk.device == "cdrom" or disk.options.get("readonly"):
         return READS
     return SHARES if disk.options.get("shareable") else WRITES
+
+
+def how_had(element: etree._Element) -> str:
+    """What a disk that a machine has does with its volume."""
+    if element.get("device") == "cdrom" or element.find("readonly") is not None:
+        return READS
+    return SHARES if element.find("shareable") is not None else WRITES
+
+
+def how_wished(disk: Disk, element: etree._Element) -> str:
+    """The same when it has been changed as the task asks for; what that does not name stays."""
+    has = {"readonly": element.find("readonly") is not None, "shareable": element.find("shareable") is not None}
+    return how_used(replace(disk, device=element.get("device", "disk"), options={**has, **disk.options}))
 
 
 def check_source(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor) -> None:
@@ -43,6 +62,67 @@ def check_source(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervis
         taken_back = _made_for(machine, pool, volume, hypervisor)
         require_unused(how, users, volume, machine, hypervisor, where, taken_back=taken_back)
     _plan(how, disk, pool, volume, machine, hypervisor, where)
+
+
+def check_more_use(disk: Disk, element: etree._Element, machine: Machine, hypervisor: Hypervisor) -> None:
+    """Raise ConflictError when a disk that is there would do more with its volume than it did, and others have that."""
+    how, had = how_wished(disk, element), how_had(element)
+    where = disk.given.at("readonly" if had == READS else "shareable")
+    found = (
+        users_of_source(element, hypervisor, where) if _MORE_AND_MORE.index(how) > _MORE_AND_MORE.index(had) else None
+    )
+    if found is None:
+        return
+    name, identity, users = found
+    place = _volume_of(element, hypervisor)
+    if place is not None:
+        _require_no_image(*place, hypervisor, where)
+    taken_back = place is not None and _made_for(machine, *place, hypervisor)
+    require_unused(how, users, name, machine, hypervisor, where, taken_back=taken_back)
+    hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, disk.name, name, how, where, lambda: identity))
+
+
+def check_growth(
+    disk: Disk, element: etree._Element, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor
+) -> None:
+    """Raise ConflictError when a disk that is to grow lies on a volume that was not made for it, and is not its own."""
+    if _made_for(machine, pool, volume, hypervisor):
+        return
+    how, where = how_had(element), disk.given.at("size")
+    if how == READS:
+        raise ConflictError(
+            f"the disk is read-only, and its volume {volume} was not made for this machine",
+            where=where,
+            hint="Leave size out; this collection does not change volumes that it did not make",
+        )
+    _require_no_image(pool, volume, hypervisor, where)
+    users = hypervisor.usage.users_of(pool, volume)
+    # A larger volume costs nobody anything, so that only a use that is seen counts.
+    require_unused(how, users, volume, machine, hypervisor, where, taken_back=True)
+
+
+def users_of_source(
+    element: etree._Element, hypervisor: Hypervisor, where: str
+) -> tuple[str, t.Hashable, set[User]] | None:
+    """What a ``<disk>`` lies on: its name, what is the same for all names of it, and who uses it. None for an empty
+    drive."""
+    source, found = element.find("source"), DiskSource.read(element)
+    if found is not None:
+        usage = hypervisor.usage
+        return found.place, usage.identity_at(found.place), usage.users_at(found.place)
+    if source is not None and source.get("pool") and source.get("volume"):
+        name, pool = source.get("volume", ""), hypervisor.pools.get(source.get("pool", ""), where)
+        return name, hypervisor.usage.identity(pool, name), hypervisor.usage.users_of(pool, name)
+    return None
+
+
+def _volume_of(element: etree._Element, hypervisor: Hypervisor) -> tuple[Pool, str] | None:
+    source, found = element.find("source"), DiskSource.read(element)
+    if found is not None:
+        return hypervisor.locate(found.path) if found.path else None
+    if source is not None and source.get("pool") and source.get("volume"):
+        return hypervisor.pools.get(source.get("pool", "")), source.get("volume", "")
+    return None
 
 
 def check_backing(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor) -> None:
@@ -125,9 +205,23 @@ def require_unused(
         )
 
 
+def require_no_image_at(element: etree._Element, hypervisor: Hypervisor, where: str) -> None:
+    """Raise ConflictError when a ``<disk>`` lies on an image of the store."""
+    place = _volume_of(element, hypervisor)
+    if place is not None:
+        _require_no_image(*place, hypervisor, where)
+
+
 def _require_no_image(pool: Pool, volume: str, hypervisor: Hypervisor, where: str) -> None:
-    """What an image is called says what is in it, also where no machine is made from it yet."""
-    if pool.name == hypervisor.image_pool and parse_image_volume(volume) is not None:
+    """What an image is called says what is in it, also where no machine is made from it yet; by whatever name."""
+    usage = hypervisor.usage
+    try:
+        store = hypervisor.pools.get(hypervisor.image_pool)
+        images = {usage.identity(store, name) for name in hypervisor.volumes(store) if parse_image_volume(name)}
+    except VirtError:
+        # Without a store there are no images.
+        return
+    if usage.identity(pool, volume) in images:
         raise ConflictError(
             f"volume {volume} is an image of the store, and is not to be written to",
             where=where,

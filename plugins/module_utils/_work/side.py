@@ -50,7 +50,7 @@ class Side:
 
     @functools.cached_property
     def macs(self) -> dict[str, str]:
-        """MAC addresses in use, with their machines."""
+        """MAC addresses in use, with their machines; and those that the plans so far give to machines."""
         return macs_in_use(self.domains.values())
 
     @functools.cached_property

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import typing as t
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import (
@@ -24,12 +23,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_format impo
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import BLOCK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import DiskNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.source_text import disk_source
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS, REMOVABLE, Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.table import (
+    Values,
     covers,
-    make,
     read_table,
     write_table,
 )
@@ -41,9 +39,20 @@ from ansible_collections.brine.virt.plugins.module_utils._work.disks import (
     plan_disk,
 )
 from ansible_collections.brine.virt.plugins.module_utils._work.draft import Draft
-from ansible_collections.brine.virt.plugins.module_utils._work.own_disks import require_other_volumes
+from ansible_collections.brine.virt.plugins.module_utils._work.living_disks import (
+    find_disk,
+    living_disk,
+    same_place,
+)
+from ansible_collections.brine.virt.plugins.module_utils._work.lost_disks import find_lost, forget_lost
+from ansible_collections.brine.virt.plugins.module_utils._work.own_disks import (
+    require_not_twice,
+    require_other_volumes,
+)
 from ansible_collections.brine.virt.plugins.module_utils._work.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._work.sharing import check_growth, check_more_use
 from ansible_collections.brine.virt.plugins.module_utils._work.unfinished_disks import clear_half_added
+from ansible_collections.brine.virt.plugins.module_utils._work.update_media import compare_source
 from ansible_collections.brine.virt.plugins.module_utils._work.volume_steps import Maker
 from ansible_collections.brine.virt.plugins.module_utils._xml import etree, parse_xml
 
@@ -58,44 +67,40 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
     known = {note.name: note.target for note in draft.notes.disks}
     new = []
     for disk in machine.disks:
-        element = _find(draft.domain.xml, known.get(disk.name))
+        element = find_disk(draft.domain.xml, known.get(disk.name))
         if element is not None and not disk.present:
             _take_out(disk, element, draft)
         elif element is not None:
             _compare(disk, machine, element, draft)
         elif disk.present:
-            left = _left_over(disk, machine, draft)
-            new.append(plan_disk(left or disk, machine, draft.hypervisor, cleared))
+            new.append(_plan_new(disk, machine, draft, cleared))
+        else:
+            forget_lost(disk, draft)
     require_other_volumes(new, draft, {disk.name for disk in machine.disks if not disk.present})
     check_room(new, draft.hypervisor, where)
-    taken = {target.get("dev", "") for target in draft.domain.xml.iterfind("devices/disk/target")}
+    # Also what only the living machine has, and what the task's own XML has brought.
+    known_xml = [xml for xml in (draft.domain.xml, draft.live, draft.planned) if xml is not None]
+    taken = {target.get("dev", "") for xml in known_xml for target in xml.iterfind("devices/disk/target")}
     targets = disk_targets([planned.disk for planned in new], taken)
     for planned in new:
         _add(planned, targets[planned.disk.name], draft)
 
 
-def _find(xml: t.Any, target: str | None) -> etree._Element | None:
-    return None if xml is None or target is None else xml.find(f"devices/disk/target[@dev='{target}']/..")
-
-
-def _left_over(disk: Disk, machine: Machine, draft: Draft) -> Disk | None:
-    """The disk on its own volume, where the machine has only lost the way to it (``virsh detach-disk``).
-
-    It is opened as before: the notes know its format.
-    """
-    stem = f"{machine.name}-{disk.name}"
-    for volume in draft.known_notes.volumes:
-        if volume.role == "disk" and not volume.building and volume.name in (stem, f"{stem}.qcow2", f"{stem}.raw"):
-            return Disk(
-                disk.name,
-                model=disk.model,
-                pool=volume.pool,
-                device=disk.device,
-                source=volume.name,
-                options=disk.options,
-                given=disk.given,
+def _plan_new(disk: Disk, machine: Machine, draft: Draft, cleared: list[VolumeNote]) -> PlannedDisk:
+    lost = find_lost(disk, draft)
+    planned = plan_disk(lost or disk, machine, draft.hypervisor, cleared)
+    if lost is not None and disk.size_mib is not None:
+        pool, name = draft.hypervisor.pools.get(lost.pool), str(lost.source)
+        if _must_grow(disk, pool, name, planned.format) is not None:
+            wanted = disk.size_mib * MIB
+            # No machine has it yet. Once grown it stays so.
+            draft.volume_steps.append(
+                Step(
+                    f"grow disk {disk.name} of {draft.name} to {disk.size_mib} MiB",
+                    lambda: volumes.grow_volume(pool, name, wanted, image_format=planned.format),
+                )
             )
-    return None
+    return planned
 
 
 def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
@@ -140,20 +145,15 @@ def _attach(element: etree._Element, what: str, draft: Draft, *, undo: bool = Tr
     draft.live_step(
         what,
         lambda: handle.attachDeviceFlags(xml, flag),
-        (lambda: _detach_if_there(draft, target)) if undo and target is not None else None,
+        (lambda: _detach_if_there(draft, element)) if undo and target is not None else None,
     )
 
 
-def _detach_if_there(draft: Draft, target: etree._Element) -> None:
-    live = parse_xml(draft.domain.handle.XMLDesc(0))
-    element = _find(live, target.get("dev"))
-    if element is not None:
-        _detach_now(draft, element)
-
-
-def _detach_now(draft: Draft, element: etree._Element) -> None:
-    """Take a device out of the living machine; only the guest can let go of it."""
-    host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
+def _detach_if_there(draft: Draft, ours: etree._Element) -> None:
+    """Take a disk out of the living machine again; what others have attached there in its place stays."""
+    element = find_disk(parse_xml(draft.domain.handle.XMLDesc(0)), need(ours, "target").get("dev"))
+    if element is not None and same_place(element, ours):
+        host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
 
 
 def _take_out(disk: Disk, element: etree._Element, draft: Draft) -> None:
@@ -163,7 +163,7 @@ def _take_out(disk: Disk, element: etree._Element, draft: Draft) -> None:
     where = f", which stays as {source.place}" if source else ""
     draft.differ(("disks", disk.name), {"source": (source.place) if source else None}, None)
     record = draft.record(f"without disk {disk.name}{where}")
-    found = _find(record, target)
+    found = find_disk(record, target)
     if found is not None:
         need(record, "devices").remove(found)
     kept = tuple(v for v in draft.notes.volumes if source is None or not _is_volume(v, source, draft))
@@ -172,7 +172,7 @@ def _take_out(disk: Disk, element: etree._Element, draft: Draft) -> None:
         disks=tuple(note for note in draft.notes.disks if note.name != disk.name),
         volumes=kept,
     )
-    live = _find(draft.live, target)
+    live = living_disk(disk, element, draft)
     if live is None:
         return
     if need(live, "target").get("bus") not in _HOT_MODELS:
@@ -182,7 +182,7 @@ def _take_out(disk: Disk, element: etree._Element, draft: Draft) -> None:
     draft.live_step(
         f"detach disk {disk.name} from {draft.name}",
         lambda: host_domains.detach_live(handle, xml),
-        lambda: handle.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE),
+        lambda: host_domains.attach_again(handle, xml),
     )
 
 
@@ -203,99 +203,32 @@ def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft
             )
     source = DiskSource.read(element)
     if disk.source is not None:
-        _compare_source(disk, machine, element, source, draft)
+        compare_source(disk, machine, element, source, draft)
     elif source is not None and disk.made:
-        _compare_size(disk, source, element, draft)
+        _compare_size(disk, machine, source, element, draft)
+    check_more_use(disk, element, machine, draft.hypervisor)
+    require_not_twice(disk, element, draft)
     _compare_options(disk, element, target.get("dev", ""), draft)
     _look_at_home(disk, element, source, draft)
-    if draft.live is not None and _find(draft.live, target.get("dev")) is None:
+    if draft.live is not None and find_disk(draft.live, target.get("dev")) is None:
         # A killed run, or somebody with --config, has put it on record alone.
         draft.differ(("disks", disk.name, "attached"), False, True)
         _plug_in(disk, element, draft)
 
 
-def _compare_source(
-    disk: Disk, machine: Machine, element: etree._Element, have: DiskSource | None, draft: Draft
-) -> None:
-    """A medium changes, also in the living machine; a disk does not turn into another one."""
-    if _is_source(disk, element):
-        return
-    planned = plan_disk(disk, machine, draft.hypervisor, have=have)
-    if planned.source == have:
-        return
-    if disk.device not in REMOVABLE:
-        raise UnsupportedError(
-            f"the disk lies in {have.place if have else 'nothing'}, the wish names another source",
-            where=disk.given.at("source"),
-            hint="Take the disk out (state: absent) and add the other one under a name of its own",
-        )
-    draft.differ(
-        ("disks", disk.name, "source"),
-        (have.place) if have else None,
-        disk.source,
-    )
-    dev = need(element, "target").get("dev", "")
-    _set_medium(_find(draft.record(f"medium of {disk.name}"), dev), planned)
-    live = _find(draft.live, dev)
-    if live is None:
-        return
-    handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
-    old = etree.tostring(live, encoding="unicode")
-    changed = parse_xml(old)
-    _set_medium(changed, planned)
-    new = etree.tostring(changed, encoding="unicode")
-    draft.live_step(
-        f"change the medium of {disk.name} in {draft.name}",
-        lambda: handle.updateDeviceFlags(new, flag),
-        lambda: handle.updateDeviceFlags(old, flag),
-    )
-
-
-def _is_source(disk: Disk, element: etree._Element) -> bool:
-    """Whether the machine has what the wish names, as its record says it, though that may be in no pool."""
-    if disk.format not in (None, driver_format(element)):
-        return False
-    kind, source = element.get("type"), element.find("source")
-    if (
-        kind == "volume"
-        and source is not None
-        and (source.get("pool"), source.get("volume")) == (disk.pool, disk.source)
-    ):
-        return True
-    return disk.source == disk_source(source, kind)
-
-
-def _set_medium(element: etree._Element | None, planned: PlannedDisk) -> None:
-    if element is None:
-        return
-    for tag in ("source", "backingStore", "auth"):
-        for child in element.findall(tag):
-            element.remove(child)
-    element.set("type", planned.source.type if planned.source else "file")
-    make(element, "driver").set("type", planned.format)
-    if planned.source:
-        planned.source.write(element)
-
-
-def _compare_size(disk: Disk, source: DiskSource, element: etree._Element, draft: Draft) -> None:
+def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etree._Element, draft: Draft) -> None:
     found = _volume_of(source, draft) if disk.size_mib is not None else None
     if disk.size_mib is None or found is None:
         return
     pool, name = found
     target, image_format = need(element, "target").get("dev", ""), driver_format(element)
-    volume = find_volume(pool, name, disk.given.place, image_format=image_format)
-    if volume is None:
-        raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}", where=disk.given.place)
-    have, wanted = volume.capacity_bytes, disk.size_mib * MIB
-    if pool.same_size(wanted, have):
+    have_mib = _must_grow(disk, pool, name, image_format)
+    if have_mib is None:
         return
-    if wanted < have:
-        raise InputError(
-            f"the disk has {-(-have // MIB)} MiB, the wish says {disk.size_mib} MiB",
-            where=disk.given.at("size"),
-            hint="A disk never shrinks",
-        )
-    draft.differ(("disks", disk.name, "size"), -(-have // MIB), disk.size_mib)
+    wanted = disk.size_mib * MIB
+    check_growth(disk, element, pool, name, machine, draft.hypervisor)
+    living_disk(disk, element, draft)
+    draft.differ(("disks", disk.name, "size"), have_mib, disk.size_mib)
     # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.
     draft.live_steps.append(
         Step(
@@ -303,6 +236,25 @@ def _compare_size(disk: Disk, source: DiskSource, element: etree._Element, draft
             lambda: _grow(draft, pool, name, image_format, target, wanted),
         )
     )
+
+
+def _must_grow(disk: Disk, pool: Pool, name: str, image_format: str) -> int | None:
+    """The present size of a disk's volume in MiB, None where it is as the task asks. Raises InputError for a smaller
+    one."""
+    volume = find_volume(pool, name, disk.given.place, image_format=image_format)
+    if volume is None:
+        raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}", where=disk.given.place)
+    have, wanted = volume.capacity_bytes, (disk.size_mib or 0) * MIB
+    if pool.same_size(wanted, have):
+        return None
+    have_mib = -(-have // MIB)
+    if wanted < have:
+        raise InputError(
+            f"the disk has {have_mib} MiB, the wish says {disk.size_mib} MiB",
+            where=disk.given.at("size"),
+            hint="A disk never shrinks",
+        )
+    return have_mib
 
 
 def _grow(draft: Draft, pool: Pool, name: str, image_format: str, target: str, wanted_bytes: int) -> None:
@@ -332,15 +284,20 @@ def _look_at_home(disk: Disk, element: etree._Element, source: DiskSource | None
         draft.outdated.append(f"disks.{disk.name}.format")
 
 
+def _options_of(element: etree._Element) -> Values:
+    # What libvirt leaves out.
+    return {"cache": "default", **read_table(element, DISK_OPTIONS)}
+
+
 def _compare_options(disk: Disk, element: etree._Element, target: str, draft: Draft) -> None:
     """Options of the drive change with the next boot."""
-    have = read_table(element, DISK_OPTIONS)
+    have = _options_of(element)
     for key, want in disk.options.items():
         if not covers(have.get(key), want):
             draft.differ(("disks", disk.name, key), plain(have.get(key)), plain(want))
-            found = _find(draft.record(f"{key} of disk {disk.name}"), target)
+            found = find_disk(draft.record(f"{key} of disk {disk.name}"), target)
             if found is not None:
                 write_table(found, DISK_OPTIONS, {key: want})
-        live = _find(draft.live, target)
-        if live is not None and not covers(read_table(live, DISK_OPTIONS).get(key), want):
+        live = find_disk(draft.live, target)
+        if live is not None and not covers(_options_of(live).get(key), want):
             draft.pending.append(f"disks.{disk.name}.{key}")

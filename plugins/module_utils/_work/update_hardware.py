@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.as_text import p
 from ansible_collections.brine.virt.plugins.module_utils._model.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._model.fragment import merge_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE, VCPUS
+from ansible_collections.brine.virt.plugins.module_utils._model.hardware_amounts import MEMORY
 from ansible_collections.brine.virt.plugins.module_utils._model.hardware_devices import VIDEO
 from ansible_collections.brine.virt.plugins.module_utils._model.rules import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
@@ -83,7 +84,7 @@ def _only(have: t.Any, want: t.Any, key: str) -> bool:
 def _live_vcpus(have: t.Any, want: t.Any, draft: Draft) -> bool:
     """More vCPUs, up to the maximum that the machine was started with, are plugged in; guests rarely give one back."""
     live = None if draft.live is None else VCPUS.read(draft.live)
-    if live is None or not _only(have, want, "current") or want["current"] < live["current"]:
+    if live is None or not _only(have, want, "current") or not live["current"] <= want["current"] <= live["maximum"]:
         return False
     handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
     draft.live_step(f"give {draft.name} {want['current']} vCPUs", lambda: handle.setVcpusFlags(want["current"], flag))
@@ -91,7 +92,9 @@ def _live_vcpus(have: t.Any, want: t.Any, draft: Draft) -> bool:
 
 
 def _live_memory(have: t.Any, want: t.Any, draft: Draft) -> bool:
-    if not _only(have, want, "current"):
+    live = None if draft.live is None else MEMORY.read(draft.live)
+    # What was given to it on record as its maximum, it has at its next boot.
+    if live is None or not _only(have, want, "current") or want["current"] > live["maximum"]:
         return False
     handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
     # What others set need not be a whole number of MiB, and a part of one more could be more than there is.

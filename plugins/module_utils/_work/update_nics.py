@@ -42,6 +42,7 @@ def compare_nics(machine: Machine, draft: Draft) -> None:
         mac = macs.get(nic.name)
         element = _find(draft.domain.xml, mac)
         if element is None and _find(draft.domain.xml, nic.mac) is not None and nic.present:
+            _require_nobodys(nic, macs)
             # A killed run had it attached already, and did not come to write its name.
             element, mac = _find(draft.domain.xml, nic.mac), nic.mac
             draft.notes = replace(draft.notes, nics=(*draft.notes.nics, NicNote(nic.name, nic.mac, nic.addresses)))
@@ -51,6 +52,17 @@ def compare_nics(machine: Machine, draft: Draft) -> None:
             _compare(nic, element, str(mac), draft)
         elif nic.present:
             _add(nic, draft)
+
+
+def _require_nobodys(nic: Nic, macs: dict[str, str]) -> None:
+    """Raise ConflictError when the machine has the MAC address of a new nic as another one: it would become that."""
+    holder = next((name for name, mac in macs.items() if mac == nic.mac), None)
+    if holder is not None:
+        raise ConflictError(
+            f"the MAC address {nic.mac} belongs to nic {holder} of this machine",
+            where=nic.given.at("mac"),
+            hint="Name another one with mac, or leave it out",
+        )
 
 
 def _find(xml: t.Any, mac: str | None) -> etree._Element | None:
@@ -66,6 +78,7 @@ def _add(nic: Nic, draft: Draft) -> None:
             where=nic.given.at("mac"),
             hint="Name another one with mac",
         )
+    draft.hypervisor.macs[nic.mac] = draft.name
     draft.differ(("nics", nic.name), None, declared_nic(nic))
     devices = need(draft.record(f"nic {nic.name}"), "devices")
     element = add_nic(devices, nic, nic.options.get("boot_order"))
@@ -111,7 +124,7 @@ def _take_out(nic: Nic, element: etree._Element, draft: Draft) -> None:
     draft.live_step(
         f"detach nic {nic.name} from {draft.name}",
         lambda: host_domains.detach_live(handle, xml),
-        lambda: handle.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE),
+        lambda: host_domains.attach_again(handle, xml),
     )
 
 
@@ -130,6 +143,8 @@ def _state_of(element: etree._Element) -> Values:
         "model": None if model is None else model.get("type"),
         # A link that nobody ever took down is up.
         "link": "up",
+        # What libvirt leaves out.
+        "queues": 1,
         **read_table(element, NIC_OPTIONS),
     }
 

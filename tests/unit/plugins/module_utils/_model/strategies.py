@@ -31,6 +31,9 @@ def of_rule(rule: rules.Rule) -> st.SearchStrategy[t.Any]:
         rules.yes_or_no: st.booleans(),
         rules.name: NAMES,
         rules.text: TEXTS,
+        rules.cpu_set: st.sets(st.integers(0, 99), min_size=1, max_size=9).map(
+            lambda numbers: rules.cpu_set(",".join(map(str, numbers)), "")
+        ),
         rules.address: st.ip_addresses().map(str),
     }
     return simple[rule]

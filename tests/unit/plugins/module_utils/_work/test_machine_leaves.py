@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host import redefine
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
@@ -208,6 +208,15 @@ def test_a_machine_that_only_runs_until_it_stops_is_not_put_on_record_again(conn
     machine.undefine()
     assert carried_out(todo, list(todo.steps)) == LEFT
     assert not conn.lookupByName("new1").isPersistent()
+
+
+def test_a_machine_that_was_undefined_while_it_ran_is_said_before_anything_is_planned(conn: t.Any) -> None:
+    machine = conn.lookupByName("new1")
+    machine.create()
+    machine.undefine()
+    assert not plan(conn).steps
+    with pytest.raises(ConflictError, match="name: new1 runs and is not on record here, so it is gone when it stops"):
+        plan(conn, tags=["more"])
 
 
 def test_a_new_disk_stays_for_a_machine_that_may_have_taken_it_along(conn: t.Any) -> None:

@@ -43,6 +43,10 @@ BREAKS = (
     "machines[1].disks[0].{key}: disk d of machine a (machines[0].disks[0].source) is to write to volume {volume}, "
     "which would break every overlay on it"
 )
+STORED = (
+    f"machines[{{}}].disks[0].source: volume {IMAGE} is an image of the store, and is not to be written to. Name it as "
+    "image, or say readonly"
+)
 BELOW = (
     "machines[1].disks[0].source: volume {volume} is what disk d of machine a (machines[0].disks[0].{key}) is to be "
     "backed by, and is not to be written to. Name it as backing, or say readonly"
@@ -61,8 +65,8 @@ BELOW = (
         (SHAREABLE, OVERLAY, BREAKS.format(key="backing", volume="x.qcow2")),
         (OVERLAY, WRITE, BELOW.format(key="backing", volume="x.qcow2")),
         (OVERLAY, SHAREABLE, BELOW.format(key="backing", volume="x.qcow2")),
-        (INTO_IMAGE, ON_IMAGE, BREAKS.format(key="image", volume=IMAGE)),
-        (ON_IMAGE, INTO_IMAGE, BELOW.format(key="image", volume=IMAGE)),
+        (INTO_IMAGE, ON_IMAGE, STORED.format(0)),
+        (ON_IMAGE, INTO_IMAGE, STORED.format(1)),
     ],
 )
 def test_machines_of_one_task_exclude_each_other(
