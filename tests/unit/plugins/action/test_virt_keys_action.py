@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.action.virt_keys import Keys, check_options, read_moment
+from ansible_collections.brine.virt.plugins.action.virt_keys import ActionModule, Keys, check_options, read_moment
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.modules import virt_keys
@@ -188,6 +188,16 @@ def test_a_host_that_asks_for_too_much_gets_nothing(cloud: Cloud, lie: dict[str,
 def test_a_host_that_claims_the_name_of_another_does_not_get_it(cloud: Cloud) -> None:
     cloud.lie = {"names": ["hv1", "hv2"]}
     assert names(cloud.keep()) == ["hv1"]
+
+
+def test_the_names_of_hosts_that_a_limit_leaves_out_are_theirs_all_the_same() -> None:
+    hostvars = {"hv1": {}, "hv2": {"ansible_host": "192.0.2.2"}, "db": {}}
+    limited = {"hostvars": hostvars, "ansible_play_hosts_all": ["hv1"]}
+    assert ActionModule._inventory("hv1", limited, {"hv1": {}, "hv2": None, "gone": None}) == {
+        "": ["hv1"],
+        "hv1": ["hv1"],
+        "hv2": ["hv2", "192.0.2.2"],
+    }
 
 
 @pytest.mark.parametrize(
