@@ -64,7 +64,7 @@ class ActionModule(ActionBase):
             check_options(options)
             keys = Keys(
                 options,
-                inventory=self._inventory(host, task_vars),
+                inventory=self._inventory(host, task_vars, options["peers"] or {}),
                 visit=lambda args: self._visit(args, task_vars),
                 check_mode=bool(self._task.check_mode),
             )
@@ -76,13 +76,24 @@ class ActionModule(ActionBase):
         return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
 
     @staticmethod
-    def _inventory(host: str, task_vars: dict[str, t.Any]) -> dict[str, list[str]]:
-        """What the inventory calls this host and the others of the play, by their inventory names."""
+    def _inventory(host: str, task_vars: dict[str, t.Any], peers: t.Iterable[str]) -> dict[str, list[str]]:
+        """What the inventory calls this host and the others of the play and of the cloud, by their inventory names.
+
+        peers: with --limit a play has not all of them, and what a host may not have does not depend on that.
+        """
         known = task_vars.get("hostvars", {})
-        return {
-            name: [name, *([str(known[name]["ansible_host"])] if "ansible_host" in known.get(name, {}) else [])]
-            for name in {host, *task_vars.get("ansible_play_hosts_all", [])}
-        } | {"": [host]}
+        play = {host, *task_vars.get("ansible_play_hosts_all", [])}
+        found = {name: _names_in_inventory(name, known) for name in play}
+        for name in {peer for peer in peers if peer in known} - play:
+            # A variable that cannot be read is for a run with that host to complain of.
+            found[name] = [name]
+            with contextlib.suppress(Exception):
+                found[name] = _names_in_inventory(name, known)
+        return {**found, "": [host]}
+
+
+def _names_in_inventory(name: str, hostvars: t.Mapping[str, t.Any]) -> list[str]:
+    return [name, *([str(hostvars[name]["ansible_host"])] if "ansible_host" in hostvars.get(name, {}) else [])]
 
 
 def check_options(options: dict[str, t.Any]) -> None:

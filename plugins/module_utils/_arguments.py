@@ -14,7 +14,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError, visible
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     DEFAULT_URI,
     LIBVIRT_IMPORT_ERROR,
@@ -119,8 +119,12 @@ def finish(module: AnsibleModule, work: t.Callable[[], dict[str, t.Any]]) -> t.N
 
 
 def _fail(module: AnsibleModule, text: str, exc: Exception) -> t.NoReturn:
-    """Fail with a text, and with the exceptions behind it where no secret stands in them: Ansible masks only texts."""
+    """Fail with a text, and with the exceptions behind it where these may be shown as they are.
+
+    Where a secret stands in them they become a text, as Ansible masks only texts; and where somebody else's words have
+    control characters in them, which Ansible prints as they come.
+    """
     masks = masks_in(module.params)
     trace = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
-    hidden = masked(trace, masks)
-    module.fail_json(msg=masked(text, masks), exception=exc if hidden == trace else hidden)
+    shown = visible(masked(trace, masks))
+    module.fail_json(msg=visible(masked(text, masks)), exception=exc if shown == trace else shown)

@@ -15,6 +15,11 @@ import traceback
 import typing as t
 
 
+def visible(text: str) -> str:
+    """A text of visible characters and line breaks: what a guest or a server says must not draw on the terminal."""
+    return "".join(char if char == "\n" or char.isprintable() else " " for char in text)
+
+
 class VirtError(Exception):
     """Something the user has to know.
 
@@ -30,7 +35,7 @@ class VirtError(Exception):
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{text}. {self.hint}" if self.hint else text
+        return visible(f"{text}. {self.hint}" if self.hint else text)
 
 
 class InputError(VirtError):

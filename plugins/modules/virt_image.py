@@ -103,7 +103,7 @@ options:
         a PGP signature around them are passed over; the signature is not verified. The line is looked for by the last
         part of O(url), O(path) or O(src). If there is none, the task fails.
       - The checksum file is fetched at each run, by the hypervisor for O(url) and O(path), and by the controller for
-        O(src). It may have 1 MiB at most.
+        O(src). It may have 1 MiB at most. From an address with C(https) no redirection to one with C(http) is followed.
       - With a checksum file, O(url) may be one whose content changes, such as the newest build of a release. The image
         is brought again when the list has a new checksum for it.
     type: str

@@ -78,7 +78,7 @@ options:
       - Left out are addresses on bridges that exist inside each host, such as C(virbr0) and C(docker0), and IPv6
         addresses that are given for a time only.
       - A host says itself which names and addresses it has. It gets none that the inventory has for another host of
-        the play, unless O(names) has it. V(false) takes O(name) and O(names) only.
+        the play or of O(peers), unless O(names) has it. V(false) takes O(name) and O(names) only.
       - A name that the host no longer has stays in its certificate until the next renewal.
     type: bool
     default: true

@@ -110,6 +110,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._errors import visible
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
 from ansible_collections.brine.virt.plugins.module_utils._work.arrival import (
@@ -152,7 +153,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             end = result["serial_log_end"]
             log = f" Its serial console says last: {' | '.join(end)}" if end else " Its serial console said nothing."
             words.append(f"{result['name']} {late[result['name']]}: {result['seen']}.{log}")
-        module.fail_json(msg=" ".join(words), machines=results)
+        module.fail_json(msg=visible(" ".join(words)), machines=results)
     return {"changed": False, "machines": results}
 
 

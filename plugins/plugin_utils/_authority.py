@@ -21,6 +21,7 @@ from pathlib import Path
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._file_lock import LockTimeout, locked_file
+from ansible_collections.brine.virt.plugins.module_utils._folders import sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, serialization, x509
 
@@ -225,7 +226,10 @@ def _save(place: Path, authority: Authority, choice: Choice) -> None:
 
 
 def write(path: Path, content: bytes, mode: int) -> None:
-    """Put a file in place at once; folders are made for us alone."""
+    """Put a file in place at once, and for good; folders are made for us alone.
+
+    Hosts trust an authority a moment later: one whose key a loss of power takes away could not be used, nor replaced.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -235,6 +239,10 @@ def write(path: Path, content: bytes, mode: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        sync_folder(path.parent)
+        # It may be new itself; one that is only passed through may not be opened.
+        with contextlib.suppress(OSError):
+            sync_folder(path.parent.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)

@@ -44,6 +44,7 @@ FLOORS = {
     "_commands": 1,
     "_errors": 1,
     "_file_lock": 1,
+    "_folders": 1,
     "_guard": 2,
     "_qemu_img": 2,
     "_xml": 1,

@@ -44,3 +44,27 @@ def other_process() -> dict[str, str]:
     """The environment of another Python that is to import the collection: ansible-test arranges it in this one only."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path}
+
+
+@pytest.fixture
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The folders in which a name was given or taken that a loss of power could still undo."""
+    folders: set[str] = set()
+    replace, unlink, fsync = os.replace, os.unlink, os.fsync
+
+    def note_replace(source: str, target: str) -> None:
+        replace(source, target)
+        folders.add(os.path.realpath(os.path.dirname(target)))
+
+    def note_unlink(path: str) -> None:
+        unlink(path)
+        folders.add(os.path.realpath(os.path.dirname(path)))
+
+    def note_fsync(descriptor: int) -> None:
+        fsync(descriptor)
+        folders.discard(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    monkeypatch.setattr(os, "replace", note_replace)
+    monkeypatch.setattr(os, "unlink", note_unlink)
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    return folders

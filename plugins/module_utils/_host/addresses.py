@@ -21,9 +21,12 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import VirtErro
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 
 ORIGINS = ("static", "lease", "agent", "arp")
+# Of one nic, as many as are kept. A guest agent may claim tens of thousands, and each costs the reader time and room.
+MOST_ADDRESSES = 256
 # Begins what is said when the last source fails.
 NEIGHBOURS_UNREAD = "cannot read the neighbour table"
 VirDomain = t.Any
+_IPV4_IN_IPV6 = (ipaddress.IPv6Network("::/96"), ipaddress.IPv6Network("::ffff:0:0/96"))
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,18 @@ class AgentLimits:
 
 
 def make_address(text: str, prefix: int | None, origin: str) -> Address | None:
-    """The address, or None for what is no address of a nic: nonsense, loopback, unspecified, multicast."""
+    """The address, or None for what is no address of a nic: nonsense, loopback, unspecified, multicast.
+
+    Nor is an IPv4 address that is written as an IPv6 one (RFC 4291, 2.5.5): connecting to ::ffff:127.0.0.1 leads to
+    the very host that connects.
+    """
     try:
         parsed = ipaddress.ip_address(text.split("%")[0])
     except ValueError:
         return None
     if parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast:
+        return None
+    if parsed.version == 6 and any(parsed in network for network in _IPV4_IN_IPV6):
         return None
     return Address(str(parsed), prefix, f"ipv{parsed.version}", origin)
 
@@ -144,6 +153,8 @@ def _add_new(addresses: list[Address], answer: dict[str, t.Any], mac: str, origi
         if (interface.get("hwaddr") or "").lower() != mac.lower():
             continue
         for entry in interface.get("addrs") or []:
+            if len(addresses) >= MOST_ADDRESSES:
+                return
             address = make_address(entry.get("addr") or "", entry.get("prefix"), origin)
             if address and address.address not in known:
                 known.add(address.address)

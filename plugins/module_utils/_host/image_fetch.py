@@ -30,6 +30,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.withheld import 
 _SILENCE_SECONDS = 60
 # What a server says of a file that another question would not bring either.
 _NOT_TO_BE_HAD = frozenset({401, 403, 404, 407, 410})
+_REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
+_MOST_REDIRECTIONS = 10
 _AGENT = "ansible-brine.virt"
 # Those of distributions have some thousand bytes. Somebody may give the address of the image by mistake.
 _CHECKSUM_FILE_BYTES = 1024 * 1024
@@ -54,14 +56,15 @@ def check_url(url: str, where: str | None = None) -> str:
 
 
 @contextlib.contextmanager
-def download(url: str, deadline: Deadline) -> t.Iterator[Download]:
+def download(url: str, deadline: Deadline, *, never_in_clear: bool = False) -> t.Iterator[Download]:
     """Ask for what lies at an address. Certificates are verified.
 
-    Raises HostError when the server refuses, breaks off, or is not done at the deadline; the last two while the chunks
+    never_in_clear: from an address with https it may lead to others with https only. Raises HostError when it leads
+    elsewhere, and when the server refuses, breaks off, or is not done at the deadline; the last two while the chunks
     are read.
     """
     with _web_errors(url):
-        answer = _ask(url, deadline)
+        answer = _ask_encrypted(url, deadline) if never_in_clear and _is_encrypted(url) else _ask(url, deadline)
     with contextlib.closing(answer):
         length = answer.headers.get("Content-Length", "")
         size_bytes = int(length) if length.isdigit() else None
@@ -88,14 +91,41 @@ def look_at_url(url: str, deadline: Deadline, where: str | None = None) -> int |
         return int(text) if text.isdigit() else None
 
 
-def _ask(url: str, deadline: Deadline, headers: dict[str, str] | None = None) -> t.Any:
+def _ask(url: str, deadline: Deadline, headers: dict[str, str] | None = None, *, follow: str = "urllib2") -> t.Any:
     return open_url(
         url,
         timeout=min(_SILENCE_SECONDS, deadline.seconds),
         http_agent=_AGENT,
         headers=headers or {},
         decompress=False,
+        follow_redirects=follow,
     )
+
+
+def _ask_encrypted(url: str, deadline: Deadline) -> t.Any:
+    """The answer at the end of all redirections, each of which has to be encrypted itself.
+
+    urllib follows https to http, where anybody on the way may answer.
+    """
+    place = url
+    for _hop in range(_MOST_REDIRECTIONS):
+        try:
+            return _ask(place, deadline, follow="none")
+        except urllib.error.HTTPError as exc:
+            if exc.code not in _REDIRECTIONS or not exc.url or exc.url == place:
+                raise
+            place = exc.url
+        if not _is_encrypted(place):
+            raise HostError(
+                f"{shown_url(url)} leads to {shown_url(place)}, which is not encrypted",
+                hint="Anybody on the way could have written what comes from there. Give the checksum itself, or the "
+                "address of a server that stays with https://",
+            )
+    raise HostError(f"{shown_url(url)} leads from one address to another without an end")
+
+
+def _is_encrypted(url: str) -> bool:
+    return urllib.parse.urlsplit(url).scheme == "https"
 
 
 def name_in_url(url: str) -> str:
@@ -118,7 +148,8 @@ def resolve_checksum(value: t.Any, file_name: str, deadline: Deadline, where: st
 
 def _small_text(wish: ChecksumFile, deadline: Deadline, where: str) -> str:
     text = b""
-    with download(wish.url, deadline) as answer:
+    # What it says decides what is taken for the image, and its address is all that it is trusted for.
+    with download(wish.url, deadline, never_in_clear=True) as answer:
         for chunk in answer.chunks:
             text += chunk
             if len(text) > _CHECKSUM_FILE_BYTES:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._file_lock import LockTimeout, lock_descriptor
+from ansible_collections.brine.virt.plugins.module_utils._folders import sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._host.full_disk import disk_full
 from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import (
     Content,
@@ -309,8 +310,4 @@ def publish(part: Part, final_path: str) -> None:
         os.fchmod(part.fd, STORED_MODE)
         os.fsync(part.fd)
         os.rename(part.path, final_path)
-        directory_fd = os.open(os.path.dirname(final_path), os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory_fd)
-        finally:
-            os.close(directory_fd)
+        sync_folder(os.path.dirname(final_path))

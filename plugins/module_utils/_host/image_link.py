@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from ansible_collections.brine.virt.plugins.module_utils._folders import sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import disk_errors
 
 
@@ -18,9 +19,5 @@ def link_image(path: str, final_path: str) -> bool:
         # The name is taken, the file has too many, or a file system without links.
         return False
     with disk_errors(f"cannot store {final_path}"):
-        directory_fd = os.open(os.path.dirname(final_path), os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory_fd)
-        finally:
-            os.close(directory_fd)
+        sync_folder(os.path.dirname(final_path))
     return True

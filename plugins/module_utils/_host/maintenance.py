@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._folders import sync_folder
 
 PATH = "/var/lib/brine-virt/maintenance.json"
 
@@ -65,6 +66,7 @@ def write_maintenance(wanted: Maintenance | None, path: str = PATH) -> None:
         if wanted is None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
+                sync_folder(directory)
             return
         os.makedirs(directory, mode=0o755, exist_ok=True)
         handle, draft = tempfile.mkstemp(prefix=".maintenance-", dir=directory)
@@ -77,6 +79,7 @@ def write_maintenance(wanted: Maintenance | None, path: str = PATH) -> None:
                 os.fsync(file.fileno())
             os.chmod(draft, 0o644)
             os.replace(draft, path)
+            sync_folder(directory)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(draft)

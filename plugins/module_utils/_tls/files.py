@@ -11,6 +11,7 @@ import tempfile
 import time
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._folders import sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._tls.places import Owner
 
 KEY_MODE = 0o600
@@ -62,15 +63,6 @@ def make_folder(path: str, owner: Owner) -> None:
         mode = 0o700 if owner.home and path.startswith(f"{owner.home}/") else 0o755
         os.mkdir(path, mode)
         os.chmod(path, mode)
-
-
-def sync_folder(path: str) -> None:
-    """Have a rename in a folder survive a loss of power."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def is_guarded(path: str, owner: Owner, mode: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._folders import sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import (
@@ -15,7 +16,6 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.files import (
     guard,
     keep_backup,
     read_text,
-    sync_folder,
     write_file,
 )
 from ansible_collections.brine.virt.plugins.module_utils._tls.places import ROOT, Owner, Slot, Trust

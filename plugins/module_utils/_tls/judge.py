@@ -89,9 +89,11 @@ def judge_slot(slot: Slot, wish: Wish) -> Verdict:
     )
 
 
-def find_issuer(certificate: x509.Certificate, known: t.Iterable[x509.Certificate]) -> x509.Certificate | None:
-    """The authority among the known ones that a certificate is from."""
-    return next((authority for authority in known if certs.is_issued_by(certificate, authority)), None)
+def find_issuer(
+    signed: x509.Certificate | x509.CertificateRevocationList, known: t.Iterable[x509.Certificate]
+) -> x509.Certificate | None:
+    """The authority among the known ones that a certificate or a revocation list is from."""
+    return next((authority for authority in known if certs.is_issued_by(signed, authority)), None)
 
 
 def _judge_certificate(

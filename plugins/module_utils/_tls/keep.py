@@ -14,6 +14,7 @@ import typing as t
 from dataclasses import dataclass, field
 from functools import partial
 
+from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls import install, reload
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
@@ -80,6 +81,8 @@ def prepare(places: Places, wish: Wish, orders: Orders, report: Report) -> None:
     # What is somebody else's is refused before anything is changed.
     verdicts = [judge_slot(slot, wish) for slot in places.slots]
     plans = [(trust, *_judged(trust, wish, orders)) for trust in places.trusts]
+    for trust in places.trusts:
+        _refuse_forgotten(trust, orders.revocations, wish)
     for trust, found, wanted in plans:
         _keep_trust(trust, found, wanted, wish, report)
         _keep_revocations(trust, orders.revocations, report)
@@ -119,6 +122,24 @@ def _keep_revocations(trust: Trust, text: str, report: Report) -> None:
         report.act(
             f"{trust.revocations}: {count} revoked", trust.kind, lambda: install.install_revocations(trust, text)
         )
+
+
+def _refuse_forgotten(trust: Trust, text: str, wish: Wish) -> None:
+    """Raise ConflictError where a host refuses certificates that it would take again with these lists.
+
+    The controller's folder may be an older one, from a backup or of another controller.
+    """
+    told: dict[x509.Name, set[int]] = {}
+    for one in certs.read_lists(text):
+        told.setdefault(one.issuer, set()).update(entry.serial_number for entry in one)
+    for one in certs.read_lists(read_text(trust.revocations) or "") if text else ():
+        forgotten = {entry.serial_number for entry in one} - told.get(one.issuer, set())
+        if forgotten and find_issuer(one, wish.known) is not None:
+            raise ConflictError(
+                f"{trust.revocations} refuses certificates that the authority's folder does not know as revoked: "
+                f"{', '.join(f'{serial:x}' for serial in sorted(forgotten))}",
+                hint="Is the folder an older one, or another controller's? Put these numbers into revoked as well",
+            )
 
 
 def _note(verdict: Verdict, report: Report) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import typing as t
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.action.virt_keys import Keys, check_options, read_moment
+from ansible_collections.brine.virt.plugins.action.virt_keys import ActionModule, Keys, check_options, read_moment
 from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.modules import virt_keys
@@ -190,6 +191,16 @@ def test_a_host_that_claims_the_name_of_another_does_not_get_it(cloud: Cloud) ->
     assert names(cloud.keep()) == ["hv1"]
 
 
+def test_the_names_of_hosts_that_a_limit_leaves_out_are_theirs_all_the_same() -> None:
+    hostvars = {"hv1": {}, "hv2": {"ansible_host": "192.0.2.2"}, "db": {}}
+    limited = {"hostvars": hostvars, "ansible_play_hosts_all": ["hv1"]}
+    assert ActionModule._inventory("hv1", limited, {"hv1": {}, "hv2": None, "gone": None}) == {
+        "": ["hv1"],
+        "hv1": ["hv1"],
+        "hv2": ["hv2", "192.0.2.2"],
+    }
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -320,6 +331,25 @@ def test_the_authority_changes_on_all_hosts(cloud: Cloud) -> None:
         assert not cloud.keep(host, trust_old=False, state="trusted", **new)["changed"]
         assert not cloud.keep(host, trust_old=False, peers=after, **new)["changed"]
         verify(cloud, host)
+
+
+def test_what_is_revoked_stays_so_with_an_older_folder(cloud: Cloud) -> None:
+    """As from a backup, or of another controller."""
+    cloud.keep("hv1")
+    cloud.keep("hv2")
+    older: dict[str, t.Any] = {"authority": str(cloud.place / "older")}
+    shutil.copytree(cloud.place / "authority", older["authority"])
+    cloud.keep("hv1", revoked=["hv2"])
+    before = cloud.all()
+    assert not cloud.keep("hv1", **older)["changed"]
+    with pytest.raises(ConflictError, match="does not know as revoked: ") as caught:
+        cloud.keep("hv1", revoked=["12345678"], **older)
+    assert cloud.all() == before
+    # As the sentence says.
+    serials = str(caught.value).partition("as revoked: ")[2].partition(". Is")[0].split(", ")
+    assert len(serials) == 4
+    assert cloud.keep("hv1", revoked=["12345678", *serials], **older)["changed"]
+    assert [len(one) for one in certs.read_lists(cloud.read("etc/pki/CA/cacrl.pem"))] == [5]
 
 
 def test_what_is_revoked_reaches_the_host(cloud: Cloud) -> None:

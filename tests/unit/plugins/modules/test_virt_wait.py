@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._work.arrival import Arrival
 from ansible_collections.brine.virt.plugins.modules import virt_wait
 
 
@@ -43,3 +44,10 @@ def test_a_machine_that_is_off_is_not_waited_for(conn: t.Any) -> None:
 
 def test_the_limit_is_named_as_it_was_given(conn: t.Any) -> None:
     assert said(timeout=1).startswith("test did not arrive within 1 s: it has the address ")
+
+
+def test_what_a_guest_says_cannot_draw_on_the_terminal(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever way it came; Ansible prints the message of a failure as it stands."""
+    seen = Arrival("test", hopeless=True, seen="its guest agent said \x1b]0;title\x07\x9b2J")
+    monkeypatch.setattr(virt_wait, "wait_for_machines", lambda *_args, **_options: [seen])
+    assert said().isprintable()

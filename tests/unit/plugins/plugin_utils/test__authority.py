@@ -49,6 +49,12 @@ def test_an_authority_is_made_once(tmp_path: Path, key_type: str) -> None:
     assert usage.critical and usage.value.key_cert_sign and usage.value.crl_sign and not usage.value.digital_signature
 
 
+def test_a_loss_of_power_does_not_take_away_an_authority_that_hosts_trust(tmp_path: Path, unsynced: set[str]) -> None:
+    """Nothing else could sign for these hosts, and they would refuse another authority."""
+    opened(tmp_path)
+    assert unsynced == set()
+
+
 def test_check_mode_makes_nothing(tmp_path: Path) -> None:
     authorities = opened(tmp_path, save=False)
     assert authorities.current.fingerprint == "new"

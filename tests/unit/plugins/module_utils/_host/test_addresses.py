@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import time
+import typing as t
 
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.addresses import (
+    MOST_ADDRESSES,
     Address,
     AgentLimits,
     NicToAsk,
@@ -36,6 +38,10 @@ WEB1_MAC = "52:54:00:00:00:01"
         ("0.0.0.0", None),
         ("::", None),
         ("224.0.0.251", None),
+        # The same addresses as IPv6 writes them: connecting to these leads to the host itself.
+        ("::ffff:127.0.0.1", None),
+        ("::ffff:192.0.2.1", None),
+        ("::127.0.0.1", None),
         ("", None),
         ("{{ evil }}", None),
     ],
@@ -129,3 +135,25 @@ def test_no_agent_is_asked_after_the_time_is_up(node_uri: str) -> None:
             limits=limits,
         )
     assert errors == ["the guest agent was not asked for addresses: no time left"]
+
+
+class ChattyGuest:
+    """A machine whose guest agent claims as many addresses as libvirt lets through."""
+
+    def agentSetResponseTimeout(self, _seconds: int) -> None:  # noqa: N802 - libvirt's name
+        """Any limit will do."""
+
+    def interfaceAddresses(self, _source: int) -> dict[str, t.Any]:  # noqa: N802 - libvirt's name
+        return {
+            f"eth{nic}": {"hwaddr": WEB1_MAC, "addrs": [{"addr": f"10.0.{nic}.{n}", "prefix": 8} for n in range(250)]}
+            for nic in range(200)
+        }
+
+
+def test_a_guest_cannot_fill_the_record_with_addresses() -> None:
+    found, errors = find_addresses(
+        ChattyGuest(), [NicToAsk(WEB1_MAC, "bridge")], running=True, agent_connected=True, limits=LIMITS
+    )
+    assert len(found[0]) == MOST_ADDRESSES
+    assert found[0][0].address == "10.0.0.0"
+    assert errors == []

@@ -95,6 +95,14 @@ def test_the_code_of_an_error_decides_its_class(call: object, error_class: type[
     assert isinstance(caught.value.__cause__, connection.libvirt.libvirtError)
 
 
+@pytest.mark.parametrize("said", ["\x1b]0;title\x07\x1b[2J", "\x9b31m", "\u202egnp.exe", "two\nlines\r"])
+def test_what_libvirt_repeats_cannot_draw_on_a_terminal(said: str) -> None:
+    """A guest agent chooses the words of its errors, which libvirt hands on."""
+    with open_connection(TEST_URI) as conn, pytest.raises(NotFoundError) as caught, errors_as_ours("cannot look"):
+        conn.storagePoolLookupByName(said)
+    assert str(caught.value).isprintable()
+
+
 def test_other_errors_pass_as_they_are() -> None:
     with pytest.raises(ValueError, match="mine"), errors_as_ours("anything"):
         raise ValueError("mine")

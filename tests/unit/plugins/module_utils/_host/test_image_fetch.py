@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import io
 import threading
 import time
 import typing as t
+import urllib.error
+from email.message import Message
 
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import check_url, download
+from ansible_collections.brine.virt.plugins.module_utils._host import image_fetch
+from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import check_url, download, resolve_checksum
 from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
 
 BODY = b"0123456789" * 100_000
@@ -103,3 +107,76 @@ def test_what_is_no_address_of_the_web_is_refused(url: str) -> None:
 
 def test_addresses_of_the_web_are_taken() -> None:
     assert check_url("https://example.org/x.qcow2") == "https://example.org/x.qcow2"
+
+
+SUM = "a" * 64
+
+
+@pytest.fixture
+def mirrors(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A web where each address leads to the next one; what leads nowhere has the checksum."""
+    leads: dict[str, str] = {}
+
+    def open_url(url: str, *, follow_redirects: str = "urllib2", **_options: t.Any) -> t.Any:
+        for _hop in range(10):
+            if url in leads:
+                url = leads[url]
+                if follow_redirects == "none":
+                    raise urllib.error.HTTPError(url, 302, "Found", Message(), io.BytesIO())
+        answer = io.BytesIO(f"{SUM}  a.qcow2\n".encode())
+        answer.headers = Message()  # type: ignore[attr-defined]
+        return answer
+
+    monkeypatch.setattr(image_fetch, "open_url", open_url)
+    return leads
+
+
+def checksum_at(url: str) -> str:
+    return resolve_checksum(url, "a.qcow2", Deadline(30), "checksum").digest
+
+
+@pytest.mark.parametrize(
+    "leads",
+    [
+        {},
+        {"https://a.example/SUMS": "https://b.example/SUMS", "https://b.example/SUMS": "https://c.example/SUMS"},
+    ],
+)
+def test_a_checksum_file_may_lie_elsewhere(mirrors: dict[str, str], leads: dict[str, str]) -> None:
+    mirrors.update(leads)
+    assert checksum_at("https://a.example/SUMS") == SUM
+
+
+@pytest.mark.parametrize(
+    "leads",
+    [
+        {"https://a.example/SUMS": "http://b.example/SUMS?token=secret-word"},
+        # What was in the clear once may have been led anywhere.
+        {
+            "https://a.example/SUMS": "http://b.example/SUMS?token=secret-word",
+            "http://b.example/SUMS?token=secret-word": "https://evil.example/SUMS",
+        },
+    ],
+)
+def test_a_checksum_from_an_encrypted_address_comes_encrypted(mirrors: dict[str, str], leads: dict[str, str]) -> None:
+    mirrors.update(leads)
+    with pytest.raises(
+        HostError, match=r"https://a\.example/SUMS leads to http://b\.example/SUMS.* not encrypted"
+    ) as got:
+        checksum_at("https://a.example/SUMS")
+    assert "secret-word" not in str(got.value)
+    # Who gives such an address takes it as it is.
+    mirrors["http://plain.example/SUMS"] = "http://b.example/SUMS"
+    assert checksum_at("http://plain.example/SUMS") == SUM
+
+
+def test_redirections_come_to_an_end(mirrors: dict[str, str]) -> None:
+    mirrors.update({"https://a.example/1": "https://a.example/2", "https://a.example/2": "https://a.example/1"})
+    with pytest.raises(HostError, match="without an end"):
+        checksum_at("https://a.example/1")
+
+
+def test_a_real_server_is_followed_step_by_step_as_well(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_fetch, "_is_encrypted", lambda _url: True)
+    with download(f"{server}/moved", Deadline(30), never_in_clear=True) as answer:
+        assert b"".join(answer.chunks) == BODY

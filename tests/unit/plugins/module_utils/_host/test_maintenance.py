@@ -66,6 +66,13 @@ def test_it_comes_back_as_it_was_written(path: Path) -> None:
     assert read_maintenance(str(path)) is None
 
 
+def test_it_outlives_the_power_cut_that_it_is_about(path: Path, unsynced: set[str]) -> None:
+    write_maintenance(Maintenance("2026-11-21T10:00:00Z", None), str(path))
+    assert unsynced == set()
+    write_maintenance(None, str(path))
+    assert unsynced == set()
+
+
 @pytest.mark.parametrize("text", ["", "{nonsense", "[1]", '"a"'])
 def test_a_file_that_makes_no_sense_is_a_maintenance_all_the_same(path: Path, text: str) -> None:
     path.parent.mkdir()

@@ -1,0 +1,81 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Passwords among the settings of QEMU are shown nowhere; the role's own tasks, on a file of the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROLE = Path(__file__).resolve().parents[3] / "roles/virt_hypervisor"
+PASSWORD = "sekrit-word-77"
+
+
+def task(file: str, name: str) -> dict[str, t.Any]:
+    tasks = yaml.safe_load((ROLE / "tasks" / file).read_text(encoding="utf-8"))
+    return next(dict(one) for one in tasks if one["name"] == name)
+
+
+def run(directory: Path, settings: dict[str, t.Any], *options: str) -> str:
+    """All output of setting these, with --diff."""
+    variables = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
+    wanted = {key: value for key, value in variables.items() if key.startswith("__virt_hypervisor_qemu_")}
+    conf = directory / "qemu.conf"
+    if not conf.exists():
+        conf.write_text(f'spice_password = "{PASSWORD}"\n')
+    setting = task("configure.yml", "Set options of QEMU")
+    setting["ansible.builtin.blockinfile"]["path"] = str(conf)
+    del setting["notify"]
+    tasks = [task("main.yml", "Refuse settings of QEMU that would keep libvirt from starting"), setting]
+    play = {"hosts": "localhost", "gather_facts": False, "vars": wanted, "tasks": tasks}
+    (directory / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
+    given = {
+        "virt_hypervisor_qemu_conf": settings,
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+    }
+    (directory / "given.json").write_text(json.dumps(given))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "ansible.cli.playbook", "-i", "localhost,", "--diff", *options),
+            *("play.yml", "-e", "@given.json"),
+        ],
+        cwd=directory,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "HOME": str(directory)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("verbosity", [(), ("-vvv",)])
+def test_no_password_is_shown(tmp_path: Path, verbosity: tuple[str, ...]) -> None:
+    output = run(tmp_path, {"vnc_password": PASSWORD, "max_processes": 7}, *verbosity)
+    assert "changed=1" in output and "failed=0" in output
+    assert PASSWORD not in output
+    assert f'max_processes = 7\nvnc_password = "{PASSWORD}"\n' in (tmp_path / "qemu.conf").read_text()
+    # Nor the one that goes.
+    output = run(tmp_path, {"max_processes": 7}, *verbosity)
+    assert "changed=1" in output
+    assert PASSWORD not in output
+
+
+def test_a_password_that_is_none_is_refused_without_being_shown(tmp_path: Path) -> None:
+    output = run(tmp_path, {"vnc_password": {"word": PASSWORD}}, "-vvv")
+    assert "virt_hypervisor_qemu_conf.vnc_password: a setting of qemu.conf is a string" in output
+    assert PASSWORD not in output
+
+
+def test_what_is_no_secret_is_named(tmp_path: Path) -> None:
+    output = run(tmp_path, {"user": {"name": "a"}, "max_files": 8})
+    assert 'a list of strings, not {"name": "a"}.' in output
