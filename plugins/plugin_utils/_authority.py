@@ -105,6 +105,7 @@ def open_authorities(folder: str, choice: Choice, *, save: bool) -> Authorities:
         known = list(_load_all(place, choice))
         current = _own(choice) if choice.certificate else _made(known, choice)
         if current is None:
+            _refuse_lost_key(known, choice, place)
             current = _make(choice, save=save)
         if save and not (place / f"{current.short}.pem").exists():
             _save(place, current, choice)
@@ -169,6 +170,21 @@ def _made(known: list[Authority], choice: Choice) -> Authority | None:
     """The newest fitting authority that was made here."""
     mine = [one for one in known if one.key is not None and _fits(one.certificate, choice)]
     return max(mine, key=lambda one: certs.not_before(one.certificate), default=None)
+
+
+def _refuse_lost_key(known: list[Authority], choice: Choice, place: Path) -> None:
+    """Raise InputError where the authority is there without its key, as in a copy that left the keys out.
+
+    Another authority beside it would be trusted by all hosts a moment later, and nobody has asked for one.
+    """
+    for one in known:
+        if one.key is None and _fits(one.certificate, choice):
+            raise InputError(
+                f"{place / one.short}.pem has no key beside it ({one.short}.key), so that it can sign nothing",
+                where="authority",
+                hint="Copy the key from where the authority was made. Or have a new authority made: give the UTC time "
+                "as authority_since (in the role virt_tls: virt_tls_authority_since)",
+            )
 
 
 def _fits(certificate: x509.Certificate, choice: Choice) -> bool:

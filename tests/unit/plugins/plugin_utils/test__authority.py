@@ -92,6 +92,23 @@ def test_a_later_moment_makes_a_new_authority_once(tmp_path: Path) -> None:
     assert second.current.certificate.subject != first.current.certificate.subject
 
 
+def test_an_authority_whose_key_is_not_there_is_not_followed_by_another_one_in_silence(tmp_path: Path) -> None:
+    """As in a colleague's copy of the folder, without the keys."""
+    first = opened(tmp_path)
+    (tmp_path / "authority" / f"{first.current.short}.key").unlink()
+    before = names_in(tmp_path)
+    for save in (False, True):
+        with pytest.raises(InputError, match=rf"{first.current.short}\.key.*authority_since") as caught:
+            opened(tmp_path, save=save)
+        assert caught.value.where == "authority"
+    assert names_in(tmp_path) == before
+    later = certs.not_before(first.current.certificate) + datetime.timedelta(hours=1, seconds=1)
+    time.sleep(max(0.0, (later - certs.now()).total_seconds()))
+    second = opened(tmp_path, since=later)
+    assert second.current.certificate != first.current.certificate
+    assert [one.certificate for one in second.former] == [first.current.certificate]
+
+
 def test_a_moment_to_come_changes_nothing_yet(tmp_path: Path) -> None:
     first = opened(tmp_path)
     later = opened(tmp_path, since=certs.now() + datetime.timedelta(days=1))
