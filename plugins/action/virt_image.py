@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host import image_files
-from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import resolve_checksum
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Preview, Source, preview
-from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import Tell, untold
-from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, read_content_checksum
-from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
+from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import resolve_checksum
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import Preview, Source, preview
+from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import Tell, untold
+from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, read_content_checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     compression,
     judge_image,
     virtual_size,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.image_name import image_name
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import image_name
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import OPTION
 from ansible_collections.brine.virt.plugins.plugin_utils._progress import (

@@ -12,15 +12,15 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name
-from ansible_collections.brine.virt.plugins.module_utils._tls.places import UNITS
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS
 from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, REQUIRED_TOGETHER
-from ansible_collections.brine.virt.plugins.plugin_utils._authority import Choice, locked, open_authorities
-from ansible_collections.brine.virt.plugins.plugin_utils._authority_revoke import revocation_lists
-from ansible_collections.brine.virt.plugins.plugin_utils._authority_sign import Paper, sign
-from ansible_collections.brine.virt.plugins.plugin_utils._authority_trust import Standing, decide
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.keep import Choice, locked, open_authorities
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.sign import Paper, sign
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.trust import Standing, decide
 
 _MODULE = "brine.virt.virt_keys"
 # What the host has no use for, or must not see.

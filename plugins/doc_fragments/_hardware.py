@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The options of module_utils/_model/hardware.py."""
+    """The options of module_utils/_model/spec/hardware/description.py."""
 
     DOCUMENTATION = r"""
 options:

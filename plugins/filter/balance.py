@@ -105,9 +105,9 @@ _value:
 import typing as t
 
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_balance import plan_balance
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_fleet import read_fleet
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.balance import plan_balance
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms, read_number
 
 
 def balance_filter(

@@ -79,8 +79,8 @@ from ansible.errors import AnsibleFilterError
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import DEFAULT_URI
-from ansible_collections.brine.virt.plugins.plugin_utils._connection_vars import ConnectionVars, ssh_options
-from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.connection_vars import ConnectionVars, ssh_options
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import (
     DEFAULT_KNOWN_HOSTS,
     host_vars,
     known_hosts_path,

@@ -68,8 +68,8 @@ from collections.abc import Iterator, Mapping
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
 _IMAGE_OPTIONS = ("checksum", "path", "src", "timeout", "url")
@@ -102,7 +102,7 @@ def _of_options(images: Mapping[str, t.Any], where: str) -> list[str]:
     mistakes = Mistakes()
     for name, source in images.items():
         with mistakes.noted():
-            rules.read_mapping(
+            validators.read_mapping(
                 source, _place(where, name), {option: lambda value, _where: value for option in _IMAGE_OPTIONS}
             )
     return [line for error in mistakes.found for line in str(error).splitlines()]

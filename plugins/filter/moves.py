@@ -173,11 +173,11 @@ _value:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_fleet import read_fleet
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_moves import plan_moves
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_moves
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms
 
 
 def moves_filter(

@@ -277,13 +277,13 @@ _value:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import yes_or_no
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import places_of, read_good_machines
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import yes_or_no
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import places_of, read_good_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
-from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_existing import find_existing
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.existing import find_existing
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms, read_number
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.place import place
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
 # The names that the role virt_provision has for the list.

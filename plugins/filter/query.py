@@ -10,10 +10,10 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
-from ansible_collections.brine.virt.plugins.plugin_utils._changes_text import changes_text
-from ansible_collections.brine.virt.plugins.plugin_utils._remarks import remarks_on
-from ansible_collections.brine.virt.plugins.plugin_utils._text import (
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.changes import changes_text
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.remarks import remarks_on
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import (
     capacity_of,
     machines_of,
     moves_text,

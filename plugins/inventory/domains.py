@@ -173,16 +173,16 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible.utils.vars import combine_vars, load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import LXML_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import require_libvirt
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._xml import LXML_IMPORT_ERROR
-from ansible_collections.brine.virt.plugins.plugin_utils._connection_vars import (
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.connection_vars import (
     ConnectionVars,
     ssh_options,
     ssh_settings,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import (
     MACHINES_GROUP,
     group_names,
     host_vars,
@@ -190,7 +190,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
     name_hosts,
     ssh_args_with_ours_first,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import (
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import (
     Entry,
     Hypervisor,
     ask_hypervisors,
@@ -199,7 +199,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import (
     unasked,
     warn_of,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._known_hosts import update_known_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import update_known_hosts
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible.inventory.data import InventoryData

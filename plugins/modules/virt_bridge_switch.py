@@ -118,10 +118,15 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._bridge import switch
-from ansible_collections.brine.virt.plugins.module_utils._bridge.change import Change, missing_on_bridge, plan_bridge
-from ansible_collections.brine.virt.plugins.module_utils._bridge.observe import NETWORKD_FOLDERS, observe_network
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    InputError,
+    VirtError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._network import rollback
+from ansible_collections.brine.virt.plugins.module_utils._network.change import Change, missing_on_bridge, plan_bridge
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import NETWORKD_FOLDERS, observe_network
 
 # A DHCP client on the new bridge may take this long to have its lease again.
 _COMPLETE_SECONDS = 20
@@ -129,14 +134,14 @@ _COMPLETE_SECONDS = 20
 
 def prepare(module: AnsibleModule, name: str, uplink: str | None) -> dict[str, t.Any]:
     """Look, plan, and start the switch when there is something to do."""
-    change = switch.pending(name)
+    change = rollback.pending(name)
     if change is not None:
         # The controller of an earlier run is gone; this one may confirm its change.
         if uplink not in (None, change.uplink):
             raise ConflictError(
                 f"a change of {name} with the uplink {change.uplink} is under way", hint="Run again when it is over"
             )
-        return _planned(change, switch.ARMED)
+        return _planned(change, rollback.ARMED)
     network = observe_network()
     change = plan_bridge(network, name, uplink)
     if change is None:
@@ -145,8 +150,8 @@ def prepare(module: AnsibleModule, name: str, uplink: str | None) -> dict[str, t
         return {"changed": False, "state": "present", "ports": ports, "addresses": addresses}
     if module.check_mode:
         return _planned(change, "absent")
-    switch.arm(change, module.params["confirm_seconds"])
-    return _planned(change, switch.ARMED)
+    rollback.arm(change, module.params["confirm_seconds"])
+    return _planned(change, rollback.ARMED)
 
 
 def _planned(change: Change, state: str) -> dict[str, t.Any]:
@@ -162,29 +167,29 @@ def _planned(change: Change, state: str) -> dict[str, t.Any]:
 
 def arrive(name: str) -> dict[str, t.Any]:
     """Wait until a change is applied."""
-    switch.wait_until_applied(name)
-    return {"changed": False, "state": _expect(name, switch.APPLIED)}
+    rollback.wait_until_applied(name)
+    return {"changed": False, "state": _expect(name, rollback.APPLIED)}
 
 
 def confirm(name: str) -> dict[str, t.Any]:
     """Make an applied change last, when the bridge has all that the uplink had."""
-    change = switch.pending(name)
+    change = rollback.pending(name)
     if change is None:
-        return {"changed": False, "state": _expect(name, switch.CONFIRMED)}
+        return {"changed": False, "state": _expect(name, rollback.CONFIRMED)}
     deadline = time.monotonic() + _COMPLETE_SECONDS
     missing = missing_on_bridge(observe_network(), change)
     while missing and time.monotonic() < deadline:
         time.sleep(0.5)
         missing = missing_on_bridge(observe_network(), change)
     if missing:
-        switch.abort(name, f"{name} came up without {', '.join(missing)}")
+        rollback.abort(name, f"{name} came up without {', '.join(missing)}")
         raise HostError(f"{name} came up without {', '.join(missing)}", hint="The old network is back")
-    switch.confirm(name)
-    return {"changed": True, "state": _expect(name, switch.CONFIRMED)}
+    rollback.confirm(name)
+    return {"changed": True, "state": _expect(name, rollback.CONFIRMED)}
 
 
 def _expect(name: str, wanted: str) -> str:
-    state = switch.state(name)
+    state = rollback.state(name)
     if state != wanted:
         raise HostError(f"the change of {name} is {state or 'absent'}, not {wanted}")
     return wanted
@@ -212,9 +217,9 @@ def main() -> None:
         if phase == "prepare":
             result = prepare(module, name, module.params["uplink"])
         elif phase == "report":
-            result = {"changed": False, "state": switch.state(name) or "absent", "log": switch.log(name)}
+            result = {"changed": False, "state": rollback.state(name) or "absent", "log": rollback.log(name)}
         elif module.check_mode:
-            result = {"changed": False, "state": switch.state(name) or "absent"}
+            result = {"changed": False, "state": rollback.state(name) or "absent"}
         else:
             result = arrive(name) if phase == "arrive" else confirm(name)
     except VirtError as exc:

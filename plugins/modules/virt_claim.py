@@ -105,17 +105,17 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
-from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._model import rules
-from ansible_collections.brine.virt.plugins.module_utils._model.machine_name import machine_name
-from ansible_collections.brine.virt.plugins.module_utils._work.claims import (
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
     Claim,
     is_claim,
     look_for,
@@ -123,7 +123,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.claims import (
     new_claims,
     withdraw_claims,
 )
-from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import (
     Decision,
     check_decision,
     check_maintenance,
@@ -131,7 +131,7 @@ from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
 )
 
 # libvirt writes memory in KiB, in 64 bits.
-_AMOUNT = rules.whole_number(1, 2**53)
+_AMOUNT = validators.whole_number(1, 2**53)
 
 
 def read_claims(machines: list[dict[str, t.Any]]) -> list[Claim]:

@@ -85,10 +85,10 @@ missing:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._host.baseline import find_baseline
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._model.guest_cpu import read_guest_cpu
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.cpu_baseline import find_baseline
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.guest_cpu import read_guest_cpu
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 
 
 def main() -> t.NoReturn:

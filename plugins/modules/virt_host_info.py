@@ -220,14 +220,14 @@ host:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import OPEN_SECONDS, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import (
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import (
     DEFAULT_IMAGE_POOL,
     is_local,
     observe_host,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._tls.observe import observe_certificates, observe_revocations
 
 # One machine that does not answer must not keep the task from ending.

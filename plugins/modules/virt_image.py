@@ -353,48 +353,48 @@ kept:
 import os
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host import image_files
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import (
+from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
+from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import (
     check_url,
     look_at_url,
     name_in_url,
     resolve_checksum,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import (
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import (
     Preview,
     Source,
     checksums,
     preview,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.image_prune import (
+from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import (
     ASK_THE_OTHERS,
     Leave,
     Verdict,
     prune_images,
     remove_images,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.image_store import (
+from ansible_collections.brine.virt.plugins.module_utils._host.images.store import (
     ImageStore,
     Kept,
     as_result,
     require_own_host,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import Tell, untold
+from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import Tell, untold
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
-from ansible_collections.brine.virt.plugins.module_utils._model import rules
-from ansible_collections.brine.virt.plugins.module_utils._model.checksum import (
+from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import (
     Checksum,
     parse_checksum,
     read_content_checksum,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.image_header import compression
-from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.image.header import compression
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 
 SOURCES = ("src", "url", "path")
@@ -478,7 +478,7 @@ def have_image(
     For a file of the controller (src) the store is only asked: when it lacks the image, the answer is changed and has
     no volume, and the action plugin sends the file and calls again with its path.
     """
-    name = rules.name(params["name"], "name")
+    name = validators.name(params["name"], "name")
     deadline = Deadline(params["timeout"])
     source = read_source(params, deadline, tell)
     planned: dict[str, t.Any] = {}
@@ -586,7 +586,7 @@ def clear_images(
     )
     name = params["name"]
     if name is not None and (pruned or parse_image_volume(name) is None):
-        name = rules.name(name, "name")
+        name = validators.name(name, "name")
     with open_connection(params["uri"]) as conn:
         work = prune_images if pruned else remove_images
         clearance = work(conn, params["pool"], name, leave, deadline, check_mode=check_mode)

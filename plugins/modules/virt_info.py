@@ -292,10 +292,10 @@ machines:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import OPEN_SECONDS, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 
 # Of the time limit, the part that single machines may take: one that does not answer must not hide the others.
 MACHINES_SHARE = 0.8

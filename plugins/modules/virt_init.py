@@ -535,50 +535,54 @@ from collections.abc import Sequence
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError, as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
-from ansible_collections.brine.virt.plugins.module_utils._model.existing import (
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import (
     Existing,
     FindExisting,
     none_exists,
     read_values,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU
-from ansible_collections.brine.virt.plugins.module_utils._model.pool_name import (
-    DirectoryAsPoolError,
-    with_pool_named,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import (
     Machine,
     read_machine,
     read_machines,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.task_options import named_options
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import (
+    DirectoryAsPoolError,
+    with_pool_named,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.task_options import named_options
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
-from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
-from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
-from ansible_collections.brine.virt.plugins.module_utils._work.claims import Claim, new_claims, withdraw_claims
-from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
+    Claim,
+    new_claims,
+    withdraw_claims,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import (
     Decision,
     check_decision,
     check_maintenance,
     machines_gone,
     read_decision,
 )
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._work.machines import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     carry_out,
     is_new,
     left_running,
     look_ahead,
     make_plans,
 )
+from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
+from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},

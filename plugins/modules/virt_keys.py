@@ -287,19 +287,19 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.judge import Wish
-from ansible_collections.brine.virt.plugins.module_utils._tls.keep import (
+from ansible_collections.brine.virt.plugins.module_utils._tls.check import Wish
+from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_name, own_names
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KINDS, find_places
+from ansible_collections.brine.virt.plugins.module_utils._tls.reload import MARK
+from ansible_collections.brine.virt.plugins.module_utils._tls.renewal import (
     Orders,
     Report,
     conclude,
     install_all,
     prepare,
 )
-from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_name, own_names
-from ansible_collections.brine.virt.plugins.module_utils._tls.places import KINDS, find_places
-from ansible_collections.brine.virt.plugins.module_utils._tls.reload import MARK
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "kinds": {"type": "list", "elements": "str", "choices": list(KINDS), "default": ["libvirt", "qemu"]},
@@ -336,7 +336,7 @@ def keep_keys(
     reload_mark: str = MARK,
     warn: t.Callable[[str], None] = lambda _text: None,
 ) -> dict[str, t.Any]:
-    """One visit of the controller, see _tls/keep.py. root: where the host's files begin, for tests."""
+    """One visit of the controller, see _tls/renewal.py. root: where the host's files begin, for tests."""
     exchange = params["exchange"]
     if exchange is None:
         raise InputError("virt_keys works only together with the controller's half of it")

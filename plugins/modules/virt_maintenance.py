@@ -83,25 +83,25 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import DEFAULT_URI, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import (
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import (
     Maintenance,
     begin,
     read_maintenance,
     write_maintenance,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.maintenance_mark import show_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance_mark import show_maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.module_utils._module import finish
 
 _OPEN_SECONDS = 15.0
 
 
 def wanted(params: dict[str, t.Any], now: Maintenance | None) -> Maintenance | None:
     """The maintenance that the task asks for."""
-    reason = None if params["reason"] is None else rules.line(params["reason"], "reason")
+    reason = None if params["reason"] is None else validators.line(params["reason"], "reason")
     if params["state"] == "absent":
         if reason is not None:
             raise InputError("the end of a maintenance has no reason", where="reason", hint="Leave it out")

@@ -306,14 +306,14 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._guard import run_guarded
+from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.machines import Removal, Wish
-from ansible_collections.brine.virt.plugins.module_utils._work.moving.terms import read_terms
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import Removal, Wish
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import read_terms
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},

@@ -69,9 +69,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.pools import PoolWish, make_pool, plan_pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_setup import PoolWish, make_pool, plan_pools
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:

@@ -109,11 +109,11 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._errors import visible
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import visible
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
-from ansible_collections.brine.virt.plugins.module_utils._work.arrival import (
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import (
     Arrival,
     wait_for_machines,
 )

@@ -15,7 +15,7 @@ import threading
 import traceback
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import (
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
     NotFoundError,

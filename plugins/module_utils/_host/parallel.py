@@ -16,7 +16,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import UnreachableError, VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnreachableError, VirtError, as_ours
 
 Item = t.TypeVar("Item")
 Value = t.TypeVar("Value")

@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, UnsupportedError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
-from ansible_collections.brine.virt.plugins.module_utils._qemu_img import run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
 from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import SCRIPT, STAGE, seed_archive
 

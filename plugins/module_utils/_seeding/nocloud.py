@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
-from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import family
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import (
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, Nic
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import (
     SeedFile,
     User,
     plain_data,

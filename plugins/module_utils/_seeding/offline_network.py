@@ -13,8 +13,8 @@ import json
 import uuid
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import family
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, Nic
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import (
     INTERFACE_NAME_LENGTH,
     all_routes,

@@ -10,9 +10,9 @@ import os
 import tempfile
 import time
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._folders import sync_folder
-from ansible_collections.brine.virt.plugins.module_utils._tls.places import Owner
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.folders import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import Owner
 
 KEY_MODE = 0o600
 CERTIFICATE_MODE = 0o644

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._folders import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.folders import sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import (
@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.files import (
     read_text,
     write_file,
 )
-from ansible_collections.brine.virt.plugins.module_utils._tls.places import ROOT, Owner, Slot, Trust
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import ROOT, Owner, Slot, Trust
 from ansible_collections.brine.virt.plugins.module_utils._tls.request import load_key, waiting
 
 

@@ -10,7 +10,7 @@ import os
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, serialization, x509
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import KEY_MODE, is_guarded, write_file
-from ansible_collections.brine.virt.plugins.module_utils._tls.places import Slot
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import Slot
 
 
 def waiting(path: str) -> str:

@@ -15,7 +15,7 @@ import yaml
 
 from ansible_collections.brine.virt.plugins.filter.misspelled import DOCUMENTATION, misspelled_filter
 from ansible_collections.brine.virt.plugins.modules import virt_init
-from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import _FIELDS
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import _FIELDS
 from ansible_collections.brine.virt.plugins.plugin_utils._variable_names import VARIABLES
 from ansible_collections.brine.virt.tests.unit.roles.test_provision_role import provision
 

@@ -21,9 +21,9 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.brine.virt.plugins.action.virt_image import have_file, look_at_file
-from ansible_collections.brine.virt.plugins.module_utils._host import image_decompress
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Preview
+from ansible_collections.brine.virt.plugins.module_utils._host.images import decompress as image_decompress
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import Preview
 from ansible_collections.brine.virt.plugins.modules import virt_image
 
 CONTENT = b"\x01" * 1024

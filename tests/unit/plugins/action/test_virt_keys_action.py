@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.action.virt_keys import ActionModule, Keys, check_options, read_moment
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.modules import virt_keys
 

@@ -13,7 +13,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.filter import balance, moves, query
-from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils.clouds import hypervisor, record
+from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._placement.clouds import hypervisor, record
 
 FILTERS: dict[str, t.Callable[..., t.Any]] = {
     **moves.FilterModule().filters(),

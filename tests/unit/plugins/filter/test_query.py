@@ -11,7 +11,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.filter.query import FilterModule
-from ansible_collections.brine.virt.plugins.plugin_utils._text import tree_text
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import tree_text
 
 FILTERS = FilterModule().filters()
 GIB = 1024**3

@@ -18,7 +18,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
 
 from ansible_collections.brine.virt.plugins.inventory.domains import InventoryModule
-from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import Entry
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import Entry
 
 UUID = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11"
 

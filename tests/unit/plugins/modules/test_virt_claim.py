@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import Maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.modules import virt_claim, virt_init
 
 NEW = {"name": "new1", "memory_mib": 512, "vcpus": 2}

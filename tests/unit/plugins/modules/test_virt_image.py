@@ -362,9 +362,9 @@ def test_what_goes_wrong_on_the_way_leaves_nothing(
 
 KILLED = """
 import sys
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Source
-from ansible_collections.brine.virt.plugins.module_utils._host.image_store import ImageStore
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import Source
+from ansible_collections.brine.virt.plugins.module_utils._host.images.store import ImageStore
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 with open_connection(sys.argv[1]) as conn:
     ImageStore(conn, "images").bring("debian", Source(path=sys.argv[2]), Deadline(60))

@@ -10,14 +10,14 @@ import typing as t
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
-from ansible_collections.brine.virt.plugins.module_utils._model.existing import Existing, read_values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, read_values
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, carry_out, make_plans
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._work.machines import MachinePlan, carry_out, make_plans
 from ansible_collections.brine.virt.plugins.modules import virt_init
 
 BARE = {"name": "new1", "vcpus": 1, "memory": 512, "seed": {"method": "none"}, "start": False}

@@ -13,19 +13,19 @@ import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from lxml import etree
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._model.existing import Existing, read_values
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     DiskNote,
     MachineNotes,
     NicNote,
     notes_to_element,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
-from ansible_collections.brine.virt.plugins.module_utils._model.table import covers
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._work.machines import MachinePlan, carry_out, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, read_values
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import covers
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, carry_out, make_plans
 from ansible_collections.brine.virt.plugins.modules import virt_init
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import recorded
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.schema_machines import SchemaMachines

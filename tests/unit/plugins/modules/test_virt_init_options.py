@@ -13,13 +13,13 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import MACHINE_RULES, Machine, read_machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import NIC_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import MACHINE_RULES, Machine, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.modules import virt_init, virt_profile_info
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model import strategies
 

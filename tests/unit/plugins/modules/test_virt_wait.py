@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._work.arrival import Arrival
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import Arrival
 from ansible_collections.brine.virt.plugins.modules import virt_wait
 
 

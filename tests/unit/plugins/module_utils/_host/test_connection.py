@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import (
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
     NotFoundError,

@@ -9,8 +9,9 @@ import typing as t
 
 from hypothesis import strategies as st
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model import rules, table, table_shapes
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import shapes as field_shapes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import table, validators
 
 # What XML can carry; the rules refuse the rest. A carriage return comes back from XML as a line feed.
 TEXTS = st.text(
@@ -19,22 +20,22 @@ TEXTS = st.text(
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
 
 
-def of_rule(rule: rules.Rule) -> st.SearchStrategy[t.Any]:
+def of_rule(rule: validators.Rule) -> st.SearchStrategy[t.Any]:
     """Values that a rule takes."""
-    if isinstance(rule, rules.choice):
+    if isinstance(rule, validators.choice):
         return st.sampled_from(rule.words)
-    if isinstance(rule, rules.whole_number):
+    if isinstance(rule, validators.whole_number):
         return st.integers(rule._minimum, rule._maximum)
-    if isinstance(rule, rules.pattern):
+    if isinstance(rule, validators.pattern):
         return st.from_regex(rule.expression, fullmatch=True).filter(lambda text: text.isascii() and len(text) < 60)
     simple: dict[t.Any, st.SearchStrategy[t.Any]] = {
-        rules.yes_or_no: st.booleans(),
-        rules.name: NAMES,
-        rules.text: TEXTS,
-        rules.cpu_set: st.sets(st.integers(0, 99), min_size=1, max_size=9).map(
-            lambda numbers: rules.cpu_set(",".join(map(str, numbers)), "")
+        validators.yes_or_no: st.booleans(),
+        validators.name: NAMES,
+        validators.text: TEXTS,
+        validators.cpu_set: st.sets(st.integers(0, 99), min_size=1, max_size=9).map(
+            lambda numbers: validators.cpu_set(",".join(map(str, numbers)), "")
         ),
-        rules.address: st.ip_addresses().map(str),
+        validators.address: st.ip_addresses().map(str),
     }
     return simple[rule]
 
@@ -47,13 +48,13 @@ def of_line(line: table.Line) -> st.SearchStrategy[t.Any]:
         return st.integers(1, 10**6)
     if isinstance(line, table.Mark):
         return st.booleans()
-    if isinstance(line, table_shapes.Rows):
+    if isinstance(line, field_shapes.Rows):
         return st.lists(of_table(line.table, line.required), max_size=3)
-    if isinstance(line, table_shapes.Named):
+    if isinstance(line, field_shapes.Named):
         return st.dictionaries(of_rule(line.name_rule), of_table(line.table, line.required), max_size=3)
-    if isinstance(line, table_shapes.Device):
+    if isinstance(line, field_shapes.Device):
         return st.one_of(st.booleans(), of_table(line.table))
-    if isinstance(line, table_shapes.Group):
+    if isinstance(line, field_shapes.Group):
         return of_table(line.table, line.required)
     if hasattr(line, "rows"):
         return st.one_of(st.booleans(), of_line(line.rows))

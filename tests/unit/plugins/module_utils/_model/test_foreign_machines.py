@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import NIC_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.table import (
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Line,
     check_line,
     covers,
     read_table,
     write_table,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import (
     must_stay_as_it_is,
     parts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter, describe, format_seconds
-from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
 
 
 class _Clock:

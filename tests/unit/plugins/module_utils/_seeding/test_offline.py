@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, read_machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import make_host_keys
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
 from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import SCRIPT, seed_archive, seed_files

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.observe import observe_certificates, observe_revocations
-from ansible_collections.brine.virt.plugins.plugin_utils._authority import Choice, open_authorities
-from ansible_collections.brine.virt.plugins.plugin_utils._authority_revoke import revocation_lists
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.keep import Choice, open_authorities
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists
 
 CHOICE = Choice(organization="cloud", key_type="ecdsa", days=365, authority_days=3650)
 

@@ -1,0 +1,313 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Image files on a local file system: hash, look into, copy, and put into place whole or not at all. No libvirt."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import tempfile
+import time
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.file_lock import LockTimeout, lock_descriptor
+from ansible_collections.brine.virt.plugins.module_utils._base.folders import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import (
+    Content,
+    Tell,
+    copy_stream,
+    file_chunks,
+    told,
+    untold,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
+from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
+    HEADER_BYTES,
+    judge_image,
+    require_whole,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+
+PART_PREFIX = ".brine-part-"
+STORED_MODE = 0o444
+# Only where a directory cannot be locked; see locked_directory.
+LOCK_FILE = ".brine-lock"
+
+# What a stream of unknown length leaves free on a file system: this much, or this part of a small one.
+_RESERVE_BYTES = 1024**3
+_RESERVE_PART = 50
+# How much may be written between two looks at the room.
+_LOOK_BYTES = 16 * 1024 * 1024
+_INSPECTION_SECONDS = 120
+# Of the tables of a whole image; of a large one these are some hundred MiB.
+_CHECK_SECONDS = 900
+# The exit status of qemu-img check when some clusters belong to nobody, which loses nothing.
+_LEAKS_ONLY = 3
+# ioctl_ficlone(2): share all blocks of one file with another.
+_FICLONE = 0x40049409
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What an image file is."""
+
+    format: str
+    virtual_size_bytes: int
+
+
+class Deadline:
+    """A point in time that a piece of work must not go beyond."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is up."""
+        return self.left <= 0
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left, or zero."""
+        return max(0.0, self._end - time.monotonic())
+
+
+@contextlib.contextmanager
+def disk_errors(what: str, directory: str | None = None, needed_bytes: int | None = None) -> t.Iterator[None]:
+    """Inside the block, an error of the file system is raised as HostError; what: what was being done, in words.
+
+    directory: what is written to, for the error of a full file system, and how much there is to write in all.
+    """
+    try:
+        yield
+    except OSError as exc:
+        full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+        if full and directory is not None:
+            raise disk_full(what, directory, needed_bytes) from exc
+        hint = "Free some space, or take another pool" if full else None
+        raise HostError(f"{what}: {exc.strerror or exc}", hint=hint) from exc
+
+
+def told_chunks(source: t.BinaryIO, tell: Tell, phase: str) -> t.Iterator[bytes]:
+    """All bytes of an open file, with word of how far they are."""
+    return told(file_chunks(source), tell, phase, os.fstat(source.fileno()).st_size)
+
+
+def hash_file(path: str, algorithms: t.Iterable[str] = (), tell: Tell = untold) -> Content:
+    """The content of a file by sha256 and the other algorithms asked for. Raises HostError when it cannot be read."""
+    with disk_errors(f"cannot read {path}"), open(path, "rb") as source:
+        return copy_stream(told_chunks(source, tell, "checksum"), None, algorithms)
+
+
+def copy_file(
+    source_path: str,
+    target_fd: int,
+    target_directory: str,
+    algorithms: t.Iterable[str] = (),
+    tell: Tell = untold,
+) -> Content:
+    """Bring all of a file into an empty one: shared blocks where the file system can, else a copy with its holes kept.
+
+    The content is that of what stands in the target afterwards. Raises HostError when it cannot be read or has no room.
+    """
+    what = f"cannot copy {source_path} to {target_directory}"
+    with disk_errors(what, target_directory), open(source_path, "rb") as source:
+        if _share_blocks(source.fileno(), target_fd):
+            with open(target_fd, "rb", closefd=False) as target:
+                return copy_stream(told_chunks(target, tell, "checksum"), None, algorithms)
+        require_room(target_directory, os.fstat(source.fileno()).st_blocks * 512, source_path)
+        return copy_stream(told_chunks(source, tell, "copy"), target_fd, algorithms)
+
+
+def _share_blocks(source_fd: int, target_fd: int) -> bool:
+    try:
+        fcntl.ioctl(target_fd, _FICLONE, source_fd)
+    except OSError:
+        # Another file system, or one that cannot: what is left is to copy.
+        return False
+    return True
+
+
+def require_room(directory: str, needed_bytes: int, what: str) -> None:
+    """Raises HostError when a file of this size would fill the file system, which would stop the machines on it."""
+    with disk_errors(f"cannot look at {directory}"):
+        file_system = os.statvfs(directory)
+    free_bytes = file_system.f_bavail * file_system.f_frsize
+    if needed_bytes > free_bytes:
+        raise HostError(
+            f"{what} needs {format_size(needed_bytes)} in {directory}, and {format_size(free_bytes)} are free",
+            hint="Free some space, or take another pool",
+        )
+
+
+class RoomGuard:
+    """Watches the room of a file system while a stream of unknown length is written to it.
+
+    A full disk stops the machines on it, and a small compressed file can hold as much as anybody likes.
+    """
+
+    def __init__(self, directory: str, what: str) -> None:
+        self._directory = directory
+        self._what = what
+        self._unseen_bytes = _LOOK_BYTES
+
+    def wrote(self, size_bytes: int) -> None:
+        """To be told before so much is written. Raises HostError when there is too little room left."""
+        self._unseen_bytes += size_bytes
+        if self._unseen_bytes < _LOOK_BYTES:
+            return
+        self._unseen_bytes = 0
+        with disk_errors(f"cannot look at {self._directory}"):
+            file_system = os.statvfs(self._directory)
+        free_bytes = file_system.f_bavail * file_system.f_frsize
+        reserve_bytes = min(_RESERVE_BYTES, file_system.f_blocks * file_system.f_frsize // _RESERVE_PART)
+        if free_bytes < reserve_bytes + _LOOK_BYTES:
+            raise HostError(
+                f"{self._what} needs more room than there is in {self._directory}: only {format_size(free_bytes)} are "
+                "still free",
+                hint="Free some space, or take another pool",
+            )
+
+
+def require_file(path: str, where: str | None = None) -> None:
+    """Raises InputError unless there is a plain file at the path."""
+    if not os.path.isfile(path):
+        raise InputError(f"{path} is not a file" if os.path.exists(path) else f"there is no file {path}", where=where)
+
+
+def read_header(path: str) -> tuple[bytes, int]:
+    """The first bytes of a file for judge_image, and its size."""
+    with disk_errors(f"cannot read {path}"), open(path, "rb") as source:
+        return source.read(HEADER_BYTES), os.fstat(source.fileno()).st_size
+
+
+def inspect_file(path: str, what: str, where: str | None = None) -> Inspection:
+    """What an image file is, by its own bytes and then by qemu-img, and that it is whole. what: the file, in words,
+    for complaints.
+
+    Raises InputError for what cannot be stored, UnsupportedError without qemu-img, HostError when it fails.
+    """
+    image_format = judge_image(*read_header(path), what, where)
+    require_whole_file(path, what, where)
+    info = _qemu_img_info(path, image_format, what)
+    # judge_image has seen these in the header. qemu-img has the last word on what it would open.
+    details = info.get("format-specific", {}).get("data", {})
+    if info.get("backing-filename") or info.get("encrypted") or details.get("data-file"):
+        raise InputError(f"{what} does not stand alone, or is encrypted", where=where)
+    if details.get("corrupt"):
+        raise InputError(f"{what} is marked as corrupt", where=where, hint="Look at it with qemu-img check")
+    _check(path, image_format, what, where)
+    return Inspection(image_format, int(info["virtual-size"]))
+
+
+def require_whole_file(path: str, what: str, where: str | None = None) -> None:
+    """Raises InputError for an image file whose own tables say that it goes on behind its end."""
+    with disk_errors(f"cannot read {path}"), open(path, "rb") as file:
+        fd = file.fileno()
+        require_whole(lambda offset, length: os.pread(fd, length, offset), os.fstat(fd).st_size, what, where)
+
+
+def _qemu_img_info(path: str, image_format: str, what: str) -> dict[str, t.Any]:
+    arguments = ("--output", "json", os.path.abspath(path))
+    answer = run_qemu_img("info", image_format, *arguments, timeout_seconds=_INSPECTION_SECONDS)
+    if answer.status != 0:
+        raise HostError(f"qemu-img cannot read {what}: {answer.complaint}")
+    return dict(json.loads(answer.text))
+
+
+def _check(path: str, image_format: str, what: str, where: str | None) -> None:
+    if image_format != QCOW2:
+        return
+    answer = run_qemu_img("check", image_format, os.path.abspath(path), timeout_seconds=_CHECK_SECONDS)
+    if answer.status not in (0, _LEAKS_ONLY):
+        first = answer.errors.decode(errors="replace").strip().partition("\n")[0]
+        raise InputError(
+            f"{what} is damaged, by qemu-img check: {first or answer.complaint}",
+            where=where,
+            hint="Get it again, and give its checksum",
+        )
+
+
+@contextlib.contextmanager
+def locked_directory(path: str, deadline: Deadline) -> t.Iterator[None]:
+    """The directory is this process's alone, among all that ask, for the block. A killed process holds no lock.
+
+    Raises HostError when another one has it until the deadline.
+    """
+    with disk_errors(f"cannot lock {path}"):
+        lock_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            try:
+                _lock(lock_fd, path, deadline)
+            except OSError as exc:
+                if exc.errno != errno.EBADF:
+                    raise
+                # NFS wants a file that is open for writing: nfs(5), flock(2).
+                os.close(lock_fd)
+                lock_fd = os.open(os.path.join(path, LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o600)
+                _lock(lock_fd, path, deadline)
+        except BaseException:
+            os.close(lock_fd)
+            raise
+    try:
+        yield
+    finally:
+        os.close(lock_fd)
+
+
+def _lock(lock_fd: int, path: str, deadline: Deadline) -> None:
+    try:
+        lock_descriptor(lock_fd, deadline.left)
+    except LockTimeout as exc:
+        raise HostError(
+            f"another run works on the images in {path}, and did not finish within {deadline.seconds:g} s"
+        ) from exc
+
+
+def clear_parts(path: str) -> list[str]:
+    """Remove what killed runs left in the directory; only for who holds its lock. Gives the names back."""
+    cleared = []
+    with disk_errors(f"cannot clear {path}"):
+        for name in sorted(os.listdir(path)):
+            if name.startswith(PART_PREFIX):
+                os.unlink(os.path.join(path, name))
+                cleared.append(name)
+    return cleared
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file that is not yet in its place."""
+
+    path: str
+    fd: int
+
+
+@contextlib.contextmanager
+def part_file(directory: str) -> t.Iterator[Part]:
+    """A new, empty file in the directory for the block; gone afterwards unless it was published."""
+    with disk_errors(f"cannot write to {directory}"):
+        fd, path = tempfile.mkstemp(prefix=PART_PREFIX, dir=directory)
+    try:
+        yield Part(path, fd)
+    finally:
+        os.close(fd)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def publish(part: Part, final_path: str) -> None:
+    """Give a complete part its name, read-only and safe on the disk. For who holds the lock and saw the name free."""
+    with disk_errors(f"cannot store {final_path}"):
+        os.fchmod(part.fd, STORED_MODE)
+        os.fsync(part.fd)
+        os.rename(part.path, final_path)
+        sync_folder(os.path.dirname(final_path))

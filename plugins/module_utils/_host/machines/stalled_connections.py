@@ -1,0 +1,42 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Connections of a migration over which nothing comes any more, closed at this end.
+
+QEMU copies disks over TCP without a time limit. When the network to the target breaks, it waits as long as TCP does,
+which is a quarter of an hour; libvirt waits for QEMU, and a guest that writes to such a disk waits too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
+
+# Where QEMU listens at the target; qemu.conf: migration_port_min, migration_port_max. Its other connections, to storage
+# or from consoles, have other ports and are left alone.
+_PORTS = range(49152, 49216)
+_PATIENCE_SECONDS = 10.0
+
+
+def close_stuck_links(machine: str) -> None:
+    """Close what a machine's QEMU on this host is sending itself over. Where that cannot be done, TCP's limit stays."""
+    with contextlib.suppress(OSError, ValueError):
+        with open(f"/run/libvirt/qemu/{machine}.pid", encoding="ascii") as file:
+            pid = int(file.read())
+        told = run_program(["ss", "-Htnp"], timeout_seconds=_PATIENCE_SECONDS)
+        for here, there in links(told.text, pid):
+            run_program(["ss", "-KHt", "src", here, "dst", there], timeout_seconds=_PATIENCE_SECONDS)
+
+
+def links(listing: str, pid: int) -> Iterator[tuple[str, str]]:
+    """Both ends of a process's connections to migration ports, in what ``ss -Htnp`` writes."""
+    for line in listing.splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) < 6 or not re.search(rf"\bpid={pid}\b", words[5]):
+            continue
+        port = words[4].rpartition(":")[2]
+        if port.isdigit() and int(port) in _PORTS:
+            yield words[3], words[4]

@@ -1,0 +1,117 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Storage pools of a hypervisor: what is there, what is missing, and making it."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    libvirt,
+)
+
+
+@dataclass(frozen=True)
+class PoolWish:
+    """A pool of files in one folder that is to be defined, running and started with the host."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True)
+class PoolWork:
+    """What one wished pool lacks now; nothing lacks when all three are false."""
+
+    wish: PoolWish
+    defines: bool
+    starts: bool
+    autostarts: bool
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        return self.defines or self.starts or self.autostarts
+
+    def before(self) -> dict[str, t.Any]:
+        """The pool as it is."""
+        if self.defines:
+            return {}
+        return {**self.after(), "active": not self.starts, "autostart": not self.autostarts}
+
+    def after(self) -> dict[str, t.Any]:
+        """The pool as it is to be."""
+        return {"name": self.wish.name, "type": "dir", "path": self.wish.path, "active": True, "autostart": True}
+
+
+def plan_pools(conn: VirConnect, wishes: Sequence[PoolWish]) -> list[PoolWork]:
+    """What to do for each wish, from what libvirt says now.
+
+    Raises InputError, and ConflictError for a pool of that name elsewhere or of another type: it is never changed.
+    """
+    with errors_as_ours("cannot list the storage pools"):
+        handles = {handle.name(): handle for handle in conn.listAllStoragePools(0)}
+    work = []
+    for index, wish in enumerate(wishes):
+        _check(wish, index, wishes)
+        handle = handles.get(wish.name)
+        if handle is None:
+            work.append(PoolWork(wish, defines=True, starts=True, autostarts=True))
+            continue
+        with errors_as_ours(f"cannot look into storage pool {wish.name}"):
+            root = parse_xml(handle.XMLDesc(0))
+            found = f"of type {root.get('type')} at {root.findtext('target/path', 'no path')}"
+            if found != f"of type dir at {wish.path}":
+                raise ConflictError(
+                    f"the storage pool {wish.name} exists, {found}",
+                    where=f"pools[{index}].path",
+                    hint=f"It is never moved: put its own path in place of {wish.path}, or choose another name",
+                )
+            work.append(PoolWork(wish, defines=False, starts=not handle.isActive(), autostarts=not handle.autostart()))
+    return work
+
+
+def make_pool(conn: VirConnect, work: PoolWork) -> None:
+    """Do what a pool lacks. A pool whose folder cannot be made or opened is not left behind."""
+    wish = work.wish
+    with errors_as_ours(f"cannot make storage pool {wish.name} at {wish.path}"):
+        handle = conn.storagePoolDefineXML(_xml(wish), 0) if work.defines else conn.storagePoolLookupByName(wish.name)
+        try:
+            if work.starts:
+                # Makes the folder when it is missing. A run that was killed before this left the pool inactive.
+                handle.build(0)
+                handle.create(0)
+            if work.autostarts:
+                handle.setAutostart(1)
+        except libvirt.libvirtError:
+            if work.defines:
+                with contextlib.suppress(libvirt.libvirtError):
+                    handle.undefine()
+            raise
+
+
+def _check(wish: PoolWish, index: int, wishes: Sequence[PoolWish]) -> None:
+    where = f"pools[{index}]"
+    if not wish.name or "/" in wish.name:
+        raise InputError(f"{wish.name!r} is no name for a storage pool", where=f"{where}.name")
+    if not wish.path.startswith("/") or posixpath.normpath(wish.path) != wish.path:
+        raise InputError(f"{wish.path!r} is no absolute path in its shortest form", where=f"{where}.path")
+    for position, other in enumerate(wishes[:index]):
+        if wish.name == other.name or wish.path == other.path:
+            raise InputError(f"has the name or the path of pools[{position}]", where=where)
+
+
+def _xml(wish: PoolWish) -> str:
+    root = etree.Element("pool", type="dir")
+    etree.SubElement(root, "name").text = wish.name
+    etree.SubElement(etree.SubElement(root, "target"), "path").text = wish.path
+    return etree.tostring(root, encoding="unicode")

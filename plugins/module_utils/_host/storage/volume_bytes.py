@@ -1,0 +1,62 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The bytes of a volume, wherever its hypervisor is; nothing in them is believed or followed here."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_error
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, volume_file
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import Read
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+
+# Of what is read here: a header and the name in it.
+_MOST_BYTES = 2 * 1024 * 1024
+
+
+def read_volume(pool: Pool, volume: Volume) -> Read | None:
+    """What gives bytes of the volume by offset and length, from its file or through libvirt.
+
+    None where neither is possible (libvirt's test driver).
+    """
+    if pool.local and volume.source.type == FILE:
+        try:
+            with volume_file(volume.source.path):
+                return lambda offset, length: _from_file(volume.source.path, offset, length)
+        except OSError:
+            # libvirt may, where this user may not.
+            pass
+    read = _through_libvirt(pool, volume)
+    try:
+        read(0, 4)
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+            return None
+        raise translate_error(exc, f"cannot read volume {volume.name} of pool {pool.name}") from exc
+    return read
+
+
+def _from_file(path: str, offset: int, length: int) -> bytes:
+    with volume_file(path) as read:
+        return read(offset, length)
+
+
+def _through_libvirt(pool: Pool, volume: Volume) -> Read:
+    def read(offset: int, length: int) -> bytes:
+        length = min(length, _MOST_BYTES)
+        handle = pool.handle.storageVolLookupByName(volume.name)
+        stream: t.Any = pool.handle.connect().newStream(0)
+        handle.download(stream, offset, length, 0)
+        content = b""
+        while len(content) < length:
+            piece = stream.recv(length - len(content))
+            if not piece:
+                break
+            content += piece
+        stream.finish()
+        return content
+
+    return read

@@ -1,0 +1,34 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What says the format of a disk: never its own bytes, which its guest may have written."""
+
+from __future__ import annotations
+
+import posixpath
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+
+RAW, QCOW2 = "raw", "qcow2"
+_BY_ENDING = {".raw": RAW, ".iso": RAW, ".qcow2": QCOW2}
+
+
+def format_by_name(name: str) -> str | None:
+    """The format that the name of a file promises; None where it has no ending that does."""
+    return _BY_ENDING.get(posixpath.splitext(name)[1])
+
+
+def driver_format(disk: etree._Element) -> str:
+    """The format that a ``<disk>`` is opened with; libvirt's rule without one is raw.
+
+    https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms
+    """
+    driver = disk.find("driver")
+    return RAW if driver is None else driver.get("type", RAW)
+
+
+def safest_format(formats: t.Iterable[str]) -> str | None:
+    """Of what several say of one disk: raw if anybody has it as raw, since that one's guest can write anything."""
+    known = sorted(set(formats), key=lambda one: (one != RAW, one))
+    return known[0] if known else None

@@ -1,0 +1,146 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What goes into a machine before its first boot: a volume beside its disks, or its first disk itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, require_unused
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import Making, SeedNote, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import PlannedDisk
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.task_volumes import WRITES, VolumeUseByDisk
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_names import free_name, mark_for
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import Maker, volume_step
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+from ansible_collections.brine.virt.plugins.module_utils._seeding.guestfs import seed_disk
+from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
+from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest, seed_documents, seed_image
+
+
+@dataclass(frozen=True)
+class PlannedSeed:
+    """A seed with all that is decided about it: a volume of its own, or the disk that it goes into."""
+
+    method: str
+    pool: Pool | None = None
+    volume: str = ""
+    disk: PlannedDisk | None = None
+    mark: str = ""
+
+    @property
+    def source(self) -> DiskSource | None:
+        """Where the machine finds it; None for one inside a disk."""
+        return self.pool.source_of(self.volume) if self.pool else None
+
+    @property
+    def note(self) -> VolumeNote | None:
+        """The note of the volume that is made, if one is."""
+        if self.pool is None:
+            return None
+        return VolumeNote(self.pool.name, self.volume, "seed", format="raw", making=Making(self.mark))
+
+
+def plan_seed(
+    machine: Machine,
+    disks: Sequence[PlannedDisk],
+    hypervisor: Hypervisor,
+    where: str,
+    own: Sequence[VolumeNote] = (),
+) -> PlannedSeed | None:
+    """Decide where the seed goes; None where the wish has none. own: volumes that an unfinished run of ours left."""
+    method = machine.seed.method
+    if method == "none":
+        return None
+    place = inside(where, "seed")
+    if method == "guestfs":
+        system = next((planned for planned in disks if planned.image or planned.base), None)
+        if system is None or system.source is None or not system.source.path:
+            raise InputError(
+                "no disk of this machine has a system in it",
+                where=f"{place}.method",
+                hint="guestfs writes into a disk that is made from an image, in a pool of files or of block devices",
+            )
+        return PlannedSeed(method, disk=system)
+    pool = hypervisor.pools.get(machine.seed.pool, f"{place}.pool")
+    volume = free_name(seed_volume(machine, pool), machine.name, pool, hypervisor, place, own)
+    hypervisor.task_volumes.add(
+        VolumeUseByDisk(
+            machine.name, "seed", volume, WRITES, place, lambda: hypervisor.usage.identity(pool, volume), made=True
+        )
+    )
+    return PlannedSeed(method, pool, volume, mark=mark_for(pool, volume, own))
+
+
+def seed_volume(machine: Machine, pool: Pool) -> str:
+    """The name of a machine's seed volume."""
+    return f"{machine.name}-seed.iso" if pool.source_type == FILE else f"{machine.name}-seed"
+
+
+def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], maker: Maker) -> Step:
+    """The step that seeds the machine."""
+    hypervisor = maker.hypervisor
+    pool, disk = seed.pool, seed.disk
+    if pool is not None:
+
+        def make() -> None:
+            content = seed_image(seed_documents(machine, keys))
+            volumes.create_filled(pool, seed.volume, content, hypervisor.conn, seed.mark)
+
+        what = f"seed {machine.name} ({seed.method}, {seed.volume} in pool {pool.name})"
+        return volume_step(what, make, pool, seed.volume, maker)
+
+    def write() -> None:
+        if disk is not None and disk.source is not None:
+            seed_disk(disk.source.path, disk.format, machine, keys, emulated=hypervisor.guests.emulated)
+
+    # What is written into the disk goes with the disk when it is taken back.
+    return Step(f"seed {machine.name} ({seed.method}, into disk {disk.disk.name if disk else ''})", write)
+
+
+def refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
+    """Put a new seed in the place of the old one; the guest reads it at its next boot, and keeps its own host keys.
+
+    Raises UnsupportedError for a machine whose seed is no volume, ConflictError when something else uses that.
+    """
+    old = draft.notes.seed
+    note = next((volume for volume in draft.notes.volumes if volume.role == "seed"), None)
+    if old is None or note is None or machine.seed.method != old.method:
+        raise UnsupportedError(
+            f"machine {machine.name} was seeded by {old.method if old else 'nothing'}, and has no seed volume",
+            where=inside(where, "seed_policy"),
+            hint="Only a seed of method nocloud can be refreshed",
+        )
+    pool = draft.hypervisor.pools.get(note.pool)
+    _require_own(machine.name, pool, note.name, draft.hypervisor.usage)
+    documents = seed_documents(machine, ())
+    draft.differ(("seed",), old.sha256, seed_digest(machine))
+    draft.notes = replace(draft.notes, seed=SeedNote(old.method, seed_digest(machine), machine.seed.user))
+    draft.live_steps.append(
+        Step(
+            f"write the new seed of {machine.name} ({note.name} in pool {note.pool})",
+            lambda: _refill(machine.name, pool, note.name, seed_image(documents), draft.hypervisor),
+        )
+    )
+    if draft.live is not None:
+        draft.pending.append("seed")
+
+
+def _refill(machine: str, pool: Pool, volume: str, content: bytes, hypervisor: Hypervisor) -> None:
+    _require_own(machine, pool, volume, Usage(hypervisor.conn))
+    volumes.refill(pool, volume, content, hypervisor.conn)
+
+
+def _require_own(machine: str, pool: Pool, volume: str, usage: Usage) -> None:
+    """Raise ConflictError when anything else has the volume: what is written over is lost to all who read it."""
+    require_unused(usage, [(pool, volume)], besides=machine, fresh=True)

@@ -1,0 +1,179 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many machines in one task: all of them planned before the first is touched, then built side by side."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, Mistakes, VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_move_note
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, places_of
+from ansible_collections.brine.virt.plugins.module_utils._operations import plan
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import check_claim
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import steps_to_build
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.machine import difference
+
+
+@dataclass(frozen=True)
+class MachinePlan:
+    """All that is to be done for one machine. error: what kept it from being planned; nothing is done then."""
+
+    machine: Machine
+    created: bool
+    steps: Sequence[plan.Step]
+    before: dict[str, t.Any]
+    after: dict[str, t.Any]
+    pending: Sequence[str] = ()
+    outdated: Sequence[str] = ()
+    error: VirtError | None = None
+
+
+@dataclass
+class Outcome:
+    """What became of one plan; error is None when all went well."""
+
+    plan: MachinePlan
+    error: VirtError | None = None
+    actions: list[str] = field(default_factory=list)
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The outcome in the words of a module's result."""
+        result: dict[str, t.Any] = {
+            "name": self.plan.machine.name,
+            "changed": bool(self.plan.steps) and self.error is None,
+            "failed": self.error is not None,
+            "created": self.plan.created and self.error is None,
+            "actions": self.actions,
+            "pending": list(self.plan.pending),
+            "restart_required": bool(self.plan.pending),
+            "outdated": list(self.plan.outdated),
+        }
+        if self.error is not None:
+            result["msg"] = str(self.error)
+        return result
+
+
+def make_plans(
+    machines: Sequence[Machine],
+    hypervisor: Hypervisor,
+    where: str,
+    places: Sequence[str] | None = None,
+    gone: Mapping[str, str] | None = None,
+) -> list[MachinePlan]:
+    """A plan for each machine, in order; nothing is changed.
+
+    where, places: what messages call the machines, see places_of; where is empty for a single machine's own options.
+    gone: machines that are not what the run takes them for any more, with the words for it: the error of each.
+    Raises what makes any of them impossible, with a line for each: a mistake in one changes nothing at all.
+    A fault that nobody expected is another thing: it is the error of its machine, and the others are made.
+    """
+    plans = []
+    mistakes = Mistakes()
+    for place, machine in zip(places_of(len(machines), where, places), machines):  # noqa: B905 - not in Python 3.9
+        with mistakes.noted():
+            if gone and machine.name in gone:
+                error = ConflictError(gone[machine.name], where=place or None, hint="Run it again, which looks again")
+                plans.append(MachinePlan(machine, False, (), before={}, after={}, error=error))
+            else:
+                plans.append(_make_plan(machine, hypervisor, place))
+    mistakes.conclude()
+    return plans
+
+
+def is_new(domain: Domain | None) -> bool:
+    """Whether a machine is to be made: it is not there, or only what an unfinished run has left of it."""
+    return domain is None or (domain.notes is not None and domain.notes.status == BUILDING)
+
+
+def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
+    try:
+        return _plan(machine, hypervisor, where)
+    except VirtError:
+        raise
+    except Exception as exc:  # whatever it is, it is not the other machines' fault
+        return MachinePlan(machine, False, (), before={}, after={}, error=as_ours(exc))
+
+
+def _plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
+    domain = hypervisor.domains.get(machine.name)
+    check_claim(machine.name, domain, hypervisor.claims)
+    if domain is None or is_new(domain):
+        steps = steps_to_build(machine, hypervisor, where, domain)
+        return MachinePlan(machine, True, steps, before={}, after=declared(machine))
+    found = difference(machine, domain, hypervisor, where)
+    if found.steps():
+        _require_settled(domain, where)
+        _require_on_record(domain, where)
+    return MachinePlan(machine, False, found.steps(), found.before, found.after, found.pending, found.outdated)
+
+
+def _require_settled(domain: Domain, where: str) -> None:
+    """Raise ConflictError for a machine that is on its way to another hypervisor, which would get the old one.
+
+    Also for one whose move was cut off: its next run clears what that has left. One that has come here is settled.
+    """
+    note = read_move_note(domain.xml)
+    if note is None or not note.source_id or note.source_id != host_identity():
+        return
+    raise ConflictError(
+        f"{domain.name} is being moved to {note.target}, or its move was cut off, and so it is not changed here",
+        where=inside(where, "name"),
+        hint=f"Wait for the end of the move. If nobody moves it any more, run virt_migrate with {note.target} again, "
+        "which brings it there",
+    )
+
+
+def _require_on_record(domain: Domain, where: str) -> None:
+    """Raise ConflictError for a machine that only runs until it stops: there is no next boot to change anything for."""
+    with errors_as_ours(f"cannot look at machine {domain.name}"):
+        on_record = bool(domain.handle.isPersistent())
+    if not on_record:
+        raise ConflictError(
+            f"{domain.name} runs and is not on record here, so it is gone when it stops: it was undefined while "
+            "it ran, or is on its way here by a move",
+            where=inside(where, "name"),
+            hint=f"If it is not being moved, keep it: virsh dumpxml {domain.name} > {domain.name}.xml && "
+            f"virsh define {domain.name}.xml",
+        )
+
+
+def left_running(plans: Sequence[MachinePlan], hypervisor: Hypervisor) -> list[str]:
+    """The machines that run though the task asks for ``start: false``, which starts nothing and stops nothing."""
+    names = [todo.machine.name for todo in plans if todo.error is None and not todo.created and not todo.machine.start]
+    return [name for name in names if hypervisor.domains[name].active]
+
+
+def look_ahead(plans: Sequence[MachinePlan]) -> list[Outcome]:
+    """What the plans would come to, for check mode: the same words as the real run's, nothing done."""
+    return [_outcome(todo) for todo in plans]
+
+
+def carry_out(plans: Sequence[MachinePlan], *, concurrency: int) -> list[Outcome]:
+    """Run the plans side by side; one that fails is taken back and says so, the others go on."""
+    with ThreadPoolExecutor(max_workers=max(1, concurrency)) as executor:
+        return list(executor.map(_carry_out, plans))
+
+
+def _outcome(todo: MachinePlan) -> Outcome:
+    return Outcome(todo, todo.error, actions=[step.description for step in todo.steps])
+
+
+def _carry_out(todo: MachinePlan) -> Outcome:
+    outcome = _outcome(todo)
+    try:
+        plan.run(todo.steps)
+    except Exception as exc:  # one machine's error is not to hide what became of the others
+        outcome.error = as_ours(exc)
+    return outcome

@@ -1,0 +1,163 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a machine is: asked of both hypervisors anew, whatever a call has said before."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    libvirt,
+    open_connection,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import affect
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
+    NAMESPACE,
+    PREFIX,
+    MoveNote,
+    move_note_to_xml,
+)
+
+OPEN_SECONDS = 15.0
+# Daemons start again, and cables are plugged in again.
+_PATIENCE_SECONDS = 60.0
+_SETTLE_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The two hypervisors of a move by their URIs.
+
+    source_conn, target_conn: connections of this task, which serve as long as they answer.
+    """
+
+    source: str
+    target: str
+    source_conn: VirConnect = None
+    target_conn: VirConnect = None
+
+    def anew(self) -> Ends:
+        """The same two, over new connections: for when something has gone wrong."""
+        return Ends(self.source, self.target)
+
+    def open_source(self) -> t.ContextManager[VirConnect]:
+        """A connection to the source. A new one is tried for a while, as its daemon may be starting."""
+        return _patiently(self.source_conn, lambda: open_connection(self.source, timeout_seconds=OPEN_SECONDS))
+
+    def open_target(self) -> t.ContextManager[VirConnect]:
+        """A connection to the target. A new one is tried for a while."""
+        return _patiently(self.target_conn, lambda: open_connection(self.target, timeout_seconds=OPEN_SECONDS))
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """At each end, whether the machine is up (True), off (False) or not there (None)."""
+
+    source: bool | None
+    target: bool | None
+
+    @property
+    def stayed(self) -> bool:
+        """It is at the source, and does not run on the target."""
+        return self.source is not None and not self.target
+
+    @property
+    def left(self) -> bool:
+        """It is on the target, and does not run at the source."""
+        return self.target is not None and not self.source
+
+    def arrived(self, active: bool) -> bool:
+        """It is on the target, up or off as it was, and does not run at the source."""
+        return self.target is active and not self.source
+
+
+def look(ends: Ends, uuid: str) -> Whereabouts:
+    """Raises UnreachableError when one end does not answer: then nobody knows."""
+    with ends.open_source() as source:
+        at_source = _is_active(source, uuid)
+    with ends.open_target() as target:
+        return Whereabouts(at_source, _is_active(target, uuid))
+
+
+def is_up(ends: Ends, uuid: str) -> bool:
+    """Whether it runs at the source."""
+    with ends.open_source() as source:
+        return bool(_is_active(source, uuid))
+
+
+def is_there(ends: Ends, uuid: str) -> bool:
+    """Whether it is at the source, up or off."""
+    with ends.open_source() as source:
+        return _is_active(source, uuid) is not None
+
+
+def look_until_left(ends: Ends, uuid: str) -> Whereabouts:
+    """The same, and again for some seconds while it is not plain that it is on the target."""
+    end = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        found = look(ends, uuid)
+        if found.left or time.monotonic() > end:
+            return found
+        time.sleep(0.3)
+
+
+def find(conn: VirConnect, uuid: str) -> t.Any:
+    """The machine by its UUID, or None."""
+    try:
+        with errors_as_ours("cannot look for the machine"):
+            return conn.lookupByUUIDString(uuid)
+    except NotFoundError:
+        return None
+
+
+def write_note(domain: t.Any, note: MoveNote | None) -> None:
+    """Put the note into a machine's metadata, on record and as it runs; None takes it out."""
+    with errors_as_ours(f"cannot write the metadata of machine {domain.name()}"):
+        try:
+            text = None if note is None else move_note_to_xml(note)
+            # One that came without a record has none to write to.
+            flags = affect(domain) if domain.isPersistent() else libvirt.VIR_DOMAIN_AFFECT_LIVE
+            domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, PREFIX, NAMESPACE, flags)
+        except libvirt.libvirtError as exc:
+            if note is not None or exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN_METADATA:
+                raise
+
+
+def _is_active(conn: VirConnect, uuid: str) -> bool | None:
+    domain = find(conn, uuid)
+    if domain is None:
+        return None
+    with errors_as_ours("cannot ask for the machine's state"):
+        return bool(domain.isActive())
+
+
+@contextlib.contextmanager
+def _patiently(known: VirConnect, opener: t.Callable[[], t.ContextManager[VirConnect]]) -> t.Iterator[VirConnect]:
+    if known is not None and _answers(known):
+        yield known
+        return
+    end = time.monotonic() + _PATIENCE_SECONDS
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                conn = stack.enter_context(opener())
+                break
+            except VirtError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(1)
+        yield conn
+
+
+def _answers(conn: VirConnect) -> bool:
+    try:
+        return bool(conn.isAlive() and conn.getLibVersion())
+    except libvirt.libvirtError:
+        return False

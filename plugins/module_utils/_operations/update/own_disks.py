@@ -1,0 +1,88 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A disk that a machine is to get, and that it has already under another name."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from collections.abc import Collection, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import PlannedDisk
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import how_had, how_used, how_wished
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.task_volumes import READS, exclude
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+
+
+def require_other_volumes(new: Sequence[PlannedDisk], draft: Draft, leaving: Collection[str]) -> None:
+    """Raise ConflictError when a new disk lies on a volume that another disk of this machine has, and writes to it.
+
+    leaving: the names of the disks that are taken out at the same time.
+    """
+    for planned in new:
+        how = how_used(planned.disk)
+        if planned.pool is not None or planned.source is None or how == READS:
+            continue
+        wanted = draft.hypervisor.usage.identity_at(planned.source.place)
+        for name, element, on_record in _present(draft, leaving):
+            if _identity(element, draft) == wanted and exclude(how, how_had(element)):
+                raise _had_already(planned, name, on_record)
+
+
+def require_not_twice(disk: Disk, element: etree._Element, draft: Draft) -> None:
+    """Raise ConflictError when a disk that this machine has is to write to what another disk of it has as well."""
+    how = how_wished(disk, element)
+    if how in (READS, how_had(element)):
+        return
+    wanted = _identity(element, draft)
+    for name, other, _on_record in _present(draft, [disk.name]):
+        if wanted is not None and _identity(other, draft) == wanted and exclude(how, how_had(other)):
+            raise ConflictError(
+                f"disk {name} of this machine has the same volume",
+                where=disk.given.at("readonly" if "readonly" in disk.given.values else "shareable"),
+                hint=f"Take {name} out first (state: absent)",
+            )
+
+
+def _present(draft: Draft, leaving: Collection[str]) -> t.Iterator[tuple[str, etree._Element, bool]]:
+    """All disks that stay, with their names; and whether each is on record, else it is there until the next boot."""
+    names = {note.target: note.name for note in draft.notes.disks}
+    names.update((note.target, note.name) for note in draft.known_notes.disks)
+    for on_record, xml in ((True, draft.domain.xml), (False, draft.live)):
+        for element in xml.iterfind("devices/disk") if xml is not None else ():
+            target = element.find("target")
+            device = "" if target is None else target.get("dev", "")
+            name = names.get(device, device)
+            if name not in leaving:
+                yield name, element, on_record
+
+
+def _identity(element: etree._Element, draft: Draft) -> t.Hashable:
+    source, found = element.find("source"), DiskSource.read(element)
+    if found is not None:
+        return draft.hypervisor.usage.identity_at(found.place)
+    if source is not None and source.get("pool"):
+        with contextlib.suppress(VirtError):
+            pool = draft.hypervisor.pools.get(source.get("pool", ""))
+            return draft.hypervisor.usage.identity(pool, source.get("volume", ""))
+    return None
+
+
+def _had_already(planned: PlannedDisk, name: str, on_record: bool) -> ConflictError:
+    disk = planned.disk
+    volume, where = f"volume {disk.source}", disk.given.at("source")
+    if not on_record:
+        return ConflictError(
+            f"the running machine has {volume} as {name}, until its next boot", where=where, hint="Restart it first"
+        )
+    return ConflictError(
+        f"disk {name} of this machine is {volume} already",
+        where=where,
+        hint=f"To have it under the name {disk.name} alone, take {name} out (state: absent) in the same task; what is "
+        "in it stays",
+    )

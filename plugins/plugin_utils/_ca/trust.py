@@ -1,0 +1,100 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which authority signs, and which ones hosts trust, while one authority follows another.
+
+A certificate of a new authority is of use only where all hosts trust it, and an old authority may go only when no host
+has a certificate from it any more. What hosts answered says which of this is so.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.keep import Authorities, Authority
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What holds now.
+
+    signer: signs; accepted: certificates from these need no new one; trust: what hosts have to trust; tolerated: what
+    they may go on trusting; drop_unknown: whether they stop trusting all others.
+    """
+
+    signer: Authority
+    accepted: tuple[x509.Certificate, ...]
+    trust: tuple[x509.Certificate, ...]
+    tolerated: tuple[x509.Certificate, ...]
+    drop_unknown: bool
+    warnings: tuple[str, ...]
+
+
+def decide(
+    authorities: Authorities, *, peers: Mapping[str, t.Any] | None, trust_old: bool, ending_days: int
+) -> Standing:
+    """Who signs and who is trusted.
+
+    peers: results of virt_keys by host, None for none; ending_days: a former authority that ends sooner is no longer
+    trusted.
+    """
+    current = authorities.current
+    warnings = []
+    lasting = [one for one in authorities.former if certs.days_left(one.certificate) >= ending_days]
+    doubters = _without_trust(current, peers)
+    is_settled = not lasting or authorities.has_issued(current) or doubters == []
+    if not is_settled:
+        reason = "no answers of the hosts were given in peers" if doubters is None else f"not so: {', '.join(doubters)}"
+        warnings.append(
+            f"Certificates of {certs.subject(current.certificate)} are given out once all hosts trust it ({reason}). "
+            "The former authority goes on"
+        )
+    signer = current if is_settled else next((one for one in lasting if one.key is not None), current)
+    clingers = _with_others(current, peers)
+    drops = not trust_old and clingers == []
+    if not trust_old and clingers:
+        warnings.append(
+            f"Former authorities stay trusted while hosts have certificates from them: {', '.join(clingers)}"
+        )
+    trusted = [current, *(lasting if trust_old else [])]
+    return Standing(
+        signer=signer,
+        accepted=_certificates([current] if is_settled else [current, *lasting]),
+        trust=_certificates(trusted),
+        tolerated=() if drops else _certificates(lasting),
+        drop_unknown=drops,
+        warnings=tuple(warnings),
+    )
+
+
+def _certificates(several: list[Authority]) -> tuple[x509.Certificate, ...]:
+    """Their certificates with their chains, each once."""
+    return tuple(dict.fromkeys(certificate for authority in several for certificate in authority.all))
+
+
+def _without_trust(authority: Authority, peers: Mapping[str, t.Any] | None) -> list[str] | None:
+    """The hosts that are not known to trust an authority; None without answers."""
+    if not peers:
+        return None
+    return sorted(host for host, answer in peers.items() if authority.fingerprint not in _list(answer, "trusts"))
+
+
+def _with_others(authority: Authority, peers: Mapping[str, t.Any] | None) -> list[str] | None:
+    """The hosts that have, or may have, certificates from another authority; None without answers."""
+    if not peers:
+        return None
+    return sorted(
+        host
+        for host, answer in peers.items()
+        if set(_list(answer, "issuers")) - {authority.fingerprint} or not _list(answer, "trusts")
+    )
+
+
+def _list(answer: t.Any, key: str) -> list[str]:
+    """A list in a host's answer; empty when there was none."""
+    found = answer.get(key) if isinstance(answer, Mapping) else None
+    return found if isinstance(found, list) else []

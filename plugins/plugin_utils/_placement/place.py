@@ -1,0 +1,325 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which hypervisor for which machine, and why: from live facts alone, without any I/O.
+
+Same input, same answer. Machines that live somewhere stay; machines whose wish names a hypervisor come next, so that no
+free choice takes their room; all others follow in the user's order. Whatever one of them takes is gone for the next.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    InputError,
+    VirtError,
+    in_one,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, places_of
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import Room
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import choose, notes_on
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.machine_type import (
+    BoundMachines,
+    common_machine_type,
+)
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need, images_of, need_of_wish
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms
+
+
+def place(
+    machines: Sequence[Machine],
+    wishes: Sequence[t.Any],
+    hosts: Mapping[str, t.Any],
+    *,
+    images: Mapping[str, t.Any] | None = None,
+    images_where: str = "images",
+    settings: Mapping[str, t.Any] | None = None,
+    terms: Terms | None = None,
+    taken: t.Container[str] = (),
+    last_seen: Mapping[str, Sequence[str]] | None = None,
+    where: str = "machines",
+    places: Sequence[str] | None = None,
+    homes: Mapping[str, str] | None = None,
+) -> dict[str, t.Any]:
+    """The hypervisor of each machine, in plain data.
+
+    machines: the wishes as read, wishes: the same as the user wrote them; hosts: facts by hypervisor, or the sentence
+    that says why one did not answer; images: the user's images by name, which messages call images_where; settings: the
+    hypervisors' inventory variables; where, places: what messages call the machines, see places_of; homes: where
+    machines lived when the inventory was made; taken: names that mean something else in the inventory; last_seen: by
+    machine, the hypervisors that it is known on by other means than their answers.
+    The result has ``assignments``, ``by_host``,
+    ``places_by_host``, ``new_by_host``, ``withdraw``, ``decisions``, ``images_by_host``,
+    ``machine_type``, ``not_started``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
+
+    Raises InputError or ConflictError, for all machines at once, when any of them cannot be placed; only those that
+    may live on, or were asked for on, a hypervisor which did not answer, or is not known any more, are given back as
+    refused instead.
+    """
+    terms = terms or Terms()
+    known_images = _known_images(images, images_where)
+    rooms, silent = read_hosts(hosts, settings, terms)
+    needs = [need_of_wish(machine, terms.image_pool) for machine in machines]
+    inputs = places_of(len(machines), where, places)
+    titles = [
+        f"{inputs[index]} ({machine.name})" if inputs[index] else machine.name for index, machine in enumerate(machines)
+    ]
+    problems: dict[int, VirtError] = {}
+    refused: dict[int, tuple[str | None, str]] = {}
+    chosen: dict[int, dict[str, t.Any]] = {}
+    homeless: list[int] = []
+    withdraw: dict[str, dict[str, str]] = {}
+    unfinished = {
+        (host, name) for host, room in rooms.items() for name, found in room.machines.items() if found.get("building")
+    }
+    living: dict[str, dict[str, str | None]] = {host: {} for host in rooms}
+
+    for index, machine in enumerate(machines):
+        living_on, left = _homes(machine, rooms)
+        for host in left:
+            withdraw.setdefault(host, {})[machine.name] = rooms[host].machines[machine.name]["uuid"]
+        refusal = None
+        if not living_on:
+            refusal = _unseen(machine, silent, terms, (homes or {}).get(machine.name))
+            refusal = refusal or _left_behind(machine, hosts, last_seen, terms)
+        try:
+            _check_home(machine, living_on, hosts, titles[index])
+            if not living_on:
+                _check_name(machine, hosts, taken, titles[index])
+            if refusal is None:
+                _check_images(machine, known_images, rooms, titles[index])
+        except VirtError as exc:
+            problems[index] = exc
+            continue
+        if refusal is not None:
+            refused[index] = refusal
+        elif living_on:
+            home = living_on[0]
+            if (home, machine.name) not in unfinished:
+                living[home][machine.name] = rooms[home].machines[machine.name].get("uuid")
+            rooms[home].take(needs[index])
+            others = {host: f"it lives on {home}" for host in rooms if host != home}
+            why = "; ".join(["it lives there", *_misfits(needs[index], rooms[home])])
+            chosen[index] = _assignment(machine, home, why, others, silent, existing=True)
+        else:
+            homeless.append(index)
+
+    bound = BoundMachines(rooms, needed=not terms.baseline)
+    # Sorting keeps the user's order among equals.
+    for index in sorted(homeless, key=lambda number: machines[number].hypervisor is None):
+        try:
+            found = _pick(machines[index], needs[index], rooms, silent, known_images, terms, titles[index])
+            chosen[index] = bound.note(found, machines[index].machine_type)
+        except VirtError as exc:
+            problems[index] = exc
+        else:
+            rooms[chosen[index]["hypervisor"]].take(needs[index])
+
+    if problems:
+        raise in_one([problems[index] for index in sorted(problems)])
+    by_host: dict[str, list[t.Any]] = {host: [] for host in rooms}
+    new_by_host: dict[str, list[dict[str, t.Any]]] = {host: [] for host in rooms}
+    places_by_host: dict[str, list[str]] = {host: [] for host in rooms}
+    images_by_host: dict[str, list[t.Any]] = {host: [] for host in rooms}
+    for index in sorted(chosen):
+        host, machine = chosen[index]["hypervisor"], machines[index]
+        by_host[host].append(wishes[index]["name"])
+        if not chosen[index]["existing"] or (host, machine.name) in unfinished:
+            new_by_host[host].append({"name": machine.name, "memory_mib": machine.memory_mib, "vcpus": machine.vcpus})
+        places_by_host[host].append(inputs[index])
+        wanted = images_by_host[host]
+        names = [known_images[image] for image in images_of(machine) if image in known_images]
+        wanted += [name for name in names if name not in wanted]
+    return {
+        "assignments": [chosen[index] for index in sorted(chosen)],
+        "by_host": by_host,
+        "new_by_host": new_by_host,
+        "withdraw": withdraw,
+        "decisions": {host: room.decision(living[host]) for host, room in rooms.items()},
+        "places_by_host": places_by_host,
+        "images_by_host": images_by_host,
+        "machine_type": common_machine_type(rooms) if terms.baseline else None,
+        "not_started": [machines[index].name for index in sorted(chosen) if not machines[index].start],
+        "silent": silent,
+        "refused_machines": [
+            {"name": machines[index].name, "hypervisor": refused[index][0], "why": refused[index][1]}
+            for index in sorted(refused)
+        ],
+    }
+
+
+def _pick(
+    machine: Machine,
+    need: Need,
+    rooms: Mapping[str, Room],
+    silent: Mapping[str, str],
+    brought: t.Container[str],
+    terms: Terms,
+    where: str,
+) -> dict[str, t.Any]:
+    """The decision for a machine that lives nowhere. Raises ConflictError with all reasons when it fits nowhere."""
+    asked = machine.hypervisor
+    choice = choose(need, rooms, [asked] if asked is not None else list(rooms), terms, brought)
+    if choice.host is None:
+        raise _fits_nowhere(machine, choice.refused, silent, where, choice.hint)
+    if asked is None:
+        return _assignment(machine, choice.host, choice.why, choice.refused, silent)
+    left_mib = rooms[asked].memory_mib - need.memory_mib
+    why = [f"the wish names it: {left_mib} MiB of free memory after this machine", *notes_on(need, rooms[asked])]
+    others = {name: f"the wish names {asked}" for name in rooms if name != asked}
+    return _assignment(machine, asked, "; ".join(why), others, silent)
+
+
+def _misfits(need: Need, room: Room) -> list[str]:
+    """What the wish for a machine that lives here asks of a hypervisor and this one is not: only a move changes it."""
+    return [f"but it {words}: a migration would help" for words in [*room.lacks(need), *room.shared_with(need)]]
+
+
+def _known_images(images: t.Any, where: str) -> Mapping[str, t.Any]:
+    """The images' names as the user wrote them, which may be numbers, by their names as texts."""
+    if images is None:
+        return {}
+    if not isinstance(images, Mapping):
+        raise InputError(f"{images!r} is not a mapping of images", where=where, hint="Give NAME: {src: FILE} for each")
+    return {str(name): name for name in images}
+
+
+def _check_images(machine: Machine, known: Mapping[str, t.Any], rooms: Mapping[str, Room], where: str) -> None:
+    for image in images_of(machine):
+        if image not in known and not any(room.stored(image) for room in rooms.values()):
+            names = {*known, *(name for room in rooms.values() for name in room.image_names)}
+            near = one_of_these(image, names)
+            listed = f"Known are: {', '.join(sorted(names))}" if names else "No image is known"
+            hint = f"{near} {listed}" if near.startswith("Did") else listed
+            raise InputError(f"unknown image {image!r}", where=where, hint=hint)
+
+
+def _check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.Any], where: str) -> None:
+    """Raises when the machine lives twice, or elsewhere than the wish says, or is wished where nothing is."""
+    if len(homes) > 1:
+        raise ConflictError(
+            f"it lives on {' and '.join(homes)} at once",
+            where=where,
+            hint="Find out which of them is the right one, and rename or purge the other",
+        )
+    if machine.hypervisor is not None and machine.hypervisor not in hosts:
+        raise InputError(
+            f"unknown hypervisor {machine.hypervisor!r}", where=where, hint=f"Known are: {', '.join(sorted(hosts))}"
+        )
+    if homes and machine.hypervisor not in (None, homes[0]) and _is_unfinished(machine.name, hosts[homes[0]]):
+        raise ConflictError(
+            f"a run that has not ended, or was cut off, makes it on {homes[0]}, and the task asks for "
+            f"{machine.hypervisor}",
+            where=where,
+            hint=f"Say hypervisor: {homes[0]} to finish it there; then it can be moved",
+        )
+    if homes and machine.hypervisor not in (None, homes[0]):
+        raise ConflictError(
+            f"it lives on {homes[0]} already, and the wish says {machine.hypervisor}",
+            where=where,
+            hint=f"To move it, migrate it to {machine.hypervisor}; to leave it, say hypervisor: {homes[0]}",
+        )
+
+
+def _homes(machine: Machine, rooms: Mapping[str, Room]) -> tuple[list[str], list[str]]:
+    """The hypervisors that a machine lives on, and those where a run that was cut off has left a claim of its name.
+
+    Where there are only claims, one of them is the home, so that the machine is made there: the one that the task asks
+    for, else the first. The others are left to the run that settles the claims.
+    """
+    homes = [host for host, room in rooms.items() if machine.name in room.machines]
+    claimed = [host for host in homes if rooms[host].machines[machine.name].get("claimed")]
+    living_on = [host for host in homes if host not in claimed]
+    if living_on:
+        return living_on, claimed
+    return ([machine.hypervisor] if machine.hypervisor in claimed else claimed[:1]), []
+
+
+def _is_unfinished(name: str, facts: Mapping[str, t.Any]) -> bool:
+    return any(found["name"] == name and found.get("building") for found in facts.get("machines") or [])
+
+
+def _unseen(
+    machine: Machine, silent: Mapping[str, str], terms: Terms, home: str | None
+) -> tuple[str | None, str] | None:
+    """Why a machine that lives on no hypervisor which answered is not to be made now, or None.
+
+    home: the hypervisor that it lived on when the inventory was made. With the reason comes the hypervisor that it
+    belongs to, where that is known. Why that one did not answer is not repeated for each machine: silent has it.
+    """
+    if machine.hypervisor is not None and machine.hypervisor in silent:
+        return machine.hypervisor, f"it is to be on {machine.hypervisor}, which did not answer"
+    if home in silent and machine.hypervisor is None and terms.unseen != "place":
+        return home, f"it lives on {home}, as the inventory says, which did not answer"
+    if not silent or machine.hypervisor is not None or terms.unseen == "place":
+        return None
+    return None, (
+        f"it may live on {' or '.join(silent)}, which did not answer, and made on another one it would exist twice, "
+        "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with "
+        "virt_unseen: place"
+    )
+
+
+def _left_behind(
+    machine: Machine, hosts: Mapping[str, t.Any], last_seen: Mapping[str, Sequence[str]] | None, terms: Terms
+) -> tuple[None, str] | None:
+    """Why a machine that was seen on a hypervisor which nobody asks any more is not to be made now, or None."""
+    gone = [host for host in (last_seen or {}).get(machine.name, ()) if host not in hosts]
+    if not gone or machine.hypervisor is not None or terms.unseen == "place":
+        return None
+    return None, (
+        f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now, and made on another one it "
+        "would exist twice, with the same addresses. Put that hypervisor back into the inventory, or name this "
+        "machine's hypervisor, or place it with virt_unseen: place. If it is another cloud that has a machine of this "
+        "name there, give each cloud its own file of host keys: known_hosts of its live inventory, and virt_known_hosts"
+    )
+
+
+def _check_name(machine: Machine, hosts: Mapping[str, t.Any], taken: t.Container[str], where: str) -> None:
+    """Raise InputError for a new machine whose name means something else in the inventory."""
+    hypervisor = next((host for host in hosts if str(host).casefold() == machine.name.casefold()), None)
+    if hypervisor is not None:
+        raise InputError(f"{hypervisor} is a hypervisor", where=where, hint="Choose another name for the machine")
+    if machine.name in taken:
+        raise InputError(
+            "another host or a group of the inventory has this name",
+            where=where,
+            hint="Choose another name, or put that host into the group virt_machines if it is this machine",
+        )
+
+
+def _assignment(
+    machine: Machine,
+    host: str,
+    why: str,
+    others: Mapping[str, str],
+    silent: Mapping[str, str],
+    *,
+    existing: bool = False,
+) -> dict[str, t.Any]:
+    """One decision, with the reasons against every other hypervisor."""
+    refused = {**others, **{name: f"did not answer: {reason}" for name, reason in silent.items()}}
+    return {
+        "name": machine.name,
+        "hypervisor": host,
+        "existing": existing,
+        "why": why,
+        "refused": dict(sorted(refused.items())),
+    }
+
+
+def _fits_nowhere(
+    machine: Machine, refused: Mapping[str, str], silent: Mapping[str, str], where: str, hint: str | None
+) -> VirtError:
+    if machine.hypervisor is not None:
+        return ConflictError(
+            f"does not fit on {machine.hypervisor}: {refused[machine.hypervisor]}", where=where, hint=hint
+        )
+    reasons = {**refused, **{host: f"did not answer: {why}" for host, why in silent.items()}}
+    listed = "; ".join(f"{host}: {reasons[host]}" for host in sorted(reasons))
+    return ConflictError(f"fits no hypervisor: {listed}", where=where, hint=hint)
