@@ -89,9 +89,15 @@ class FirstLogin:
     def _log_in(self) -> None:
         self._cloud.on(HOST, f"virsh start {NAME}")
         end = time.monotonic() + BOOT_SECONDS
-        while self._cloud.run(self._login[0], "-o", "ConnectTimeout=2", *self._login[1:], "true").status != 0:
+        while self._cloud.run(*self._login_now(), "true").status != 0:
             must(time.monotonic() < end, f"{NAME} answers no SSH at {address(self._cloud, HOST, NAME)}")
             time.sleep(0.2)
+
+    def _login_now(self) -> list[str]:
+        """The command that logs in where the machine is now: with a new disk it gets another address."""
+        program, *words, who = self._login
+        user = who.partition("@")[0]
+        return [program, "-o", "ConnectTimeout=1", *words, f"{user}@{address(self._cloud, HOST, NAME)}"]
 
     def _started(self) -> float:
         """When QEMU was started, in seconds since the epoch: the lab's hosts have this machine's clock."""

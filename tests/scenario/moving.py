@@ -67,9 +67,10 @@ def address(cloud: Cloud, host: str, name: str) -> str:
     end = time.monotonic() + 90
     while True:
         leases = (cloud.build / "lab" / "dnsmasq.leases").read_text(encoding="utf-8")
-        lease = re.search(rf"^\d+ {mac} (\S+)", leases, re.MULTILINE)
-        if lease:
-            return lease.group(1)
+        given = re.findall(rf"^(\d+) {mac} (\S+)", leases, re.MULTILINE)
+        if given:
+            # A guest that boots for the first time once more is another client to the server. The newest ends last.
+            return str(max(given, key=lambda lease: int(lease[0]))[1])
         must(time.monotonic() < end, f"{name} does not ask for an address")
         time.sleep(1)
 

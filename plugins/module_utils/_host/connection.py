@@ -103,12 +103,40 @@ _CLASSES_BY_CODE_NAME: tuple[tuple[type[VirtError], tuple[str, ...]], ...] = (
 )
 
 
-def _ignore_error_report(_context: t.Any, _error: t.Any) -> None:
-    """libvirt prints every error to standard error unless somebody takes it; all of them reach us as exceptions."""
+_reported = threading.local()
+
+
+def _take_error_report(_context: t.Any, error: t.Any) -> None:
+    """libvirt prints every error to standard error unless somebody takes it; all of them reach us as exceptions.
+
+    It is kept for the exception that this thread raises next, see _keep_reports.
+    """
+    _reported.error = error
+
+
+def _keep_reports(error_class: t.Any) -> None:
+    """Have libvirt's exceptions know their error even when the garbage collector ran just before they were made.
+
+    libvirt-python makes an exception from libvirt's last error of the thread, and a handle that is freed resets that
+    one. When the collector frees one between the two, the exception has no code: what is merely not there looks like
+    a failure. Seen with libvirt-python 12.8 on Python 3.11 and 3.12.
+    """
+    make = error_class.__init__
+
+    def make_whole(self: t.Any, *words: t.Any, **named: t.Any) -> None:
+        make(self, *words, **named)
+        reported = getattr(_reported, "error", None)
+        _reported.error = None
+        if self.err is None and reported is not None:
+            self.err = reported
+            self.args = (reported[2],)
+
+    error_class.__init__ = make_whole
 
 
 if libvirt is not None:
-    libvirt.registerErrorHandler(_ignore_error_report, None)
+    libvirt.registerErrorHandler(_take_error_report, None)
+    _keep_reports(libvirt.libvirtError)
 
 
 def one_line(text: t.Any) -> str:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import socket
 import time
+import typing as t
 
 import pytest
 
@@ -106,3 +108,24 @@ def test_what_libvirt_repeats_cannot_draw_on_a_terminal(said: str) -> None:
 def test_other_errors_pass_as_they_are() -> None:
     with pytest.raises(ValueError, match="mine"), errors_as_ours("anything"):
         raise ValueError("mine")
+
+
+def test_an_error_keeps_its_code_whenever_the_garbage_collector_runs() -> None:
+    codes = set()
+    before = gc.get_threshold()
+    with open_connection(TEST_URI) as conn:
+        pool = conn.storagePoolLookupByName("default-pool")
+        try:
+            gc.set_threshold(1)
+            for _ in range(500):
+                # What only the collector can free, like the frames of an error that was caught.
+                ring: list[t.Any] = [conn.lookupByName("test")]
+                ring.append(ring)
+                del ring
+                try:
+                    pool.storageVolLookupByName("nothing")
+                except connection.libvirt.libvirtError as exc:
+                    codes.add(exc.get_error_code())
+        finally:
+            gc.set_threshold(*before)
+    assert codes == {connection.libvirt.VIR_ERR_NO_STORAGE_VOL}

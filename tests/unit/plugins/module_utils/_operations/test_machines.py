@@ -201,7 +201,7 @@ def test_one_of_many_fails_and_the_others_are_kept(conn: t.Any) -> None:
 
     bad = [dataclasses.replace(step, apply=fail) if step.description == "start a2" else step for step in plans[1].steps]
     outcomes = carry_out([plans[0], dataclasses.replace(plans[1], steps=bad), plans[2]], concurrency=2)
-    assert [outcome.error is None for outcome in outcomes] == [True, False, True]
+    assert [outcome.error is None for outcome in outcomes] == [True, False, True], outcomes
     assert {"a1", "a3"} <= set(list_domains(conn))
     assert "a2" not in list_domains(conn)
     assert not [name for name in volumes(conn) if "a2" in name]
@@ -217,7 +217,7 @@ def test_an_error_that_nobody_expected_is_that_machines_alone(conn: t.Any, fault
 
     bad = [dataclasses.replace(step, apply=fail) if step.description == "start a2" else step for step in plans[1].steps]
     outcomes = carry_out([plans[0], dataclasses.replace(plans[1], steps=bad), plans[2]], concurrency=2)
-    assert [outcome.error is None for outcome in outcomes] == [True, False, True]
+    assert [outcome.error is None for outcome in outcomes] == [True, False, True], outcomes
     assert outcomes[1].as_result()["msg"].startswith(f"unexpected {type(fault).__name__} in test_machines.py, line ")
     assert {"a1", "a3"} <= set(list_domains(conn))
     assert not [name for name in volumes(conn) if "a2" in name]
@@ -239,7 +239,7 @@ def test_an_error_that_nobody_expected_while_planning_is_that_machines_alone(
     plans = make_plans(wishes, hypervisor, "machines")
     assert left_running(plans, hypervisor) == []
     outcomes = look_ahead(plans) if check_mode else carry_out(plans, concurrency=2)
-    assert [outcome.error is None for outcome in outcomes] == [True, False, True]
+    assert [outcome.error is None for outcome in outcomes] == [True, False, True], outcomes
     result = outcomes[1].as_result()
     assert (result["failed"], result["changed"], result["created"]) == (True, False, False)
     assert result["msg"].startswith("unexpected KeyError in test_machines.py, line ")
