@@ -5,6 +5,7 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 
 * A wing of `plugins/module_utils` imports only from itself and from wings on lower floors, and never in a circle.
 * A folder holds at most 14 Python files: a family with one prefix is a folder of its own.
+* What is asked often takes few files along: the import closure of some plugins has a limit.
 * XML is parsed by `parse_xml` alone: lxml's default parser resolves entities.
 * A program that opens disks is started in one file, which tells it the disk's format; so does what libvirt resizes.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
@@ -53,14 +54,15 @@ FLOORS = {
 }
 # More Python files than a reader can take in at once are two folders.
 MOST_FILES = 14
-# What Ansible sends along with a module, or a plugin reads in: its import closure in plugins/, without itself. A number
-# that is greater than the wanted one is told; the rule does not break by it yet.
+# The most files of ours that Ansible may send along with a module, or that a plugin may read in: its import closure in
+# plugins/, without itself.
 CLOSURES = {
-    "modules/virt_info": 15,
+    # Wanted: 15, which is all but `pending`: that compares a machine with its definition by the tables of all options.
+    "modules/virt_info": 23,
     "modules/virt_host_info": 25,
     "inventory/domains": 18,
-    "modules/virt_init": None,
-    "modules/virt_migrate": None,
+    "modules/virt_init": 119,
+    "modules/virt_migrate": 75,
 }
 TOP_FLOOR = 99
 URI_FRAGMENT = "brine.virt._uri"
@@ -148,11 +150,12 @@ def closure(start: Path) -> set[Path]:
     return found
 
 
-def closure_lines() -> Iterator[str]:
-    """Yield how many files each plugin of CLOSURES takes along, and how many it should."""
+def check_closures() -> Iterator[str]:
+    """Yield each plugin of CLOSURES that takes more files along than it may."""
     for name, most in CLOSURES.items():
         count = len(closure(Path("plugins", f"{name}.py")))
-        yield f"{name} takes {count} files along" + (f", wanted {most}" if most else "")
+        if count > most:
+            yield f"plugins/{name}.py takes {count} files along, at most {most}: see what it has begun to import"
 
 
 def check_homes() -> Iterator[str]:
@@ -260,6 +263,7 @@ def main() -> int:
     broken = [
         *check_floors(),
         *check_folders(),
+        *check_closures(),
         *check_homes(),
         *check_parsers(),
         *check_disk_openers(),
@@ -267,7 +271,6 @@ def main() -> int:
         *check_layout(),
         *check_commands(),
     ]
-    print(*closure_lines(), sep="\n")
     print("\n".join(broken) or "all rules kept")
     return 1 if broken else 0
 

@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values, read_table
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.source_text import disk_source, nic_source
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.attachments import disk_source, nic_source
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.attachments import AGENT_CHANNEL
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import (
     Placed,
     add_disk,
@@ -28,7 +29,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices impo
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.merge import merge_fragment
 
-AGENT_CHANNEL = "org.qemu.guest_agent.0"
 _SPICE_CHANNEL = "com.redhat.spice.0"
 # A q35 machine has as many places for devices as it has root ports; these leave some free for what comes later.
 _ROOT_PORTS = 14

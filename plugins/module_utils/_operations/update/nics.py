@@ -29,9 +29,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import 
     SOURCE_ATTRIBUTES,
     Nic,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.attachments import nic_source
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_nic, attachable
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.source_text import nic_source
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from lxml import etree
 
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
-    agent_is_connected,
     bare_record,
     nics_to_ask,
     record_from_xml,
@@ -26,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.attachments import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 
 RECORDED = Path(__file__).parents[3] / "fixtures" / "virt_install.xml"

@@ -13,12 +13,12 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
     KnownPools,
-    agent_is_connected,
     bare_record,
     nics_to_ask,
     record_from_xml,
     state_name,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.attachments import agent_is_connected
 
 POOLS = KnownPools({"/var/lib/libvirt/images": "default"}, {"rbd:ceph": "ceph"})
 
