@@ -33,7 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_format impo
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import RoomWish
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.task_volumes import TaskVolumes
+from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import TaskVolumes
 
 
 class Side:

@@ -32,8 +32,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.record i
     state_name,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import is_flush_name
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.attachments import agent_is_connected
 
 VirDomain = t.Any
 # Names what a running machine lacks of its definition. Given by whoever wants it: it takes all tables of options along.

@@ -12,6 +12,11 @@ from dataclasses import asdict, dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import NicToAsk
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
+    disk_source,
+    nic_source,
+    ties_of_domain,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     BUILDING,
     MachineNotes,
@@ -19,11 +24,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import KIB, size_kib_in_xml
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.attachments import (
-    disk_source,
-    nic_source,
-    ties_of_domain,
-)
 
 # virDomainState, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainState
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")

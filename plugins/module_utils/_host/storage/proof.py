@@ -26,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import read_start, write_start
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_start, write_start
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, read_header
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (

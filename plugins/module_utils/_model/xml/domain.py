@@ -10,16 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import AGENT_CHANNEL
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, notes_to_element
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Values,
     write_table,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import merge_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.attachments import AGENT_CHANNEL
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import (
     Placed,
     add_disk,
@@ -27,7 +28,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices impo
     add_seed,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.merge import merge_fragment
 
 _SPICE_CHANNEL = "com.redhat.spice.0"
 # A q35 machine has as many places for devices as it has root ports; these leave some free for what comes later.

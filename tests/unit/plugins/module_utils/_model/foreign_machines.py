@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.record i
     nics_to_ask,
     record_from_xml,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Table,
@@ -25,7 +26,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.attachments import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 
 RECORDED = Path(__file__).parents[3] / "fixtures" / "virt_install.xml"

@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.record i
     record_from_xml,
     state_name,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.attachments import agent_is_connected
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 
 POOLS = KnownPools({"/var/lib/libvirt/images": "default"}, {"rbd:ceph": "ceph"})
 

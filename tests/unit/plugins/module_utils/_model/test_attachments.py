@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.attachments import (
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
     disk_source,
     host_device,
     integer,
