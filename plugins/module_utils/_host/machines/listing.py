@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import typing as t
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError, VirtError
@@ -37,7 +37,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names i
 
 VirDomain = t.Any
 # Names what a running machine lacks of its definition. Given by whoever wants it: it takes all tables of options along.
-PendingOf = Callable[[etree._Element, etree._Element], list[str]]
+PendingOf = t.Callable[["etree._Element", "etree._Element"], list[str]]
 
 
 @dataclass(frozen=True)
