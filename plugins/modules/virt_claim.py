@@ -106,9 +106,8 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools

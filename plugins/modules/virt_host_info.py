@@ -220,10 +220,9 @@ host:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import OPEN_SECONDS, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import OPEN_SECONDS, is_local, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import (
     DEFAULT_IMAGE_POOL,
-    is_local,
     observe_host,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time

@@ -294,6 +294,7 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import OPEN_SECONDS, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import pending_of
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 
@@ -325,7 +326,7 @@ def main() -> t.NoReturn:
             return observe_machines(
                 conn,
                 addresses=addresses,
-                pending=True,
+                pending=pending_of,
                 names=None if name is None else [name],
                 agent_timeout_seconds=module.params["agent_timeout"],
                 timeout_seconds=seconds * MACHINES_SHARE,

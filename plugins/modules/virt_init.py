@@ -536,9 +536,8 @@ from collections.abc import Sequence
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError, as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import (

@@ -308,8 +308,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import is_local
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import Removal, Wish

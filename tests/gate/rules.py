@@ -4,7 +4,9 @@
 Run as `python -m tests.gate.rules` from the top of the collection.
 
 * A wing of `plugins/module_utils` imports only from itself and from wings on lower floors, and never in a circle.
+* The folders inside a wing import one another in one direction only, as far as they do so already.
 * A folder holds at most 14 Python files: a family with one prefix is a folder of its own.
+* What is asked often takes few files along: the import closure of some plugins has a limit.
 * XML is parsed by `parse_xml` alone: lxml's default parser resolves entities.
 * A program that opens disks is started in one file, which tells it the disk's format; so does what libvirt resizes.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
@@ -28,7 +30,8 @@ from pathlib import Path
 import yaml
 
 PREFIX = "ansible_collections.brine.virt.plugins."
-LIBVIRT_HOME = Path("plugins/module_utils/_host/connection.py")
+MODULE_UTILS = Path("plugins/module_utils")
+LIBVIRT_HOME = MODULE_UTILS / "_host/connection.py"
 LXML_HOME = Path("plugins/module_utils/_base/xml.py")
 PARSERS = {
     f"etree.{name}" for name in ("XML", "XMLParser", "fromstring", "iterparse", "parse", "XMLID", "fromstringlist")
@@ -53,16 +56,24 @@ FLOORS = {
 }
 # More Python files than a reader can take in at once are two folders.
 MOST_FILES = 14
-# What Ansible sends along with a module, or a plugin reads in: its import closure in plugins/, without itself. A number
-# that is greater than the wanted one is told; the rule does not break by it yet.
+# The most files of ours that Ansible may send along with a module, or that a plugin may read in: its import closure in
+# plugins/, without itself.
 CLOSURES = {
-    "modules/virt_info": 15,
+    # Wanted: 15, which is all but `pending`: that compares a machine with its definition by the tables of all options.
+    "modules/virt_info": 23,
     "modules/virt_host_info": 25,
     "inventory/domains": 18,
-    "modules/virt_init": None,
-    "modules/virt_migrate": None,
+    "modules/virt_init": 119,
+    "modules/virt_migrate": 73,
+}
+# Pairs (above, below) of folders inside a wing whose imports still go both ways: those of the lower one are let pass.
+BACKWARD = {
+    ("_model/spec", "_model/spec/profiles"),
+    ("_operations/migrate", "_operations/migrate/storage"),
 }
 TOP_FLOOR = 99
+# A file that lies in a wing itself, and in no folder of it: the wing's folder and its own name.
+WING_FILE_PARTS = 2
 URI_FRAGMENT = "brine.virt._uri"
 
 
@@ -106,10 +117,34 @@ def check_floors() -> Iterator[str]:
             if wing is not None and wing != other and other_floor >= floor:
                 yield f"{source}:{line}: {wing} (floor {floor}) may not import {name}: only lower floors"
     yield from check_circles(graph)
+    yield from check_folder_circles(graph)
+
+
+def place_in_wing(source: Path) -> Path:
+    """Return what a file counts as inside its wing: its folder, or itself where it lies in none."""
+    place = source.relative_to(MODULE_UTILS)
+    return place.parent if len(place.parts) > WING_FILE_PARTS else place
+
+
+def check_folder_circles(graph: dict[Path, set[Path]]) -> Iterator[str]:
+    """Yield each folder inside a wing from which imports lead back to it, but for those of BACKWARD."""
+    inner: dict[Path, set[Path]] = {}
+    backward = set()
+    for source, targets in graph.items():
+        for target in targets:
+            if MODULE_UTILS in source.parents and MODULE_UTILS in target.parents:
+                here, there = place_in_wing(source), place_in_wing(target)
+                if (str(there), str(here)) in BACKWARD:
+                    backward.add((str(there), str(here)))
+                elif here != there:
+                    inner.setdefault(here, set()).add(there)
+    for above, below in sorted(BACKWARD - backward):
+        yield f"{below} imports nothing of {above} any more: take it out of BACKWARD in {Path(__file__).name}"
+    yield from (f"{MODULE_UTILS}/{circle}" for circle in check_circles(inner))
 
 
 def check_circles(graph: dict[Path, set[Path]]) -> Iterator[str]:
-    """Yield each file from which imports lead back to itself."""
+    """Yield each file or folder from which imports lead back to itself."""
     for start in sorted(graph):
         seen: set[Path] = set()
         ahead = list(graph[start])
@@ -148,11 +183,12 @@ def closure(start: Path) -> set[Path]:
     return found
 
 
-def closure_lines() -> Iterator[str]:
-    """Yield how many files each plugin of CLOSURES takes along, and how many it should."""
+def check_closures() -> Iterator[str]:
+    """Yield each plugin of CLOSURES that takes more files along than it may."""
     for name, most in CLOSURES.items():
         count = len(closure(Path("plugins", f"{name}.py")))
-        yield f"{name} takes {count} files along" + (f", wanted {most}" if most else "")
+        if count > most:
+            yield f"plugins/{name}.py takes {count} files along, at most {most}: see what it has begun to import"
 
 
 def check_homes() -> Iterator[str]:
@@ -260,6 +296,7 @@ def main() -> int:
     broken = [
         *check_floors(),
         *check_folders(),
+        *check_closures(),
         *check_homes(),
         *check_parsers(),
         *check_disk_openers(),
@@ -267,7 +304,6 @@ def main() -> int:
         *check_layout(),
         *check_commands(),
     ]
-    print(*closure_lines(), sep="\n")
     print("\n".join(broken) or "all rules kept")
     return 1 if broken else 0
 

@@ -62,6 +62,15 @@ class HostError(VirtError):
     """The hypervisor refused or failed while acting."""
 
 
+class StoppedError(VirtError):
+    """Nobody waits for the end of this any more."""
+
+
+def stopped() -> StoppedError:
+    """The error of work that was told to stop."""
+    return StoppedError("it was interrupted")
+
+
 def as_ours(exc: BaseException) -> VirtError:
     """Any exception as an error of ours, for where one machine's failure must not be everybody's.
 

@@ -14,6 +14,7 @@ import queue
 import threading
 import traceback
 import typing as t
+from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
@@ -176,6 +177,13 @@ def errors_as_ours(what: str, where: str | None = None) -> t.Iterator[None]:
         yield
     except caught as exc:
         raise translate_error(exc, what, where) from exc
+
+
+def is_local(uri: str) -> bool:
+    """Whether this URI means libvirt of the machine that this code runs on; the test driver is nobody's machine."""
+    parts = urlsplit(uri)
+    driver, _plus, transport = parts.scheme.partition("+")
+    return driver != "test" and not parts.hostname and transport in ("", "unix")
 
 
 def require_libvirt() -> None:

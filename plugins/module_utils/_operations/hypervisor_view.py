@@ -25,10 +25,15 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import (
+    RAW,
+    driver_format,
+    noted_format,
+    safest_format,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import RoomWish
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_format import RAW, driver_format, safest_format
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.task_volumes import TaskVolumes
+from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import TaskVolumes
 
 
 class Side:
@@ -150,8 +155,9 @@ class Side:
         said: dict[tuple[str, str], list[str]] = {}
         for domain in self.domains.values():
             for note in domain.notes.volumes if domain.notes else ():
-                if note.known_format:
-                    said.setdefault((note.pool, note.name), []).append(note.known_format)
+                known = noted_format(note)
+                if known:
+                    said.setdefault((note.pool, note.name), []).append(known)
         return {volume: safest_format(formats) or RAW for volume, formats in said.items()}
 
 

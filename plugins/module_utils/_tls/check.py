@@ -10,9 +10,10 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.text_file import read_text
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
-from ansible_collections.brine.virt.plugins.module_utils._tls.files import KEY_MODE, is_guarded, read_text
+from ansible_collections.brine.virt.plugins.module_utils._tls.files import KEY_MODE, is_guarded
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS, Slot, Trust
 from ansible_collections.brine.virt.plugins.module_utils._tls.request import load_key
 

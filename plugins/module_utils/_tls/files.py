@@ -18,17 +18,6 @@ KEY_MODE = 0o600
 CERTIFICATE_MODE = 0o644
 
 
-def read_text(path: str) -> str | None:
-    """The text of a file, or None when there is none. Raises HostError."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
-    except OSError as exc:
-        raise HostError(f"{path} cannot be read: {exc.strerror}", hint="Is become missing?") from exc
-
-
 def write_file(path: str, content: bytes, owner: Owner, mode: int) -> None:
     """Put a file in place at once; missing folders are made. Raises HostError."""
     try:

@@ -9,13 +9,13 @@ import os
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.folders import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.text_file import read_text
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import (
     CERTIFICATE_MODE,
     guard,
     keep_backup,
-    read_text,
     write_file,
 )
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import ROOT, Owner, Slot, Trust

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.text_file import read_text
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls import install, reload
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
@@ -25,7 +26,6 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.check import (
     judge_slot,
     judge_trust,
 )
-from ansible_collections.brine.virt.plugins.module_utils._tls.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import Places, Slot, Trust
 from ansible_collections.brine.virt.plugins.module_utils._tls.request import make_request, waiting, withdraw_request
 

@@ -11,11 +11,15 @@ from collections.abc import Callable
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    is_local,
+    libvirt,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.cpu_baseline import observe_guest_cpu
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import (
-    is_local,
     observe_bridges,
     observe_networks,
 )

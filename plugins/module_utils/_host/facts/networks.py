@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import os
 import typing as t
-from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
-
-
-def is_local(uri: str) -> bool:
-    """Whether this URI means libvirt of the machine that this code runs on; the test driver is nobody's machine."""
-    parts = urlsplit(uri)
-    driver, _plus, transport = parts.scheme.partition("+")
-    return driver != "test" and not parts.hostname and transport in ("", "unix")
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    is_local,
+    libvirt,
+)
 
 
 def observe_networks(conn: VirConnect) -> list[dict[str, t.Any]]:

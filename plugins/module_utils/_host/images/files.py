@@ -33,10 +33,10 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.header imp
     judge_image,
     require_whole,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import STORED_MODE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
 
 PART_PREFIX = ".brine-part-"
-STORED_MODE = 0o444
 # Only where a directory cannot be locked; see locked_directory.
 LOCK_FILE = ".brine-lock"
 

@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-import time
-import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     NotFoundError,
     UnsupportedError,
-    VirtError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
@@ -25,8 +22,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source 
 
 DEFAULT_IMAGE_POOL = "images"
 _NOTHING = bytes(4)
-# How long another job in the pool (a volume that is being copied) may keep libvirt from looking into it again.
-_REFRESH_PATIENCE_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -100,20 +95,6 @@ def store_pool(conn: VirConnect, name: str) -> Pool:
             hint="Choose one of type dir, fs or netfs",
         )
     return pool
-
-
-def refresh_pool(pool: t.Any, name: str, patience_seconds: float = _REFRESH_PATIENCE_SECONDS) -> None:
-    """Let libvirt see what has changed in a pool. Waits for another job in it, such as a copy that is being made."""
-    end = time.monotonic() + patience_seconds
-    while True:
-        try:
-            with errors_as_ours(f"cannot refresh pool {name}"):
-                pool.refresh(0)
-            return
-        except VirtError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.5)
 
 
 def load_image(pool: Pool, image: ImageName) -> StoredImage:

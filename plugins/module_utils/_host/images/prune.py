@@ -15,12 +15,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import (
-    refresh_pool,
     store_pool,
     stored_names,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.usage import ImageUse, observe_use
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName

@@ -24,12 +24,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.link impor
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import (
     StoredImage,
     load_image,
-    refresh_pool,
     store_pool,
     stored_names,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.notes import keep_provenance, load_provenance
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import Tell, untold
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, image_name

@@ -23,7 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     notes_to_bare_xml,
     read_notes,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.flush_domain import is_flush_name
+from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import is_flush_name
 
 # How long a guest may take to let go of a device.
 _DETACH_SECONDS = 20

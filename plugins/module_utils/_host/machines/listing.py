@@ -23,20 +23,21 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresse
     best_first,
     find_addresses,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import pending_of
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
     ACTIVE_STATES,
     KnownPools,
-    agent_is_connected,
     bare_record,
     nics_to_ask,
     record_from_xml,
     state_name,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.flush_domain import is_flush_name
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
+from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import is_flush_name
 
 VirDomain = t.Any
+# Names what a running machine lacks of its definition. Given by whoever wants it: it takes all tables of options along.
+PendingOf = t.Callable[["etree._Element", "etree._Element"], list[str]]
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def observe_machines(
     threads: int = 8,
     agent_timeout_seconds: int = 2,
     sizes: bool = True,
-    pending: bool = False,
+    pending: PendingOf | None = None,
     arriving: bool = False,
     timeout_seconds: float | None = None,
 ) -> list[dict[str, t.Any]]:
@@ -67,9 +68,9 @@ def observe_machines(
 
     addresses: ask for the addresses of running machines also; needs a connection that is not read-only for the agent.
     names: only these machines; names that do not exist are left out. sizes: ask for the sizes of
-    disks and the pools that they lie in. pending: compare running machines with their definitions, one call more for
-    each. arriving: with the machines that another hypervisor is sending here just now,
-    marked ``arriving``; until they run here they are that one's.
+    disks and the pools that they lie in. pending: what compares running machines with their definitions
+    (``pending_of``), one call more for each. arriving: with the machines that another hypervisor is sending here just
+    now, marked ``arriving``; until they run here they are that one's.
     agent_timeout_seconds: for one answer of one guest agent; nobody is asked after half of ``timeout_seconds``.
     timeout_seconds: limit for the calls that go to single machines, together.
     A machine that cannot be read stays in the list, with what is known and the reason in its ``errors``. Raises
@@ -190,7 +191,7 @@ def _read_machine(
     addresses: bool,
     sizes: bool,
     limits: AgentLimits,
-    pending: bool = False,
+    pending: PendingOf | None = None,
 ) -> dict[str, t.Any] | None:
     """One machine's record; None when it was removed, or migrated away, since it was listed."""
     try:
@@ -210,9 +211,9 @@ def _read_machine(
     if state == "paused" and not record["persistent"] and _is_arriving(domain):
         record["arriving"] = True
     running = state in ACTIVE_STATES
-    if pending:
+    if pending is not None:
         try:
-            record["pending"] = _pending(domain, root, running=running and record["persistent"])
+            record["pending"] = _pending(domain, root, pending, running=running and record["persistent"])
         except VirtError as exc:
             errors.append(str(exc))
     if sizes:
@@ -230,13 +231,13 @@ def _read_machine(
     return record
 
 
-def _pending(domain: VirDomain, live: etree._Element, *, running: bool) -> list[str]:
+def _pending(domain: VirDomain, live: etree._Element, compare: PendingOf, *, running: bool) -> list[str]:
     """What waits for power off and on; a machine that is off, or goes away when it stops, waits for nothing."""
     if not running:
         return []
     with errors_as_ours("what it gets after power off and on is not known"):
         defined = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-    return pending_of(live, parse_xml(defined))
+    return compare(live, parse_xml(defined))
 
 
 def _add_sizes(

@@ -12,6 +12,11 @@ from dataclasses import asdict, dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import NicToAsk
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
+    disk_source,
+    nic_source,
+    ties_of_domain,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     BUILDING,
     MachineNotes,
@@ -19,9 +24,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_move_note
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import KIB, size_kib_in_xml
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import AGENT_CHANNEL
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.source_text import disk_source, nic_source
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.ties import ties_of_domain
 
 # virDomainState, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainState
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
@@ -136,14 +138,6 @@ def nics_to_ask(domain: etree._Element) -> list[NicToAsk]:
         mac = _attribute(nic, "mac", "address") or ""
         asked.append(NicToAsk(mac, nic.get("type") or "", static.get(mac.lower(), ())))
     return asked
-
-
-def agent_is_connected(domain: etree._Element) -> bool:
-    """Whether the live XML says that a guest agent has opened its end of the channel."""
-    return any(
-        target.get("name") == AGENT_CHANNEL and target.get("state") == "connected"
-        for target in domain.iterfind("devices/channel/target")
-    )
 
 
 def _from_notes(notes: MachineNotes) -> dict[str, t.Any]:

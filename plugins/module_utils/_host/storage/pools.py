@@ -23,9 +23,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
+    is_local,
     libvirt,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import is_local
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import (

@@ -26,7 +26,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import read_start, write_start
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_start, write_start
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, read_header
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
     HEAD_BYTES,
@@ -34,7 +35,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark
     read_qcow2_mark,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import Making, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_format import QCOW2
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
 _ATTRIBUTE = "user.brine.build"

@@ -24,7 +24,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     libvirt,
     one_line,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import (
     FileChains,
     FileId,
@@ -32,6 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chai
     SaidChains,
     file_id,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.used_sources import Reference, references_in
 
 # Types of pools whose volumes are devices that others serve, and hold no overlay on a local file by themselves.

@@ -5,9 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_error
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    errors_as_ours,
+    libvirt,
+    translate_error,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, volume_file
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import Read
@@ -60,3 +66,30 @@ def _through_libvirt(pool: Pool, volume: Volume) -> Read:
         return content
 
     return read
+
+
+def read_start(volume: t.Any, conn: VirConnect, length: int) -> bytes:
+    """The first bytes of a volume, at most so many. Raises what libvirt raises, as ours."""
+    with errors_as_ours(f"cannot read volume {volume.name()}"):
+        stream = conn.newStream(0)
+        volume.download(stream, 0, length, 0)
+        content = b""
+        while len(content) < length:
+            chunk = stream.recv(length - len(content))
+            if not chunk:
+                break
+            content += chunk
+        # Not to the end of what was announced, or to the end of a shorter volume: there is nothing to wait for.
+        with contextlib.suppress(libvirt.libvirtError):
+            stream.finish()
+        return content
+
+
+def write_start(volume: t.Any, conn: VirConnect, content: bytes) -> None:
+    """Put these bytes at the beginning of a volume. Raises what libvirt raises."""
+    stream = conn.newStream(0)
+    volume.upload(stream, 0, len(content), 0)
+    left = content
+    while left:
+        left = left[stream.send(left) :]
+    stream.finish()

@@ -20,13 +20,13 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Uns
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_error
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     HEADER_BYTES,
     disk_format,
     virtual_size,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import Read
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_format import QCOW2, RAW
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, FILE, DiskSource
 
 # libvirt's words for what to QEMU is a raw disk: https://libvirt.org/storage.html#directory-pool

@@ -1,13 +1,15 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a stored image is called: after what it is and after its content."""
+"""A stored image as a file: its name, after what it is and after its content, and its mode."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+# Nobody writes to it any more: overlays on all hypervisors rely on its content.
+STORED_MODE = 0o444
 _VOLUME = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)-(?P<digest>[0-9a-f]{16})\.(?P<format>qcow2|raw)\Z")
 
 

@@ -15,7 +15,6 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_format import RAW, format_by_name
 
 NAMESPACE = "urn:brine:virt:1"
 PREFIX = "brine"
@@ -68,11 +67,6 @@ class VolumeNote:
     def whole(self) -> VolumeNote:
         """The note of this volume when all is made."""
         return replace(self, building=False, making=None)
-
-    @property
-    def known_format(self) -> str | None:
-        """The format as it was made, for older notes by the name that every file was given; None where nothing says."""
-        return self.format or (RAW if self.role == "seed" else format_by_name(self.name))
 
 
 @dataclass(frozen=True)

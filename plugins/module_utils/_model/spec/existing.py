@@ -13,12 +13,12 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, nic_source
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values, read_table
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.source_text import disk_source, nic_source
 
 
 @dataclass(frozen=True)

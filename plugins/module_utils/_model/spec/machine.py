@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing im
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Line, Values, rules_beside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import check_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU_MODES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_checks import (
@@ -36,7 +37,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.sa
     translate_salt_words,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import Seed, make_seed, read_seed
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.merge import check_fragment
 
 _Device = t.TypeVar("_Device", Disk, Nic)
 

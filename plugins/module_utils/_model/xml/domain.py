@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import AGENT_CHANNEL
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, notes_to_element
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Values,
     write_table,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import merge_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic
@@ -26,9 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices impo
     add_seed,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.merge import merge_fragment
 
-AGENT_CHANNEL = "org.qemu.guest_agent.0"
 _SPICE_CHANNEL = "com.redhat.spice.0"
 # A q35 machine has as many places for devices as it has root ports; these leave some free for what comes later.
 _ROOT_PORTS = 14

@@ -13,9 +13,9 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, noted_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef, read_move_note
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_format import RAW
 
 # A snapshot of a running machine has the permanent description under the second name.
 _DESCRIPTIONS = ("domain", "inactiveDomain")
@@ -117,7 +117,7 @@ def _in_notes(description: etree._Element, host: str) -> t.Iterator[Reference]:
     if notes is not None:
         for volume in notes.volumes:
             # Volumes of other kinds than files are raw, and have no ending.
-            raw = (volume.known_format or RAW) == RAW
+            raw = (noted_format(volume) or RAW) == RAW
             yield Reference(volume=(volume.pool, volume.name), noted=True, raw=raw)
         if notes.image is not None:
             yield Reference(volume=(notes.image.pool, notes.image.volume), noted=True)

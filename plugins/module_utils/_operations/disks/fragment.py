@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.merge import fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import (
     how_had,
     require_no_image_at,
     require_unused,
     users_of_source,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.task_volumes import VolumeUseByDisk
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import VolumeUseByDisk
 
 
 def check_fragment_disks(machine: Machine, hypervisor: Hypervisor, where: str) -> None:

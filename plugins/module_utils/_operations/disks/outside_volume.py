@@ -17,10 +17,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW, format_by_name
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import unusable_format
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, Header, read_header
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_format import QCOW2, RAW, format_by_name
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import writer_of
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor

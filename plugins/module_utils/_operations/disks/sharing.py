@@ -20,14 +20,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.name impor
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.task_volumes import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import (
     BACKED,
     READS,
     SHARES,
     WRITES,
     VolumeUseByDisk,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 
 # What a disk does with its volume, each more than the one before.
 _MORE_AND_MORE = (READS, SHARES, WRITES)

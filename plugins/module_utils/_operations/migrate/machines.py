@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError, as_ours, stopped
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
@@ -22,7 +22,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import stopped
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import Side

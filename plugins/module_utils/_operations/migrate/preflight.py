@@ -17,10 +17,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import observe_bridges, observe_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import why_kept
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import ties_of_domain
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import RoomWish, require_room
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.ties import ties_of_domain
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import Side
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import Terms
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import Target, Traveller

@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage import vo
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, plain
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import DiskNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS, REMOVABLE, Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
@@ -30,7 +31,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_disk, attachable, disk_targets
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import (

@@ -21,12 +21,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import KIB, size_kib_in_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import merge_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.amounts import MEMORY
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE, VCPUS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.devices import VIDEO
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.merge import merge_fragment
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import fragment_digest
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.fragment import check_fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft

@@ -28,13 +28,13 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.mach
     needs_schema,
     start_step,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.seed import refresh_seed
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.disks import compare_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.hardware import compare_hardware
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.nics import compare_nics
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.seed import refresh_seed
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
 
 

@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_nic, plain
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import nic_source
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import NicNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Values,
@@ -31,7 +32,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import 
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_nic, attachable
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.source_text import nic_source
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
 
 

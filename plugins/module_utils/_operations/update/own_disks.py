@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import PlannedDisk
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import how_had, how_used, how_wished
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.task_volumes import READS, exclude
+from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import READS, exclude
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
 
 

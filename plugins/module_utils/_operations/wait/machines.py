@@ -16,8 +16,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import NEIGHBOURS_UNREAD
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.console_log import (
     ConsoleLog,
     read_console_log,

@@ -1,10 +1,13 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that were sent to a hypervisor, written from its memory to its disk; see _model.xml.flush_domain.
+"""Files that were sent to a hypervisor, written from its memory to its disk.
 
 The end of a stream of libvirt says that the content is in the page cache, from where the kernel writes it within half a
 minute. What loses its power before that loses it.
+
+libvirt has no call for that. But QEMU has, as it writes a file to the disk when it has changed it, with all that other
+programs have written to that file. So a domain gets the files: no machine of anybody, and it never runs.
 """
 
 from __future__ import annotations
@@ -16,22 +19,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_kinds import GuestKinds
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import make_volume, new_volume_element
+from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import flush_name, is_flush_name
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.flush_domain import (
-    flush_domain_xml,
-    flush_name,
-    flush_target,
-    is_flush_name,
-)
 
 # Fewer than a PCI bus has places.
 _FILES_AT_ONCE = 16
+# Enough for a QEMU that runs nothing; libvirt rounds up where an architecture wants more.
+_MEMORY_MIB = 16
 
 
 @dataclass(frozen=True)
@@ -155,3 +155,29 @@ def _flushing(conn: VirConnect, paths: Sequence[str]) -> list[t.Any]:
             if {source.get("file", "") for source in sources} & set(paths):
                 found.append(handle)
     return found
+
+
+def flush_target(index: int) -> str:
+    """The device name of a file, by its place in the list."""
+    return f"vd{chr(ord('a') + index)}"
+
+
+def flush_domain_xml(name: str, domain_type: str, paths: Sequence[str]) -> str:
+    """The domain with these files, at most 26; raw, whatever they are: nothing that a guest wrote is read."""
+    root = etree.Element("domain", type=domain_type)
+    etree.SubElement(root, "name").text = name
+    etree.SubElement(
+        root, "title"
+    ).text = "brine.virt has the files of a move written to the disk; it is gone in a moment"
+    etree.SubElement(root, "memory", unit="MiB").text = str(_MEMORY_MIB)
+    etree.SubElement(root, "vcpu").text = "1"
+    etree.SubElement(etree.SubElement(root, "os"), "type").text = "hvm"
+    devices = etree.SubElement(root, "devices")
+    for index, path in enumerate(paths):
+        disk = etree.SubElement(devices, "disk", type="file", device="disk")
+        etree.SubElement(disk, "driver", name="qemu", type="raw", cache="writeback")
+        etree.SubElement(disk, "source", file=path)
+        etree.SubElement(disk, "target", dev=flush_target(index), bus="virtio")
+    etree.SubElement(devices, "controller", type="usb", model="none")
+    etree.SubElement(devices, "memballoon", model="none")
+    return etree.tostring(root, encoding="unicode")

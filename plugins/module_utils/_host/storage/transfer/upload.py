@@ -12,24 +12,16 @@ import os
 import threading
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, stopped
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
     libvirt,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload
 
 _CHUNK_BYTES = 256 * 1024
-
-
-class StoppedError(VirtError):
-    """Nobody waits for the end of this any more."""
-
-
-def stopped() -> StoppedError:
-    """The error of work that was told to stop."""
-    return StoppedError("it was interrupted")
 
 
 def send_file(
@@ -74,23 +66,6 @@ def send_mark(volume: t.Any, conn: VirConnect, upload: Upload) -> None:
     with errors_as_ours(f"cannot mark volume {volume.name()}"):
         if volume.info()[1] >= MARK_BYTES:
             write_start(volume, conn, upload.to_bytes())
-
-
-def read_start(volume: t.Any, conn: VirConnect, length: int) -> bytes:
-    """The first bytes of a volume, at most so many. Raises what libvirt raises, as ours."""
-    with errors_as_ours(f"cannot read volume {volume.name()}"):
-        stream = conn.newStream(0)
-        volume.download(stream, 0, length, 0)
-        content = b""
-        while len(content) < length:
-            chunk = stream.recv(length - len(content))
-            if not chunk:
-                break
-            content += chunk
-        # Not to the end of what was announced, or to the end of a shorter volume: there is nothing to wait for.
-        with contextlib.suppress(libvirt.libvirtError):
-            stream.finish()
-        return content
 
 
 class _Reader:
@@ -183,13 +158,3 @@ def _send(volume: t.Any, conn: VirConnect, reader: _Reader, offset: int, length:
         if reader.failure is not None:
             raise reader.failure from None
         raise
-
-
-def write_start(volume: t.Any, conn: VirConnect, content: bytes) -> None:
-    """Put these bytes at the beginning of a volume. Raises what libvirt raises."""
-    stream = conn.newStream(0)
-    volume.upload(stream, 0, len(content), 0)
-    left = content
-    while left:
-        left = left[stream.send(left) :]
-    stream.finish()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.source_text import host_device, integer
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import host_device, integer
 
 # As lspci writes it, and as libvirt names the node device (virsh nodedev-list).
 _PCI = re.compile(r"(?:pci_)?([0-9a-f]{4})[:_]([0-9a-f]{2})[:_]([0-1][0-9a-f])[._]([0-7])", re.IGNORECASE)

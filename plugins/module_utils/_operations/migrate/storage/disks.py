@@ -22,10 +22,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeIdentity, VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import Side
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import ALL, NONE, Terms

@@ -16,12 +16,11 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError, stopped
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import STORED_MODE
-from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import (
     SentFile,
@@ -29,10 +28,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
     is_being_flushed,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import (
-    read_start,
     send_file,
     send_mark,
-    stopped,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import (
     Sender,
@@ -40,8 +37,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
     new_upload,
     sending,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_start
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import STORED_MODE, parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Ends

@@ -20,10 +20,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import (
-    read_start,
     send_mark,
-    write_start,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_start, write_start
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
     HEAD_BYTES,
     add_qcow2_mark,

@@ -11,9 +11,9 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import SentFile
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import send_file
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload

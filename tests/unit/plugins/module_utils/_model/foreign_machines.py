@@ -11,11 +11,11 @@ from pathlib import Path
 from lxml import etree
 
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
-    agent_is_connected,
     bare_record,
     nics_to_ask,
     record_from_xml,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Table,

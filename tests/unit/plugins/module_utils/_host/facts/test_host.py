@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import host as room
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks as host_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import observe_host
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import is_local
 
 
 @pytest.fixture

@@ -71,12 +71,12 @@ def test_only_what_waits_is_named(old: str, new: str, pending: list[str]) -> Non
 
 def test_records_say_it_on_request(node_uri: str) -> None:
     with open_connection(node_uri) as conn:
-        (record,) = observe_machines(conn, addresses=False, pending=True, names=["web1"])
+        (record,) = observe_machines(conn, addresses=False, pending=pending_of, names=["web1"])
         assert (record["pending"], record["errors"][1:]) == ([], [])
         defined = parse_xml(conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
         need(defined, "vcpu").text = "7"
         conn.defineXML(etree.tostring(defined, encoding="unicode"))
-        asked = observe_machines(conn, addresses=False, pending=True)
+        asked = observe_machines(conn, addresses=False, pending=pending_of)
         (unasked,) = observe_machines(conn, addresses=False, names=["web1"])
     assert {record["name"]: record["pending"] for record in asked} == {"db1": [], "half": [], "web1": ["vcpus"]}
     assert unasked["pending"] is None

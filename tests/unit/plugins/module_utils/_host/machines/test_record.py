@@ -13,7 +13,6 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
     KnownPools,
-    agent_is_connected,
     bare_record,
     nics_to_ask,
     record_from_xml,
@@ -123,20 +122,6 @@ def test_a_strange_machine_has_the_same_keys_and_nothing_of_ours() -> None:
     record = record_from_xml(root, "shutoff")
     assert record.keys() == bare_record("x", "u", "shutoff").keys()
     assert (record["managed"], record["firmware"], record["cpu_mode"], record["vcpus"]) == (False, "bios", None, 1)
-
-
-@pytest.mark.parametrize(
-    ("devices", "connected"),
-    [
-        ("<channel><target type='virtio' name='org.qemu.guest_agent.0' state='connected'/></channel>", True),
-        ("<channel><target type='virtio' name='org.qemu.guest_agent.0' state='disconnected'/></channel>", False),
-        ("<channel><target type='virtio' name='org.qemu.guest_agent.0'/></channel>", False),
-        ("<channel><target type='virtio' name='com.redhat.spice.0' state='connected'/></channel>", False),
-        ("", False),
-    ],
-)
-def test_the_agent_is_connected_when_the_live_xml_says_so(devices: str, connected: bool) -> None:
-    assert agent_is_connected(etree.fromstring(f"<domain><devices>{devices}</devices></domain>")) is connected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
@@ -76,18 +75,3 @@ def test_a_machine_of_others_has_no_notes() -> None:
 def test_broken_variables_count_as_none() -> None:
     xml = notes_to_xml(MachineNotes(variables={"a": 1})).replace('{"a": 1}', "{nonsense")
     assert notes_from_element(etree.fromstring(xml)).variables == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "role", "known"),
-    [
-        ("web1-data.raw", "disk", "raw"),
-        ("web1-data.qcow2", "disk", "qcow2"),
-        ("web1-data", "disk", None),
-        ("x", "seed", "raw"),
-    ],
-)
-def test_a_note_of_an_older_version_has_its_format_in_the_name(name: str, role: str, known: str | None) -> None:
-    xml = f"<machine xmlns='urn:brine:virt:1'><volume pool='default' name='{name}' role='{role}'/></machine>"
-    (note,) = notes_from_element(etree.fromstring(xml)).volumes
-    assert (note.format, note.known_format) == (None, known)

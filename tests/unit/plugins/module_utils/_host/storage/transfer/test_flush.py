@@ -25,14 +25,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer 
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import (
     SentFile,
     end_flushes,
+    flush_domain_xml,
     flushed,
     is_being_flushed,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.flush_domain import (
-    flush_domain_xml,
-    flush_name,
-    is_flush_name,
-)
+from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import flush_name, is_flush_name
 
 POOL = (
     "<pool type='{kind}'><name>{name}</name><source><name>vg</name></source><target><path>{path}</path></target></pool>"

@@ -1,14 +1,15 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What devices are plugged into, of every type that libvirt has."""
+"""What devices are connected to, of every type that libvirt has."""
 
 from __future__ import annotations
 
 import pytest
 from lxml import etree
 
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.source_text import (
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
+    agent_is_connected,
     disk_source,
     host_device,
     integer,
@@ -86,3 +87,17 @@ def test_a_device_of_the_hypervisor(address: str, text: str | None) -> None:
 @pytest.mark.parametrize(("text", "number"), [("0x1F", 31), ("037", 31), ("31", 31), ("0", 0), (None, 0), (" 7 ", 7)])
 def test_numbers_are_read_as_libvirt_reads_them(text: str | None, number: int) -> None:
     assert integer(text) == number
+
+
+@pytest.mark.parametrize(
+    ("devices", "connected"),
+    [
+        ("<channel><target type='virtio' name='org.qemu.guest_agent.0' state='connected'/></channel>", True),
+        ("<channel><target type='virtio' name='org.qemu.guest_agent.0' state='disconnected'/></channel>", False),
+        ("<channel><target type='virtio' name='org.qemu.guest_agent.0'/></channel>", False),
+        ("<channel><target type='virtio' name='com.redhat.spice.0' state='connected'/></channel>", False),
+        ("", False),
+    ],
+)
+def test_the_agent_is_connected_when_the_live_xml_says_so(devices: str, connected: bool) -> None:
+    assert agent_is_connected(etree.fromstring(f"<domain><devices>{devices}</devices></domain>")) is connected

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What disks, nics and devices of the hypervisor are plugged into, in one word and in the words of libvirt.
+"""What the devices of a machine are connected to on its hypervisor, and what of that ties it to this one.
 
-Whoever made the machine: https://libvirt.org/formatdomain.html#devices
+In one word and in the words of libvirt, whoever made the machine: https://libvirt.org/formatdomain.html#devices
 """
 
 from __future__ import annotations
@@ -23,6 +23,16 @@ _NIC_SOURCES = {
     "user": "dev",
 }
 _SOCKETS = ("client", "mcast", "server", "udp")
+# The channel that the guest agent listens on, which QEMU gave its name.
+AGENT_CHANNEL = "org.qemu.guest_agent.0"
+# What cannot be had on another hypervisor, by path in the domain's XML: the one list of it.
+_TIES = (
+    ("devices/hostdev", "a device of the hypervisor"),
+    ("devices/filesystem", "a folder of the hypervisor"),
+    ("devices/interface[@type='hostdev']", "a network card of the hypervisor"),
+    ("devices/interface[@type='vdpa']", "a network card of the hypervisor"),
+    ("devices/tpm/backend[@type='passthrough']", "the TPM of the hypervisor"),
+)
 
 
 def disk_source(source: etree._Element | None, kind: str | None) -> str | None:
@@ -79,3 +89,20 @@ def integer(text: str | None) -> int:
     text = (text or "0").strip()
     octal = len(text) > 1 and text.isdecimal() and text.startswith("0")
     return int(text, 8 if octal else 0)
+
+
+def agent_is_connected(domain: etree._Element) -> bool:
+    """Whether the live XML says that a guest agent has opened its end of the channel."""
+    return any(
+        target.get("name") == AGENT_CHANNEL and target.get("state") == "connected"
+        for target in domain.iterfind("devices/channel/target")
+    )
+
+
+def ties_of_domain(*domains: etree._Element) -> list[str]:
+    """What the machine has of its hypervisor, in words that follow «it has»; empty for most.
+
+    domains: parsed ``<domain>`` elements of one machine: as it runs, as it will run after its next start.
+    """
+    found = [words for path, words in _TIES if any(domain.find(path) is not None for domain in domains)]
+    return list(dict.fromkeys(found))
