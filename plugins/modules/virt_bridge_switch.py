@@ -210,7 +210,7 @@ def main() -> None:
         # The kernel's limit is 15 characters; a name ends up in file names and in a unit's name.
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,14}", name):
             raise InputError(
-                f"{name!r} is no name for a bridge",
+                f"{name!r} is not a valid name for a bridge",
                 where="name",
                 hint="Use up to 15 letters, digits, _ and -, such as br0",
             )

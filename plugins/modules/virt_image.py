@@ -466,7 +466,9 @@ def check_options(params: dict[str, t.Any]) -> None:
                 f"means nothing with state: {state}", where=option, hint=f"It is for state: {' or '.join(states)}"
             )
     if params["keep"] is not None and params["keep"] < 0:
-        raise InputError(f"{params['keep']} is no number of images", where="keep", hint="0 keeps none of the unused")
+        raise InputError(
+            f"{params['keep']} is not a valid number of images", where="keep", hint="0 keeps none of the unused"
+        )
     require_own_host(params["uri"])
 
 

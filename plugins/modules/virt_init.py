@@ -714,7 +714,7 @@ def check_images(images: t.Mapping[str, t.Any]) -> None:
     for name, image in images.items():
         if not isinstance(image, dict):
             raise InputError(
-                f"{image!r} is no image", where=f"images.{name}", hint="Give what virt_image returned as image"
+                f"{image!r} is not an image", where=f"images.{name}", hint="Give what virt_image returned as image"
             )
 
 
@@ -785,7 +785,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     if failed:
         kept = [result["name"] for result in results if not result["failed"]]
         words = "; ".join(f"{result['name']}: {result['msg']}" for result in failed)
-        module.fail_json(msg=f"{words}. These are as wished: {', '.join(kept) or 'none'}", **answer)
+        module.fail_json(msg=f"{words}. Succeeded: {', '.join(kept) or 'none'}", **answer)
     if params["machines"] is None and names[0] in records:
         answer["machine"] = records[names[0]]
     return answer
@@ -796,7 +796,7 @@ def records_of(conn: VirConnect, names: Sequence[str], warn: t.Callable[[str], N
     try:
         return {record["name"]: record for record in observe_machines(conn, addresses=False, names=names)}
     except Exception as exc:
-        warn(f"What is true of the machines now cannot be told: {as_ours(exc)}")
+        warn(f"The current state of the machines cannot be determined: {as_ours(exc)}")
         return {}
 
 

@@ -371,7 +371,7 @@ def read_wishes(params: dict[str, t.Any]) -> list[Wish]:
         if not target:
             raise InputError(f"{own['name']} has no target", where=where or None, hint="Name a hypervisor with target")
         if any(wish.name == own["name"] for wish in wishes):
-            raise InputError(f"{own['name']} stands there twice", where=where)
+            raise InputError(f"{own['name']} is given twice", where=where)
         wish = Wish(own["name"], target, where, read_terms({**params, **own}))
         wish.check()
         wishes.append(wish)

@@ -151,7 +151,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         words = []
         for result in missing:
             end = result["serial_log_end"]
-            log = f" Its serial console says last: {' | '.join(end)}" if end else " Its serial console said nothing."
+            log = f" Its serial console says last: {' | '.join(end)}" if end else " Its serial console showed nothing."
             words.append(f"{result['name']} {late[result['name']]}: {result['seen']}.{log}")
         module.fail_json(msg=visible(" ".join(words)), machines=results)
     return {"changed": False, "machines": results}

@@ -158,9 +158,10 @@ def _small_text(wish: ChecksumFile, deadline: Deadline, where: str) -> str:
             text += chunk
             if len(text) > _CHECKSUM_FILE_BYTES:
                 raise InputError(
-                    f"{shown_url(wish.url)} is no checksum file: it is larger than {format_size(_CHECKSUM_FILE_BYTES)}",
+                    f"{shown_url(wish.url)} is not a checksum file: "
+                    f"it is larger than {format_size(_CHECKSUM_FILE_BYTES)}",
                     where=where,
-                    hint="Is that the address of the image?",
+                    hint="Is this the address of the image?",
                 )
     return text.decode(errors="replace")
 

@@ -113,7 +113,7 @@ def _require_own_chain(pool: Pool, volume: Volume, hypervisor: Hypervisor, where
         place = _locate(backing, volume, hypervisor, local=pool.local)
         if place is None:
             raise ConflictError(
-                f"volume {volume.name} is backed by {backing}, which is no volume of a storage pool here",
+                f"volume {volume.name} is backed by {backing}, which is not a volume of a storage pool here",
                 where=where,
                 hint="Whoever wrote its first bytes chose that file. If it is meant, put it into a pool; if the volume "
                 "was a machine's raw disk, say format: raw",

@@ -414,5 +414,5 @@ def test_a_moment_is_in_utc() -> None:
     assert read_moment("") is None
     assert str(read_moment("2027-01-31")) == "2027-01-31 00:00:00+00:00"
     assert str(read_moment("2027-01-31T12:00:00+01:00")) == "2027-01-31 12:00:00+01:00"
-    with pytest.raises(InputError, match="soon is no moment"):
+    with pytest.raises(InputError, match="soon is not a valid timestamp"):
         read_moment("soon")

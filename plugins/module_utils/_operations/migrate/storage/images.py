@@ -168,7 +168,7 @@ def is_stored(base: Base, pool: Pool) -> bool:
     if found.capacity_bytes != base.virtual_size_bytes:
         raise ConflictError(
             f"the target's image {base.volume} is not of the same size as the one here",
-            hint="One of the two is not what its name says: sha256sum tells which; remove that",
+            hint="One of the two is not what its name says: sha256sum shows which; remove that one",
         )
     return True
 

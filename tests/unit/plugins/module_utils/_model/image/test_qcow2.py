@@ -65,7 +65,9 @@ def test_a_whole_image_is_long_enough_and_a_part_of_it_is_not(tmp_path: Path, ki
     require_whole(reader(content), len(content), "FILE")
     for length in (needed - 1, len(content) // 2, 300 * KIB, 600):
         part = content[:length]
-        with pytest.raises(InputError, match=r"FILE is cut off: it has .*, and by its own tables at least .*checksum"):
+        with pytest.raises(
+            InputError, match=r"FILE is truncated: it has .*, and by its own tables at least .*checksum"
+        ):
             require_whole(reader(part), length, "FILE")
 
 
