@@ -271,7 +271,7 @@ done:
   returned: success
   type: list
   elements: str
-  sample: ["/etc/pki/libvirt/servercert.pem: new, as it ends in 12 days"]
+  sample: ["/etc/pki/libvirt/servercert.pem: new, as it expires in 12 days"]
 kept:
   description: Files that were replaced and are kept under these names.
   returned: success

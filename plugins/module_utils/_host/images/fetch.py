@@ -122,7 +122,8 @@ def _ask_encrypted(url: str, deadline: Deadline) -> t.Any:
         if not _is_encrypted(place):
             raise HostError(
                 f"{shown_url(url)} leads to {shown_url(place)}, which is not encrypted",
-                hint="Anybody on the way could have written what comes from there. Give the checksum itself, or the "
+                hint="Anybody on the network path could have changed what comes from there. "
+                "Give the checksum itself, or the "
                 "address of a server that stays with https://",
             )
     raise HostError(f"{shown_url(url)} leads from one address to another without an end")

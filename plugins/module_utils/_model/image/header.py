@@ -148,7 +148,7 @@ def _judge_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) ->
         raise InputError(
             f"{what} has a backing file, and would be incomplete without it",
             where=where,
-            hint="Make it whole first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
+            hint="Flatten it first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
         )
     if header.encrypted:
         raise InputError(f"{what} is encrypted", where=where, hint="Decrypt it first with qemu-img convert")
@@ -156,7 +156,7 @@ def _judge_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) ->
         raise InputError(
             f"{what} has its data in another file, and would be empty without it",
             where=where,
-            hint="Make it whole first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
+            hint="Flatten it first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
         )
     if header.unknown_features:
         raise InputError(

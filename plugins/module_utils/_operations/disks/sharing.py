@@ -91,9 +91,9 @@ def check_growth(
     how, where = how_had(element), disk.given.at("size")
     if how == READS:
         raise ConflictError(
-            f"the disk is read-only, and its volume {volume} was not made for this machine",
+            f"the disk is read-only, and its volume {volume} was not created for this machine",
             where=where,
-            hint="Leave size out; this collection does not change volumes that it did not make",
+            hint="Leave size out; this collection does not change volumes that it did not create",
         )
     _require_no_image(pool, volume, hypervisor, where)
     users = hypervisor.usage.users_of(pool, volume)

@@ -100,7 +100,7 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
         raise ConflictError(
             f"both hypervisors call themselves {road.target.name}, and libvirt takes them for one",
             where=where,
-            hint="Give each a host name of its own",
+            hint="Give each its own host name",
         )
     _check_earlier_move(traveller, road, where)
     check_traveller(traveller, where)

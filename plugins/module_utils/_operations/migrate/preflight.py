@@ -245,7 +245,7 @@ def _check_memory(traveller: Traveller, target: Target, terms: Terms, where: str
             f"it needs {traveller.memory_mib} MiB of memory, {max(0, free_mib)} MiB are free",
             where=where,
             hint=f"Of {total_mib} MiB there, machines have {taken_mib} MiB, "
-            f"{terms.memory_reserve_mib} MiB are kept back (memory_reserve_mib, memory_ratio)",
+            f"{terms.memory_reserve_mib} MiB are reserved (memory_reserve_mib, memory_ratio)",
         )
 
 

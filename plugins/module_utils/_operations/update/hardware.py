@@ -139,7 +139,7 @@ def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
         raise UnsupportedError(
             f"machine {machine.name} is of type {have}, the task asks for {machine.machine_type}",
             where=inside(where, "machine_type"),
-            hint="It cannot change under an installed system; make a new machine",
+            hint="It cannot be changed under an installed system; create a new machine",
         )
     loader = xml.find("os/loader")
     efi = need(xml, "os").get("firmware") == "efi" or (loader is not None and loader.get("type") == "pflash")
@@ -147,7 +147,7 @@ def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
         raise UnsupportedError(
             f"machine {machine.name} has firmware {'efi' if efi else 'bios'}, the task asks for {machine.firmware}",
             where=inside(where, "firmware"),
-            hint="It cannot change under an installed system; make a new machine",
+            hint="It cannot be changed under an installed system; create a new machine",
         )
     secure = loader is not None and loader.get("secure") == "yes"
     feature = xml.find("os/firmware/feature[@name='secure-boot']")
@@ -156,7 +156,7 @@ def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
         raise UnsupportedError(
             f"secure boot of machine {machine.name} is {'on' if secure else 'off'}",
             where=inside(where, "secure_boot"),
-            hint="It cannot change under an installed system; make a new machine",
+            hint="It cannot be changed under an installed system; create a new machine",
         )
 
 

@@ -35,7 +35,7 @@ def compare_source(
         raise UnsupportedError(
             f"the disk lies in {have.place if have else 'nothing'}, the task names another source",
             where=disk.given.at("source"),
-            hint="Take the disk out (state: absent) and add the other one under a name of its own",
+            hint="Remove the disk (state: absent) and add the other one under its own name",
         )
     draft.differ(
         ("disks", disk.name, "source"),

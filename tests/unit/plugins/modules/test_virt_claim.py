@@ -152,7 +152,7 @@ def test_another_machine_of_its_name_is_not_the_one_that_was_found(conn: t.Any) 
     before = conn.lookupByName("web1").XMLDesc()
     said, (web1, _new1) = init_two(False, {"web1": other})
     assert said.startswith(
-        f"web1: vms[1]: another machine has this name here since this run looked: its UUID is {WEB1_UUID}, it was "
+        f"web1: vms[1]: since this run checked, another machine has this name here: its UUID is {WEB1_UUID}, it was "
         f"{other}. Run it again, to check again"
     )
     assert web1["failed"] is True

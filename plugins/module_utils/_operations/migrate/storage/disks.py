@@ -224,7 +224,7 @@ class _Planner:
         found = self.source.volume_at(here.path, image_format=image_format) if here.type != NETWORK else None
         if found is None:
             raise NotFoundError(
-                f"{here.place} lies in no storage pool of this hypervisor",
+                f"{here.place} is not in any storage pool of this hypervisor",
                 where=self.place,
                 hint="Only volumes of pools are moved: define a pool for its folder on both hypervisors",
             )

@@ -198,7 +198,7 @@ def _wait_or_clear(base: Base, conn: VirConnect, host: str, tell: Tell, stop: th
         if sender is Sender.UNKNOWN and time.monotonic() - since > _PATIENCE_SECONDS:
             whose = "somebody" if upload is None else f"process {upload.pid} of {upload.host}"
             raise ConflictError(
-                f"image {base.volume} is half on the target, brought by {whose}, and has not grown for "
+                f"image {base.volume} is incomplete on the target, copied by {whose}, and has not grown for "
                 f"{_PATIENCE_SECONDS:.0f} s",
                 hint=f"Wait for it, or see that nobody brings it. {by_hand(conn, VolumeRef(base.pool, base.volume))}",
             )

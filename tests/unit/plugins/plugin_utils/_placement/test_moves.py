@@ -151,10 +151,10 @@ def test_a_machine_is_not_sent_where_it_does_not_fit(
 TIES: list[tuple[dict[str, t.Any], str]] = [
     ({"tied_by": ["a folder of the hypervisor"]}, "it has a folder of the hypervisor"),
     ({"building": True}, "it is being made, or was interrupted while it was"),
-    ({"memory_max_mib": None, "errors": ["its XML makes no sense"]}, "its XML makes no sense"),
+    ({"memory_max_mib": None, "errors": ["its XML is invalid"]}, "its XML is invalid"),
     (
         {"disks": [{"target": "vdb", "source": "/srv/a.raw", "pool": None}]},
-        "its disk vdb (/srv/a.raw) lies in no storage pool",
+        "its disk vdb (/srv/a.raw) is not in any storage pool",
     ),
 ]
 

@@ -404,4 +404,4 @@ class TestFromAfar:
     def test_a_disk_in_no_pool_may_be_backed_by_anything(self, host: Host) -> None:
         host.add_machine("b", host.disk(host.directory / "b.qcow2"))
         host.add_machine("c", host.disk(host.directory / "c.raw", image_format="raw"))
-        assert self.use(host).unknown == (f"{host.directory}/b.qcow2 of machine b lies in no active storage pool",)
+        assert self.use(host).unknown == (f"{host.directory}/b.qcow2 of machine b is not in an active storage pool",)

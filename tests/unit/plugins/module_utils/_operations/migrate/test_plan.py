@@ -242,7 +242,7 @@ NIC = "<interface type='network'><mac address='52:54:00:00:00:01'/><source netwo
         ({"target_pools": ("images",)}, "on hv2, there is no storage pool 'default'"),
         ({"target_pools": ("default",)}, "there is no storage pool 'images'"),
         ({"target_volumes": volume("web1-seed.iso", "raw")}, "has a volume web1-seed.iso already"),
-        ({"disks": disk("vda", "/nowhere/x.qcow2")}, "lies in no storage pool"),
+        ({"disks": disk("vda", "/nowhere/x.qcow2")}, "is not in any storage pool"),
         ({"disks": disk("vda", "/pools/default/data.raw", "qcow2")}, "the volume looks like raw"),
         ({"disks": disk("sda", "/pools/default/data.raw", "raw", "<readonly/>", "cdrom")}, "hv2 has no data.raw"),
         ({"disks": disk("vda", "/pools/default/data.raw", "raw", "<shareable/>")}, "it is shared with other machines"),
