@@ -121,7 +121,7 @@ def read_moment(text: str | None) -> datetime.datetime | None:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError as exc:
         raise InputError(
-            f"{text} is no moment", where="authority_since", hint="Write 2027-01-31 or 2027-01-31T12:00:00"
+            f"{text} is not a valid timestamp", where="authority_since", hint="Write 2027-01-31 or 2027-01-31T12:00:00"
         ) from exc
     return moment if moment.tzinfo else moment.replace(tzinfo=datetime.timezone.utc)
 

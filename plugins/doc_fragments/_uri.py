@@ -12,7 +12,7 @@ options:
   uri:
     description:
       - The libvirt connection to use, opened on the host that the task runs on.
-      - See U(https://libvirt.org/uri.html) for what can stand here.
+      - See U(https://libvirt.org/uri.html) for the possible values.
     type: str
     default: qemu:///system
 requirements:

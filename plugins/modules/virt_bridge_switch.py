@@ -9,16 +9,16 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_bridge_switch
-short_description: Put a host's uplink into a bridge, and back unless confirmed
+short_description: Put a host's uplink into a bridge, with automatic rollback
 version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
   - The half of the role P(brine.virt.virt_bridge#role) that runs on the host. Use the role, which calls this module in
     the right order.
-  - Makes a bridge and moves everything that the uplink has to it, addresses, routes, DHCP and name servers, by files
-    of systemd-networkd beside the uplink's own, which are not touched.
-  - The change undoes itself unless the controller confirms it over a connection made after it.
+  - Creates a bridge and moves everything that the uplink has to it (addresses, routes, DHCP and name servers), with
+    systemd-networkd files next to the uplink's own, which are not touched.
+  - The change is rolled back by itself unless the controller confirms it over a connection that is opened after it.
   - A bridge that exists is left as it is.
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -43,26 +43,26 @@ options:
     type: str
   phase:
     description:
-      - V(prepare) looks at the host and, when the bridge is missing, starts the switch, which applies the change some
+      - V(prepare) inspects the host and, if the bridge is missing, starts the switch, which applies the change some
         seconds later.
       - V(arrive) waits until the change is applied.
-      - V(confirm) makes the change last, when the bridge has all that the uplink had. It has to come after V(arrive)
-        and over a new connection, which proves that the host is reached.
-      - V(report) tells how the last switch ended.
+      - V(confirm) makes the change permanent if the bridge has everything that the uplink had. It has to come after
+        V(arrive) and over a new connection, which proves that the host can be reached.
+      - V(report) reports how the last switch ended.
     type: str
     choices: [prepare, arrive, confirm, report]
     default: prepare
   confirm_seconds:
     description:
-      - With O(phase=prepare), how many seconds the switch waits for the confirmation before it puts the old network
-        back.
+      - With O(phase=prepare), how many seconds the switch waits for the confirmation before it restores the old
+        network.
     type: int
     default: 60
 """
 
 EXAMPLES = r"""
 ---
-- name: Start to put the uplink into br0
+- name: Start putting the uplink into br0
   brine.virt.virt_bridge_switch:
     name: br0
   register: switch
@@ -80,15 +80,15 @@ EXAMPLES = r"""
 RETURN = r"""
 state:
   description:
-    - V(present) when the bridge is there and no change is under way.
-    - V(absent) with O(phase=prepare) in check mode when the bridge would be made, with O(phase=report) when no switch
-      was started.
-    - V(armed), V(applied), V(confirmed), V(rolling_back) or V(rolled_back) when a switch is or was at work.
+    - V(present) if the bridge exists and no change is under way.
+    - V(absent) with O(phase=prepare) in check mode if the bridge would be created, and with O(phase=report) if no
+      switch was started.
+    - V(armed), V(applied), V(confirmed), V(rolling_back) or V(rolled_back) if a switch is or was under way.
   returned: always
   type: str
   sample: armed
 uplink:
-  description: The interface that is to be the bridge's port.
+  description: The interface that will be the bridge's port.
   returned: when a change is planned or under way
   type: str
   sample: eth0
@@ -99,13 +99,13 @@ ports:
   elements: str
   sample: [eth0]
 addresses:
-  description: Global addresses that the bridge has, or is to have.
+  description: Global addresses that the bridge has, or will have.
   returned: with O(phase=prepare)
   type: list
   elements: str
   sample: ["192.0.2.10/24"]
 log:
-  description: What the switch said.
+  description: The log of the switch.
   returned: with O(phase=report)
   type: list
   elements: str
@@ -210,7 +210,7 @@ def main() -> None:
         # The kernel's limit is 15 characters; a name ends up in file names and in a unit's name.
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,14}", name):
             raise InputError(
-                f"{name!r} is no name for a bridge",
+                f"{name!r} is not a valid name for a bridge",
                 where="name",
                 hint="Use up to 15 letters, digits, _ and -, such as br0",
             )

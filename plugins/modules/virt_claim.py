@@ -9,14 +9,14 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_claim
-short_description: Take the names of new machines, so that two runs cannot make one machine twice
+short_description: Claim the names of new machines, so that two runs cannot create the same machine
 version_added: "0.1.0"
 description:
-  - The role P(brine.virt.virt_provision#role) calls it before M(brine.virt.virt_init), where there are several
-    hypervisors. A single task with M(brine.virt.virt_init) does not need it.
+  - The role P(brine.virt.virt_provision#role) calls it before M(brine.virt.virt_init) if there are several hypervisors.
+    A single task with M(brine.virt.virt_init) does not need it.
   - A claim is a machine without disks and nics, marked as unfinished, which M(brine.virt.virt_init) turns into the
-    machine itself. One that a killed run has left is shared with the next run that comes to this hypervisor.
-  - Under the same lock it looks again at what the hypervisor was chosen by. What does not hold any more is an error,
+    machine itself. One that a killed run has left behind is taken over by the next run on this hypervisor.
+  - Under the same lock it checks again why the hypervisor was chosen. If something is no longer true, the task fails,
     and nothing is claimed.
 author:
   - brine.virt maintainers (@brine-virt)
@@ -33,7 +33,7 @@ attributes:
 options:
   machines:
     description:
-      - The machines whose names are to be claimed, as P(brine.virt.place#filter) returned them in C(new_by_host).
+      - The machines whose names to claim, as P(brine.virt.place#filter) returned them in C(new_by_host).
     type: list
     elements: dict
     default: []
@@ -43,21 +43,21 @@ options:
         type: str
         required: true
       memory_mib:
-        description: The most memory that it can have, in MiB.
+        description: The maximum memory that it can have, in MiB.
         type: int
         required: true
       vcpus:
-        description: The most virtual CPUs that it can have.
+        description: The maximum number of virtual CPUs that it can have.
         type: int
         required: true
   decision:
     description:
-      - What this hypervisor was chosen by, as in M(brine.virt.virt_init).
+      - Why this hypervisor was chosen, as in M(brine.virt.virt_init).
     type: dict
     default: {}
   withdraw:
     description:
-      - Claims to be withdrawn first, UUIDs by name. What is more than a claim by now stays.
+      - Claims to withdraw first, UUIDs by name. What has become more than a claim by now is kept.
     type: dict
     default: {}
   look_for:
@@ -67,7 +67,7 @@ options:
     elements: str
     default: []
   lock_timeout:
-    description: How many seconds to wait for another run that is at work on this hypervisor.
+    description: How many seconds to wait for another run that holds this hypervisor's lock.
     type: int
     default: 300
 seealso:
@@ -82,19 +82,20 @@ EXAMPLES = r"""
       - {name: web1, memory_mib: 2048, vcpus: 2}
   register: claimed
 
-- name: Give it back
+- name: Withdraw the claim
   brine.virt.virt_claim:
     withdraw: "{{ claimed.claims }}"
 """
 
 RETURN = r"""
 claims:
-  description: The UUIDs of the claims by name. A name that a machine on this hypervisor has is not among them.
+  description: The UUIDs of the claims by name. A name that a machine on this hypervisor already has is not included.
   returned: success
   type: dict
   sample: {web1: 4a5e8c3e-6ad5-4c39-9d3b-9f1c8f3d1c55}
 machines:
-  description: The machines here that have one of the names of O(look_for), by name, whether they are more than a claim.
+  description:
+    - The machines here that have one of the names in O(look_for), by name; C(claimed) says whether one is only a claim.
   returned: success
   type: dict
   sample: {web1: {uuid: 4a5e8c3e-6ad5-4c39-9d3b-9f1c8f3d1c55, claimed: true}}

@@ -9,18 +9,18 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_maintenance
-short_description: Put a hypervisor into maintenance, or end it
+short_description: Begin or end the maintenance of a hypervisor
 version_added: "0.1.0"
 description:
   - A hypervisor in maintenance gets no new machine, neither from P(brine.virt.place#filter) nor by a migration that
-    P(brine.virt.moves#filter) plans. The machines that it has stay and run on.
-  - The mark is a file on the hypervisor, C(/var/lib/brine-virt/maintenance.json). It stays over a restart until it is
-    taken away with O(state=absent). M(brine.virt.virt_host_info) shows it.
+    P(brine.virt.moves#filter) plans. The machines that it has stay and keep running.
+  - The mark is a file on the hypervisor, C(/var/lib/brine-virt/maintenance.json). It survives a reboot, until it is
+    removed with O(state=absent). M(brine.virt.virt_host_info) shows it.
   - The hypervisor's libvirt shows it as well, as the description of a secret without a value, so that
-    M(brine.virt.virt_migrate) on other hypervisors sees it, also for machines that are on their way already. Where
-    libvirt cannot be reached, the file alone is written, with a warning.
-  - It has begun when no run is at work here any more that makes machines and may not have seen it. The mark is written
-    first; then such a run is waited for.
+    M(brine.virt.virt_migrate) on other hypervisors sees it, even for machines that are already being moved. If libvirt
+    cannot be reached, only the file is written, with a warning.
+  - The mark is written first. Then the module waits for any run that is creating machines here and may not have seen
+    the mark; after that the maintenance has begun.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -43,13 +43,13 @@ options:
     default: present
   reason:
     description:
-      - Why, in one line. It is shown where a machine is refused.
-      - A maintenance that has begun keeps its reason, unless another one is named.
+      - The reason, in one line. It is shown when a machine is refused.
+      - A maintenance that has already begun keeps its reason, unless another one is given.
     type: str
   lock_timeout:
     description:
-      - With O(state=present), how many seconds to wait for a run that is at work on this hypervisor. When that is over,
-        the task fails, and the maintenance stays.
+      - With O(state=present), how many seconds to wait for a run that holds this hypervisor's lock. After that the task
+        fails, and the maintenance remains.
     type: int
     default: 300
 seealso:

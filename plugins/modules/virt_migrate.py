@@ -13,43 +13,42 @@ version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
-  - Moves machines from the hypervisor that this runs on to another one. Running and paused machines move without being
-    stopped, machines that are off move as well.
-  - Everything is checked on both hypervisors before anything is changed. What may have changed meanwhile is looked at
-    again before the switch, such as the machine's own state and disks, its name and memory on the target, and whether
-    the target has gone into maintenance (M(brine.virt.virt_maintenance)).
-  - Whatever goes wrong afterwards, the machine is on exactly one hypervisor, and what was made for
-    it on the other one is deleted.
-  - A disk that is an overlay gets its image on the target, unless the store there has it, and only the difference
-    travels. Other disks are copied whole, without their holes. A disk on storage that both hypervisors see stays
-    where it is.
-  - The machine's own volumes at the source are deleted when it is proven to be on the target. Nothing is deleted, on
-    either side, that is in use, or that is not proven to be the very volume that the move was about.
+  - Moves machines from the hypervisor that this runs on to another one. Running and paused machines are moved without
+    stopping them; machines that are off can be moved as well.
+  - Everything is checked on both hypervisors before anything is changed. What may have changed in the meantime is
+    checked again before the switch, such as the machine's own state and disks, its name and memory on the target, and
+    whether the target has gone into maintenance (M(brine.virt.virt_maintenance)).
+  - Whatever goes wrong after that, the machine is on exactly one hypervisor, and what was created for it on the other
+    one is deleted.
+  - For a disk that is an overlay, the image is copied to the target unless the image store there already has it, and
+    only the difference is copied in addition. Other disks are copied in full, without their holes. A disk on storage
+    that both hypervisors share stays where it is.
+  - The machine's own volumes at the source are deleted once it is proven to be on the target. On neither side is
+    anything deleted that is in use, or that is not proven to be the very volume that the move concerns.
   - The disks of a machine that is off are locked while they are copied, as QEMU locks those of a running one. It cannot
-    be started meanwhile; what is written to them by other means makes the move fail, and nothing is lost.
-  - What was sent to the target, the disks of a machine that is off and images, is on its disk before the machine
-    leaves the source, and not only in its memory. For that, a transient domain C(brine-virt-sync-...) has the files
-    open there for about half a second, paused from its first moment on. It is in no list of machines. When the target
-    cannot confirm it, the machine stays. Volumes that are devices (LVM) have all of it when they are closed; what a
-    drive of the target keeps in a cache of its own, and loses with its power, is not asked for. Not waited for is the
-    seed of a running machine, which its guest has read at its first boot; a target that loses its power within half a
-    minute may lose it.
+    be started during that time; if something else writes to the disks, the move fails, and nothing is lost.
+  - Images and the disks of a machine that is off are flushed to the target's disk before the machine leaves the source.
+    For that, a transient domain C(brine-virt-sync-...) keeps the files open there for about half a second, paused from
+    the start. It is not shown in any list of machines. If the target cannot confirm the flush, the machine stays.
+    Volumes that are devices (LVM) are flushed when they are closed; a volatile write cache in a drive of the target is
+    not taken into account. The seed of a running machine, which its guest has read at its first boot, is not waited
+    for; a target that loses power within half a minute may lose it.
   - The machine that is moved is the one that was planned. M(brine.virt.virt_init) does not change a machine that is
-    being moved; what others change on record meanwhile ends the move before the switch.
-  - A machine that is on the target already is left alone. A run that was cut off is finished, or cleared, by the next
+    being moved; if something else changes its definition during the move, the move fails before the switch.
+  - A machine that is already on the target is left alone. An interrupted run is finished, or cleaned up, by the next
     one with the same target.
-  - While it works, the play's output shows how far each machine is.
-  - When nobody waits for it any more (Ctrl-C, a lost connection, a killed module), the migration is called off, the
-    machine runs on where it was, and the target is cleared.
+  - The play's output shows the progress of each machine.
+  - When nobody waits for it any more (Ctrl-C, a lost connection, a killed module), the migration is cancelled, the
+    machine keeps running where it was, and the target is cleaned up.
 options:
   name:
     description: The machine.
     type: str
   target:
     description:
-      - The hypervisor to move to, as libvirt's URI (C(qemu+tls://hv2.example.org/system)), as the name of a host in the
-        inventory, or as any other host name, which is reached by TLS.
-      - The hypervisor that the machine is on opens this URI by itself. With TLS, the certificates of both have to fit,
+      - The hypervisor to move to, as a libvirt URI (C(qemu+tls://hv2.example.org/system)), as the name of a host in the
+        inventory, or as any other host name, which is reached over TLS.
+      - The hypervisor that the machine is on opens this URI itself. With TLS, each must accept the other's certificate,
         see the role P(brine.virt.virt_tls#role).
     type: str
   machines:
@@ -62,7 +61,7 @@ options:
         type: str
         required: true
       target:
-        description: Where this machine is to go, instead of O(target).
+        description: The target of this machine, instead of O(target).
         type: str
       memory_ratio:
         description: The O(memory_ratio) of its target.
@@ -75,74 +74,76 @@ options:
     type: int
     default: 2
   live:
-    description: Whether a running machine runs on while it is moved. Otherwise it is paused meanwhile.
+    description: Whether a running machine keeps running while it is moved. Otherwise it is paused during the move.
     type: bool
     default: true
   copy_storage:
-    description: What is done with disks on storage that only the source sees.
+    description: What is done with disks on storage that only the source can access.
     type: str
     choices:
       auto: copied; an overlay stays an overlay
-      inc: Salt's word for V(auto)
-      incremental: Salt's word for V(auto)
-      all: copied whole; an overlay becomes a disk of its own. For machines that are up.
+      inc: Salt's name for V(auto)
+      incremental: Salt's name for V(auto)
+      all: copied in full; an overlay becomes a disk without a backing image. Only for machines that are not off.
       none: not copied; a machine that has such disks is not moved
     default: auto
   source_volumes:
     description:
       - Which volumes at the source are deleted when the machine is on the target.
-      - A volume that something else uses never is, nor one of which that cannot be known, as in a pool that other
-        hypervisors see. Before anything is moved it is looked for machines that have it (running or not), snapshots,
-        checkpoints, and images in any pool that it is below. The move is refused then, unless the volumes are to stay.
+      - A volume is never deleted if something else uses it, or if that cannot be determined, as in a pool that other
+        hypervisors share. This is checked before anything is moved, for machines that use it (running or not),
+        snapshots, checkpoints, and images in any pool that it backs. If there are any, the move is refused, unless the
+        volumes are to be kept.
     type: str
     choices:
-      own: those that this collection made for the machine
+      own: those that this collection created for the machine
       all: all that were copied
       none: none
     default: own
   tls:
     description:
-      - Whether memory and disks travel encrypted, by QEMU's native TLS.
-      - Salt's word C(tunnel) means the same. libvirt's tunnel itself cannot copy disks, and is not used.
+      - Whether memory and disks are encrypted in transit, by QEMU's native TLS.
+      - Salt's name C(tunnel) means the same. libvirt's tunnel itself cannot copy disks, and is not used.
     type: bool
     default: true
     aliases: [tunnel]
   timeout:
     description:
-      - Seconds after which a machine that is still on its way is called off. It runs on at the source then.
+      - Seconds after which the migration of a machine is cancelled. The machine then keeps running at the source.
       - With O(postcopy=true) it is switched to the target instead, once its disks are there.
-      - Without it there is no limit.
+      - The default is no limit.
     type: float
   bandwidth:
-    description: The most that a machine may take of the network, in MiB/s.
+    description: The most network bandwidth that one machine may use, in MiB/s.
     type: int
     aliases: [max_bandwidth]
   max_downtime:
-    description: How long a machine may stand still at the switch, in milliseconds. QEMU's own choice is 300.
+    description: How long a machine may be paused for the switch, in milliseconds. QEMU's own default is 300.
     type: int
   auto_converge:
-    description: Whether a machine that changes its memory faster than it can be sent is slowed down.
+    description: Whether to slow down a machine that changes its memory faster than it can be sent.
     type: bool
     default: true
   postcopy:
     description:
-      - Whether a machine is switched to the target after one pass over its memory, and gets the rest of it there.
-      - It ends every migration. But when the network fails in that phase, the machine is lost.
-      - The kernel of the target has to allow it to QEMU, on many systems by C(vm.unprivileged_userfaultfd=1).
+      - Whether to switch a machine to the target after one pass over its memory, and to fetch the rest of its memory
+        afterwards.
+      - With it, every migration completes eventually. But if the network fails in that phase, the machine is lost.
+      - The kernel of the target must allow QEMU to do this, on many systems with C(vm.unprivileged_userfaultfd=1).
     type: bool
     default: false
   postcopy_bandwidth:
-    description: The same as O(bandwidth) for that phase.
+    description: The same as O(bandwidth), for the post-copy phase.
     type: int
   parallel_connections:
-    description: Send memory over so many connections.
+    description: The number of connections to send memory over.
     type: int
   compressed:
     description: Whether memory is sent compressed.
     type: bool
     default: false
   comp_methods:
-    description: How it is compressed. Which of them there are is QEMU's matter.
+    description: The compression methods. Which of them are available depends on QEMU.
     type: list
     elements: str
     choices: [mt, xbzrle, zlib, zstd]
@@ -150,43 +151,44 @@ options:
     description: Level of C(mt), 0 to 9.
     type: int
   comp_mt_threads:
-    description: Threads that compress, of C(mt).
+    description: Number of compression threads of C(mt).
     type: int
   comp_mt_dthreads:
-    description: Threads that decompress, of C(mt).
+    description: Number of decompression threads of C(mt).
     type: int
   comp_xbzrle_cache:
     description: Size of the cache of C(xbzrle), in bytes.
     type: int
   persistent:
-    description: Whether the target has the machine on record, so that it is there after it was shut down.
+    description: Whether the machine is defined on the target, so that it still exists there after it is shut down.
     type: bool
     default: true
   undefinesource:
     description:
-      - Whether the source forgets the machine. Otherwise it stays on record there, off, with its disks as they were.
+      - Whether the machine is undefined at the source. Otherwise it stays defined there, off, with its disks as they
+        were.
       - Never start it there while it runs on the target.
     type: bool
     default: true
   migration_address:
     description:
-      - The target's address for memory and disks, for example in a network of its own. The target's certificate has to
-        name it.
-      - Without it, the address in the target's URI.
+      - The target's address for memory and disks, for example in a dedicated network. The target's certificate must
+        include it.
+      - The default is the address in the target's URI.
     type: str
   memory_ratio:
-    description: How much memory the machines of the target may have together, as a multiple of its own.
+    description: How much memory the machines on the target may have in total, as a multiple of the target's own.
     type: float
     default: 1.0
   memory_reserve_mib:
-    description: MiB of memory that stay free on the target.
+    description: MiB of memory to keep free on the target.
     type: int
     default: 256
   progress_file:
     description:
-      - Where to write lines about the progress, in a file that is made and removed again.
-      - The play's output has them without it, where Ansible's connection is V(ssh) or V(local). They are read over a
-        second connection; over others nothing is said about progress.
+      - Where to write progress lines, in a file that is created and removed again.
+      - The play's output has them even without this option, if Ansible's connection is V(ssh) or V(local). They are
+        read over a second connection; over other connections no progress is shown.
     type: path
 extends_documentation_fragment:
   - brine.virt._uri
@@ -195,22 +197,22 @@ attributes:
   check_mode:
     support: full
     details:
-      - The whole of the checks is made. Only whether two folders are the same shared storage is not tried out; they
-        count as two.
+      - All checks are made, except that it is not tested whether two directories are the same shared storage; they
+        count as different.
   diff_mode:
     support: none
     details:
-      - C(actions) says what changes.
+      - C(actions) lists what changes.
   idempotent:
     support: full
 notes:
-  - When the target does not answer any more, or a migration that was called off does not end by itself, what the
-    machine's QEMU has open to ports 49152 to 49215 of other hosts, which are libvirt's for migrations, is closed by
-    C(ss --kill). QEMU would otherwise wait for a broken network for a quarter of an hour.
-  - Machines with snapshots, with devices or folders of the hypervisor, and machines that are off but have UEFI
-    variables or a TPM, are not moved, nor are machines that a run is still making or adding a disk to, or was cut off
-    while it did. What is said then is what to do.
-  - A machine that powers itself off as soon as it is on the target has been moved.
+  - When the target no longer answers, or a cancelled migration does not end by itself, the connections of the machine's
+    QEMU to ports 49152 to 49215 of other hosts, which libvirt uses for migrations, are closed with C(ss --kill).
+    Otherwise QEMU would wait for a broken network for a quarter of an hour.
+  - Machines with snapshots, with devices or directories of the hypervisor, and machines that are off but have UEFI
+    variables or a TPM, are not moved. Neither are machines that a run is still creating or adding a disk to, or was
+    interrupted while doing so. The error says how to proceed.
+  - A machine that powers itself off as soon as it is on the target counts as moved.
 seealso:
   - module: brine.virt.virt_info
   - plugin: brine.virt.place
@@ -224,7 +226,7 @@ EXAMPLES = r"""
     name: web1
     target: hv2
 
-- name: Move two machines, in a network of their own, and give up after ten minutes each
+- name: Move two machines over a dedicated network, and give up after ten minutes each
   brine.virt.virt_migrate:
     machines:
       - {name: web1, target: hv2}
@@ -235,7 +237,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 machines:
-  description: What became of each machine, in the order of the task.
+  description: The result for each machine, in the order of the task.
   returned: always
   type: list
   elements: dict
@@ -251,15 +253,15 @@ machines:
       description: Whether it could not be moved.
       type: bool
     msg:
-      description: Why not.
+      description: Why it could not be moved.
       returned: when it failed
       type: str
     source:
-      description: The hypervisor that it was on, as that calls itself.
+      description: The hypervisor that it was on, by its own host name.
       type: str
       sample: hv1.example.org
     target:
-      description: The hypervisor that it is on now, as that calls itself.
+      description: The hypervisor that it is on now, by its own host name.
       type: str
       sample: hv2.example.org
     actions:
@@ -269,35 +271,36 @@ machines:
       sample: ["make web1-system.qcow2 on hv2.example.org", "move web1 to hv2.example.org"]
     disks:
       description:
-        - The way of each disk. C(mirror) was copied while the machine ran, C(content) while nobody wrote to it,
-          C(shared) lies where both hypervisors see it, C(there) was on the target before.
-        - C(kept_at_source) says that it was copied and the volume at the source not deleted.
+        - How each disk was moved (C(way)). V(mirror) was copied while the machine ran, V(content) was copied while
+          nothing wrote to it, V(shared) is on storage that both hypervisors share, V(there) was on the target before.
+        - C(kept_at_source) is true if it was copied and the volume at the source was not deleted.
       type: list
       elements: dict
       sample: [{device: vda, pool: default, volume: web1-system.qcow2, way: mirror, kept_at_source: false}]
     kept_volumes:
       description:
-        - Volumes that were to be deleted and were not, each with the reason and with what to do. They are warnings too.
+        - Volumes that should have been deleted and were not, each with the reason and what to do. These are also shown
+          as warnings.
       type: list
       elements: str
       sample: []
     time_ms:
       description: How long libvirt took to move it.
-      returned: when it was up and libvirt says it
+      returned: when it was not off and libvirt reports it
       type: int
       sample: 2714
     downtime_ms:
-      description: How long it stood still.
-      returned: when it was up and libvirt says it
+      description: How long it was paused.
+      returned: when it was not off and libvirt reports it
       type: int
       sample: 41
     memory_bytes:
       description: How much memory was sent.
-      returned: when it was up and libvirt says it
+      returned: when it was not off and libvirt reports it
       type: int
     disk_bytes:
       description: How much of its disks was sent.
-      returned: when it was up and libvirt says it
+      returned: when it was not off and libvirt reports it
       type: int
 """
 
@@ -367,7 +370,7 @@ def read_wishes(params: dict[str, t.Any]) -> list[Wish]:
         if not target:
             raise InputError(f"{own['name']} has no target", where=where or None, hint="Name a hypervisor with target")
         if any(wish.name == own["name"] for wish in wishes):
-            raise InputError(f"{own['name']} stands there twice", where=where)
+            raise InputError(f"{own['name']} is given twice", where=where)
         wish = Wish(own["name"], target, where, read_terms({**params, **own}))
         wish.check()
         wishes.append(wish)

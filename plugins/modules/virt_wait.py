@@ -8,17 +8,17 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_wait
-short_description: Wait until machines answer, or say what was seen last
+short_description: Wait until machines answer, or report what was last seen of them
 version_added: "0.1.0"
 description:
-  - Waits on the hypervisor until each machine has an address and its SSH server greets there.
-  - While it waits, the play's output says every few seconds in which stage each machine is. The machine boots,
-    cloud-init runs, there is an address, and SSH answers.
-  - A machine that has stopped is not waited for. Neither is one whose serial console shows that nothing comes any
-    more, such as a kernel panic or no device to boot from, or that has booted, as its console says, and has had no
-    address for 60 seconds.
-  - When the time is over, the task fails with what was seen last of each machine that did not arrive, the end of its
-    serial console's log included.
+  - Waits on the hypervisor until each machine has an address where its SSH server answers.
+  - While it waits, the play's output shows every few seconds which stage each machine has reached. The machine boots,
+    cloud-init runs, it has an address, and SSH answers.
+  - It does not wait any longer for a machine that has stopped, whose serial console shows that it will not come up
+    (such as a kernel panic, or no bootable device), or that has booted according to its console but has had no address
+    for 60 seconds.
+  - If the time runs out, the task fails and reports what was last seen of each machine that did not come up, including
+    the end of its serial console's log.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -27,7 +27,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - In check mode it does not wait, and asks nothing, because the machines may not have been made.
+      - In check mode it neither waits nor checks anything, because the machines may not exist yet.
   diff_mode:
     support: N/A
     details:
@@ -50,8 +50,8 @@ options:
     default: 300
   progress_file:
     description:
-      - Where to write lines about the progress, in a file that is made and removed again.
-      - The play's output has them without it, where Ansible's connection is V(ssh) or V(local).
+      - Where to write progress lines, in a file that is created and removed again.
+      - The play's output has them even without this option, if Ansible's connection is V(ssh) or V(local).
     type: path
 seealso:
   - module: brine.virt.virt_init
@@ -88,17 +88,17 @@ machines:
       returned: always
       sample: 192.0.2.10
     seen:
-      description: What was seen last, in words.
+      description: What was last seen, as text.
       type: str
       returned: always
       sample: SSH answers at 192.0.2.10 port 22
     waited_seconds:
-      description: How long it was waited for.
+      description: How many seconds it was waited for.
       type: float
       returned: always
       sample: 48.2
     serial_log_end:
-      description: The last lines of the serial console's log, for a machine that did not arrive.
+      description: The last lines of the serial console's log, for a machine that did not come up.
       type: list
       elements: str
       returned: when it is not ready
@@ -151,7 +151,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         words = []
         for result in missing:
             end = result["serial_log_end"]
-            log = f" Its serial console says last: {' | '.join(end)}" if end else " Its serial console said nothing."
+            log = f" Its serial console says last: {' | '.join(end)}" if end else " Its serial console showed nothing."
             words.append(f"{result['name']} {late[result['name']]}: {result['seen']}.{log}")
         module.fail_json(msg=visible(" ".join(words)), machines=results)
     return {"changed": False, "machines": results}

@@ -16,4 +16,4 @@ def read_text(path: str) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as exc:
-        raise HostError(f"{path} cannot be read: {exc.strerror}", hint="Is become missing?") from exc
+        raise HostError(f"{path} cannot be read: {exc.strerror}", hint="Run it with become: true") from exc

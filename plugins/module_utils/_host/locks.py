@@ -57,5 +57,5 @@ def _own_directory(path: str) -> None:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise HostError(
             f"{path}, the directory of the locks, can be written to by others",
-            hint=f"Look who made it, and remove it: rm -r {path}",
+            hint=f"Check who created it, and remove it: rm -r {path}",
         )

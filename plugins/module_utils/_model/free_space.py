@@ -40,5 +40,5 @@ def require_room(wishes: Iterable[RoomWish], where: str | None = None) -> None:
             raise ConflictError(
                 f"{who} {format_size(available)} free, the new volumes need {format_size(needed)} at once",
                 where=where,
-                hint="Make room, choose another pool, or overlays instead of copies",
+                hint="Free some space, choose another pool, or overlays instead of copies",
             )

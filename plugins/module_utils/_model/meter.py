@@ -75,7 +75,7 @@ def describe(subject: str, phase: str, done_bytes: int, total_bytes: int | None,
     else:
         parts = [format_size(done_bytes)]
     if 0 < bytes_per_second < _CRAWL:
-        parts.append("hardly anything comes")
+        parts.append("stalled")
     elif bytes_per_second > 0:
         rate = bytes_per_second / MIB
         parts.append(f"{rate:.0f} MiB/s" if rate >= 100 else f"{rate:.3g} MiB/s")

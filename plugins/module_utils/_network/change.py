@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.observe import
     other_manager,
 )
 
-BY_HAND = "Make the bridge by hand: one that exists is left as it is"
+BY_HAND = "Create the bridge by hand: one that exists is left as it is"
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def _split(source: Source) -> tuple[list[Section], list[Section]]:
                 if refused:
                     raise UnsupportedError(
                         f"{path} has {refused[0]}= in [Network], which cannot go along into a bridge",
-                        hint="Make the bridge by hand: one that exists is left as it is",
+                        hint="Create the bridge by hand: one that exists is left as it is",
                     )
                 _share(section, _NETWORK_KEYS_OF_THE_UPLINK, of_uplink, of_bridge)
             elif section.name == "Link":

@@ -84,7 +84,7 @@ def make_plans(
     for place, machine in zip(places_of(len(machines), where, places), machines):  # noqa: B905 - not in Python 3.9
         with mistakes.noted():
             if gone and machine.name in gone:
-                error = ConflictError(gone[machine.name], where=place or None, hint="Run it again, which looks again")
+                error = ConflictError(gone[machine.name], where=place or None, hint="Run it again, to check again")
                 plans.append(MachinePlan(machine, False, (), before={}, after={}, error=error))
             else:
                 plans.append(_make_plan(machine, hypervisor, place))
@@ -128,7 +128,7 @@ def _require_settled(domain: Domain, where: str) -> None:
     if note is None or not note.source_id or note.source_id != host_identity():
         return
     raise ConflictError(
-        f"{domain.name} is being moved to {note.target}, or its move was cut off, and so it is not changed here",
+        f"{domain.name} is being moved to {note.target}, or its move was interrupted, and so it is not changed here",
         where=inside(where, "name"),
         hint=f"Wait for the end of the move. If nobody moves it any more, run virt_migrate with {note.target} again, "
         "which brings it there",
@@ -141,7 +141,7 @@ def _require_on_record(domain: Domain, where: str) -> None:
         on_record = bool(domain.handle.isPersistent())
     if not on_record:
         raise ConflictError(
-            f"{domain.name} runs and is not on record here, so it is gone when it stops: it was undefined while "
+            f"{domain.name} runs and is not defined here, so it is gone when it stops: it was undefined while "
             "it ran, or is on its way here by a move",
             where=inside(where, "name"),
             hint=f"If it is not being moved, keep it: virsh dumpxml {domain.name} > {domain.name}.xml && "

@@ -41,7 +41,7 @@ def run(steps: Sequence[Step]) -> None:
         stop = interruption or (None if isinstance(exc, Exception) else exc)
         if left:
             words = type(exc).__name__ if exc is stop else as_ours(exc)
-            failure = HostError(f"{words}. Besides, this could not be taken back: {'; '.join(left)}")
+            failure = HostError(f"{words}. In addition, this could not be rolled back: {'; '.join(left)}")
             if stop is None:
                 raise failure from exc
             raise stop from failure

@@ -19,7 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.request import loa
 
 FOREIGN_HINT = (
     "Give the authority that it is from (authority, authority_certificate), or replace_foreign=true to replace what "
-    "is there; the old files are kept beside"
+    "is there; the old files are kept next to the new ones"
 )
 
 
@@ -73,7 +73,7 @@ def judge_slot(slot: Slot, wish: Wish) -> Verdict:
     issuer = find_issuer(certificate, wish.known)
     if issuer is None and not wish.replace_foreign and certs.days_left(certificate) >= 0:
         raise ConflictError(
-            f"{slot.certificate} is from {certs.as_text(certificate.issuer)}, none of this cloud's authorities",
+            f"{slot.certificate} is from {certs.as_text(certificate.issuer)}, not one of this cloud's authorities",
             hint=FOREIGN_HINT,
         )
     key = load_key(slot.key)
@@ -104,7 +104,7 @@ def _judge_certificate(
         yield f"it is from {certs.as_text(certificate.issuer)}"
     left = certs.days_left(certificate)
     if left < wish.renew_before_days and not _is_longest(certificate, issuer):
-        yield f"it ends in {left} days" if left >= 0 else f"it ended on {certs.not_after(certificate).date()}"
+        yield f"it expires in {left} days" if left >= 0 else f"it expired on {certs.not_after(certificate).date()}"
     wanted = certs.as_text(certs.make_name(wish.organization, UNITS[slot.kind], wish.name))
     if certs.subject(certificate) != wanted:
         yield f"it is for {certs.subject(certificate)}"
@@ -152,7 +152,7 @@ def judge_trust(
     living = [authority for authority in found if certs.days_left(authority) >= 0]
     if living and not wish.replace_foreign and not any(authority in wish.known for authority in living):
         raise ConflictError(
-            f"{trust.authorities} holds {certs.subject(living[0])}, which is none of this cloud's authorities",
+            f"{trust.authorities} holds {certs.subject(living[0])}, which is not one of this cloud's authorities",
             hint=FOREIGN_HINT,
         )
     return found, [*wanted, *(one for one in living if one not in wanted and may_stay(one))]

@@ -39,7 +39,7 @@ def write_file(path: str, content: bytes, owner: Owner, mode: int) -> None:
             raise
         sync_folder(os.path.dirname(path))
     except OSError as exc:
-        raise HostError(f"{path} cannot be written: {exc.strerror}", hint="Is become missing?") from exc
+        raise HostError(f"{path} cannot be written: {exc.strerror}", hint="Run it with become: true") from exc
 
 
 def make_folder(path: str, owner: Owner) -> None:
@@ -66,7 +66,9 @@ def guard(path: str, owner: Owner, mode: int) -> None:
         os.chmod(path, mode)
         os.chown(path, owner.uid, owner.gid)
     except OSError as exc:
-        raise HostError(f"{path} cannot be given to {owner.name}: {exc.strerror}", hint="Is become missing?") from exc
+        raise HostError(
+            f"{path} cannot be given to {owner.name}: {exc.strerror}", hint="Run it with become: true"
+        ) from exc
 
 
 def keep_backup(path: str) -> str | None:

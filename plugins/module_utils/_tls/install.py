@@ -42,7 +42,7 @@ def install_certificate(slot: Slot, text: str, *, valuable: bool) -> list[str]:
     certificate = certs.read_certificates(text, f"the answer for {slot.name}")[0]
     key = load_key(waiting(slot.key))
     if key is None or certs.public_bytes(key.public_key()) != certs.public_bytes(certificate.public_key()):
-        raise ConflictError(f"the key that waits for {slot.certificate} has changed meanwhile", hint="Run again")
+        raise ConflictError(f"the key that waits for {slot.certificate} has changed in the meantime", hint="Run again")
     kept = [keep_backup(path) for path in (slot.key, slot.certificate)] if valuable else []
     write_file(waiting(slot.certificate), text.encode(), _certificate_owner(slot), CERTIFICATE_MODE)
     finish_installation(slot)

@@ -130,7 +130,7 @@ def find_qemu_user(wanted: str | None, settings_path: str) -> Owner:
     except FileNotFoundError:
         setting = None
     except OSError as exc:
-        raise InputError(f"{settings_path} cannot be read: {exc}", hint="Is become missing?") from exc
+        raise InputError(f"{settings_path} cannot be read: {exc}", hint="Run it with become: true") from exc
     if setting:
         return find_owner(setting[1], settings_path)
     for name in _QEMU_USERS:

@@ -60,6 +60,6 @@ def _update(daemon: str) -> None:
     try:
         answer = run_program(command, timeout_seconds=_TIMEOUT_SECONDS)
     except (FileNotFoundError, TimeoutError) as exc:
-        raise HostError(f"{daemon} cannot be told to read its new certificates: {exc}", hint=hint) from exc
+        raise HostError(f"{daemon} cannot be made to reload its certificates: {exc}", hint=hint) from exc
     if answer.status != 0:
         raise HostError(f"{daemon} does not take its new certificates: {answer.complaint}", hint=hint)

@@ -160,7 +160,7 @@ def _own(choice: Choice) -> Authority:
     key = load_key(Path(choice.key or ""), choice.passphrase, certificate)
     where = "authority_certificate"
     if not certs.is_authority(certificate):
-        raise InputError(f"{path} holds {certs.subject(certificate)}, which is no authority", where=where)
+        raise InputError(f"{path} holds {certs.subject(certificate)}, which is not an authority", where=where)
     if certs.days_left(certificate) < 1:
         raise InputError(f"{certs.subject(certificate)} ended on {certs.not_after(certificate).date()}", where=where)
     return Authority(certificate, tuple(chain), key)

@@ -39,7 +39,7 @@ def _find_serials(authorities: Authorities, revoked: Sequence[str]) -> dict[str,
             raise NotFoundError(
                 f"no certificate was issued to {entry}",
                 where=f"revoked[{index}]",
-                hint="Give a CN as it stands in a certificate, or a serial number in hex",
+                hint="Give a CN as it is in a certificate, or a serial number in hex",
             )
         if not found and serial is not None:
             wanted.setdefault(authorities.current.short, set()).add(serial)

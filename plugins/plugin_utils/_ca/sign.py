@@ -46,7 +46,7 @@ def sign(authorities: Authorities, authority: Authority, request: str, paper: Pa
     begin = certs.now()
     end = min(begin + datetime.timedelta(days=paper.days), certs.not_after(authority.certificate))
     if end <= begin:
-        raise InputError(f"{certs.subject(authority.certificate)} has ended", where="authority")
+        raise InputError(f"{certs.subject(authority.certificate)} has expired", where="authority")
     serial = x509.random_serial_number()
     builder = (
         x509.CertificateBuilder()

@@ -51,7 +51,7 @@ def decide(
         reason = "no answers of the hosts were given in peers" if doubters is None else f"not so: {', '.join(doubters)}"
         warnings.append(
             f"Certificates of {certs.subject(current.certificate)} are given out once all hosts trust it ({reason}). "
-            "The former authority goes on"
+            "The former authority remains in use"
         )
     signer = current if is_settled else next((one for one in lasting if one.key is not None), current)
     clingers = _with_others(current, peers)

@@ -78,7 +78,7 @@ def read_entries(value: t.Any) -> list[Entry]:
         where = f"hypervisors[{index}]"
         entry = _read_entry(item, where)
         if any(entry.name == other.name for other in entries):
-            raise InputError(f"{entry.name} stands there twice", where=where, hint="Give each hypervisor its own name")
+            raise InputError(f"{entry.name} is given twice", where=where, hint="Give each hypervisor its own name")
         entries.append(entry)
     return entries
 

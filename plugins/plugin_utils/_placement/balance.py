@@ -42,7 +42,9 @@ def plan_balance(fleet: Fleet, limit: float, *, search_limit: int = SEARCH_LIMIT
     above. Gives plain data as plan_moves does, with ``spread`` and ``loads``. Raises InputError.
     """
     if not 0 < limit <= 100:
-        raise InputError(f"{limit:g} is no spread", where="limit", hint="Give percent points, above 0 and up to 100")
+        raise InputError(
+            f"{limit:g} is not a valid percentage", where="limit", hint="Give percentage points, above 0 and up to 100"
+        )
     cloud = _Cloud(fleet)
     before = dict(cloud.loads)
     moves = []

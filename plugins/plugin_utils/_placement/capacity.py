@@ -168,9 +168,9 @@ class Room:
         bridges = need.bridges if self._bridges is None else ()
         networks = need.networks if self._networks is None else ()
         unknown = [f"bridge {name}" for name in bridges] + [f"network {name}" for name in networks]
-        doubts = [f"whether it has {', '.join(unknown)} cannot be known"] if unknown else []
+        doubts = [f"whether it has {', '.join(unknown)} cannot be determined"] if unknown else []
         pools = [name for name in self._disk_space(need) if self._pools[name].get("available_mib") is None]
-        doubts += [f"how much room pool {name} has cannot be known" for name in pools]
+        doubts += [f"how much free space pool {name} has cannot be determined" for name in pools]
         return doubts
 
     def _origin_refusals(self, name: str, origin: Origin) -> list[str]:

@@ -34,13 +34,13 @@ def plan_moves(
     if target is not None:
         fleet.check_host(target, "to")
         if target == source:
-            raise InputError(f"{target} is the hypervisor that is to be emptied", where="to", hint="Name another one")
+            raise InputError(f"{target} is the hypervisor to empty", where="to", hint="Give another one")
     living = fleet.on(source) if source is not None else _find(fleet, names or [])
     moves, stay, there = [], [], []
     # The largest first: it has the fewest places to go to.
     for machine in sorted(living, key=lambda item: (-(item.need.memory_mib if item.need else 0), item.name)):
         if target == machine.host and len(fleet.machines[machine.name]) == 1:
-            there.append(stay_of(machine, "it lives there already"))
+            there.append(stay_of(machine, "it is already there"))
             continue
         choice = _decide(machine, fleet, terms, target)
         if isinstance(choice, str):
@@ -128,7 +128,7 @@ def _decide(machine: Living, fleet: Fleet, terms: Terms, target: str | None) -> 
     homes = [living.host for living in fleet.machines[machine.name]]
     if len(homes) > 1:
         return (
-            f"it lives on {' and '.join(homes)} at once. Find out which of them is the right one, and rename or purge "
+            f"it is on {' and '.join(homes)} at once. Find out which of them is the right one, and rename or purge "
             "the other"
         )
     if machine.need is None:

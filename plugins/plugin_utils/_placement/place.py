@@ -103,7 +103,7 @@ def place(
             if (home, machine.name) not in unfinished:
                 living[home][machine.name] = rooms[home].machines[machine.name].get("uuid")
             rooms[home].take(needs[index])
-            others = {host: f"it lives on {home}" for host in rooms if host != home}
+            others = {host: f"it is on {home}" for host in rooms if host != home}
             why = "; ".join(["it lives there", *_misfits(needs[index], rooms[home])])
             chosen[index] = _assignment(machine, home, why, others, silent, existing=True)
         else:
@@ -170,8 +170,8 @@ def _pick(
     if asked is None:
         return _assignment(machine, choice.host, choice.why, choice.refused, silent)
     left_mib = rooms[asked].memory_mib - need.memory_mib
-    why = [f"the wish names it: {left_mib} MiB of free memory after this machine", *notes_on(need, rooms[asked])]
-    others = {name: f"the wish names {asked}" for name in rooms if name != asked}
+    why = [f"the task names it: {left_mib} MiB of free memory after this machine", *notes_on(need, rooms[asked])]
+    others = {name: f"the task names {asked}" for name in rooms if name != asked}
     return _assignment(machine, asked, "; ".join(why), others, silent)
 
 
@@ -203,7 +203,7 @@ def _check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.An
     """Raises when the machine lives twice, or elsewhere than the wish says, or is wished where nothing is."""
     if len(homes) > 1:
         raise ConflictError(
-            f"it lives on {' and '.join(homes)} at once",
+            f"it is on {' and '.join(homes)} at once",
             where=where,
             hint="Find out which of them is the right one, and rename or purge the other",
         )
@@ -213,14 +213,14 @@ def _check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.An
         )
     if homes and machine.hypervisor not in (None, homes[0]) and _is_unfinished(machine.name, hosts[homes[0]]):
         raise ConflictError(
-            f"a run that has not ended, or was cut off, makes it on {homes[0]}, and the task asks for "
+            f"a run that has not ended, or was interrupted, makes it on {homes[0]}, and the task asks for "
             f"{machine.hypervisor}",
             where=where,
             hint=f"Say hypervisor: {homes[0]} to finish it there; then it can be moved",
         )
     if homes and machine.hypervisor not in (None, homes[0]):
         raise ConflictError(
-            f"it lives on {homes[0]} already, and the wish says {machine.hypervisor}",
+            f"it is on {homes[0]} already, and the task asks for {machine.hypervisor}",
             where=where,
             hint=f"To move it, migrate it to {machine.hypervisor}; to leave it, say hypervisor: {homes[0]}",
         )
@@ -255,7 +255,7 @@ def _unseen(
     if machine.hypervisor is not None and machine.hypervisor in silent:
         return machine.hypervisor, f"it is to be on {machine.hypervisor}, which did not answer"
     if home in silent and machine.hypervisor is None and terms.unseen != "place":
-        return home, f"it lives on {home}, as the inventory says, which did not answer"
+        return home, f"it is on {home}, as the inventory says, which did not answer"
     if not silent or machine.hypervisor is not None or terms.unseen == "place":
         return None
     return None, (

@@ -18,9 +18,10 @@ def unfinished(record: Mapping[str, t.Any]) -> str | None:
     if not record.get("building"):
         return None
     if record["state"] in _BUILT_WHILE:
-        return "unfinished: a run is making it, or was cut off; provision again finishes it"
+        return "unfinished: a run is making it, or was interrupted; run provision again to finish it"
     return (
-        f"unfinished: a run was cut off, and it is {record['state']} all the same; provision again says how to keep it"
+        f"unfinished: a run was interrupted, and it is {record['state']} all the same; "
+        "run provision again to see how to keep it"
     )
 
 
@@ -44,7 +45,7 @@ def remarks_on(machines_by_hypervisor: Records) -> list[str]:
     for name, where in homes.items():
         if len(where) > 1:
             what = (
-                "it is being moved, or a move was cut off; migrate again finishes it"
+                "it is being moved, or a move was interrupted; run migrate again to finish it"
                 if name in moving
                 else f"the live inventory lists them as {', '.join(f'{name}_{one}' for one in where)}"
             )

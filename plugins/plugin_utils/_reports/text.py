@@ -147,7 +147,7 @@ def names_by_state(records: Iterable[Mapping[str, t.Any]]) -> dict[str, list[str
 def moves_text(plan: t.Any) -> str:
     """Planned moves as a table: who goes where and why, then who stays and why. Raises InputError."""
     if not isinstance(plan, Mapping) or not {"moves", "stay", "silent"} <= plan.keys():
-        raise InputError("the input is no plan of moves", hint="Give what brine.virt.moves or balance returned")
+        raise InputError("the input is not a plan of moves", hint="Give what brine.virt.moves or balance returned")
     rows: list[tuple[t.Any, ...]] = [("MACHINE", "STATE", "MEMORY", "FROM", "TO", "WHY")]
     for kind, word in (("moves", None), ("there", "there"), ("stay", "-")):
         for item in plan.get(kind) or []:

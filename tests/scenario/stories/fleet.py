@@ -39,7 +39,9 @@ def _silent(cloud: Cloud) -> None:
     answer = cloud.play("evacuate", "-e", "from=hv1", "--check", "-i", str(inventory), live=False)
     must("fleet4 stays where it is" in answer.one_line and "hv8: did not answer" in answer.one_line, answer.text)
     answer = cloud.play("evacuate", "-e", "from=hv8", "--check", "-i", str(inventory), live=False)
-    must(answer.status != 0 and "hv8" in answer.text and "Show who goes where" not in answer.text, answer.text)
+    must(
+        answer.status != 0 and "hv8" in answer.text and "Show which machine goes where" not in answer.text, answer.text
+    )
     answer = cloud.play("balance", "-e", "limit=90", "-i", str(inventory), live=False)
     must("hv8 did not answer" in answer.text and "No machine is to be moved" in answer.text, answer.text)
 

@@ -108,7 +108,7 @@ def _must_die(cloud: Cloud, *words: str) -> None:
 def _must_fail(cloud: Cloud, *words: str) -> None:
     failed = _drive(cloud, *words)
     must(failed.status == 1 and "was to fail" in failed.text, failed.text)
-    must("could not be taken back" not in failed.text, failed.text)
+    must("could not be rolled back" not in failed.text, failed.text)
     count = {"new": NEW_STEPS, "more": MORE_STEPS}[words[0]]
     must(f", {count} steps" in failed.text, f"not every step is proved: {failed.text}")
 

@@ -17,7 +17,7 @@ def tell(teller: Teller, cloud: Cloud) -> None:
     teller.step("virt_image: check, run, check, run on both hosts", lambda: _images(cloud), vital=True)
     teller.step("a machine: check, run, check, run", lambda: _quartet(cloud))
     teller.step("a data disk, a full copy, UEFI: as virsh and qemu-img see them", lambda: _disks(cloud))
-    teller.step("many machines: one fails and is taken back, the others are kept", lambda: _one_fails(cloud))
+    teller.step("many machines: one fails and is rolled back, the others are kept", lambda: _one_fails(cloud))
     teller.step("tags and autostart change at once, memory waits for the next boot", lambda: _changes(cloud))
     teller.step("what cannot be changed is refused, and stays", lambda: _refused(cloud))
     teller.step("a volume of somebody else is never touched", lambda: _foreign_volume(cloud))

@@ -34,7 +34,7 @@ def tell(teller: Teller, cloud: Cloud) -> None:
     teller.step("the module is killed: the same", lambda: _killed(cloud, here, there))
     teller.step("it is killed with all that works for it: the next run finishes", lambda: _all_killed(cloud))
     teller.step("the disk over there gets full: it stays, nothing is left", lambda: _full(cloud, here, there))
-    teller.step("a certificate over there has ended: it stays, nothing is left", lambda: _expired(cloud, here, there))
+    teller.step("a certificate over there has expired: it stays, nothing is left", lambda: _expired(cloud, here, there))
     teller.step("libvirt over there ends: it stays, and the next run moves it", lambda: _no_daemon(cloud, here, there))
     teller.step("the network breaks: it stays, and the next run moves it", lambda: _no_network(cloud, here, there))
 

@@ -86,7 +86,7 @@ def _others(cloud: Cloud) -> None:
         _said_once(cloud.play(playbook, "-e", variable, live=False), sentence)
     for target, sentence in (
         ("hv9", "There is no hypervisor hv9"),
-        ("hv1", "hv1 is the hypervisor that is to be emptied"),
+        ("hv1", "hv1 is the hypervisor to empty"),
     ):
         answer = cloud.play("evacuate", "-e", f"from=hv1 to={target}", live=False)
         must(answer.status != 0 and sentence in answer.one_line, answer.text)
@@ -118,7 +118,7 @@ def _limit(cloud: Cloud) -> None:
     must(answer.status != 0 and "wrong5 was not provisioned: it may live on" in answer.one_line, answer.text)
     # The live inventory knows where it lives, and then nothing is in doubt.
     answer = _provision(cloud, {"name": "wrong5"}, words=["--limit", "hv2"], live=True)
-    must(answer.status == 0 and "wrong5 is left out: it lives on hv1" in answer.one_line, answer.text)
+    must(answer.status == 0 and "wrong5 is left out: it is on hv1" in answer.one_line, answer.text)
     playbook = cloud.build / "mistakes-role.yml"
     playbook.write_text(
         "- {hosts: hypervisors, become: true, gather_facts: false, roles: [brine.virt.virt_provision]}\n",

@@ -34,7 +34,7 @@ def tell(teller: Teller, cloud: Cloud) -> None:
     teller.step("one nic has its static address and routes, the other one by DHCP", lambda: _network(cloud, PLAIN, 41))
     teller.step("the images are what they were, and nothing is left on hv1", lambda: _clean(cloud))
     teller.step("what guestfs cannot do is refused before anything happens", lambda: _refused(cloud))
-    teller.step("a disk without a system is told, and the machine taken back", lambda: _no_system(cloud))
+    teller.step("a disk without a system is told, and the machine rolled back", lambda: _no_system(cloud))
     teller.step("both machines and their images go", lambda: _away(cloud, CLOUD, PLAIN))
 
 

@@ -66,7 +66,7 @@ def _race(cloud: Cloud) -> None:
         losing = runs[FLEET.index(other)]
         must(losing.status != 0, f"the run for {other} has not made {name} and ends with 0\n{losing.text}")
         # A run that began later finds the machine, or its claim, when it chooses.
-        words = (f"{name} was not provisioned", f"({name}): it lives on", f"({name}): a run that has not ended")
+        words = (f"{name} was not provisioned", f"({name}): it is on", f"({name}): a run that has not ended")
         said = any(word in losing.one_line for word in words)
         must(said, f"the run for {other} does not say what became of {name}\n{losing.text}")
 
@@ -140,7 +140,7 @@ def _moved(cloud: Cloud) -> None:
     must(_homes(cloud, "gone1") == ["hv2"], f"gone1 is on {_homes(cloud, 'gone1')}\n{answer.text}")
     must(cloud.on("hv2", "virsh domuuid gone1").strip() == identity, "it was made anew")
     must(not _volumes(cloud, "hv1", "gone1"), f"hv1 has volumes of it\n{answer.text}")
-    words_of_it = "gone1 on hv1: failed: virt_vms[0]: it was on this hypervisor when this run looked and is gone since"
+    words_of_it = "gone1 on hv1: failed: virt_vms[0]: it was on this hypervisor when this run checked"
     must(answer.status != 0 and words_of_it in answer.one_line, answer.text)
     answer = _provision(cloud, [{"name": "gone1"}])
     must(answer.status == 0 and answer.recap("changed") == 0, answer.text)

@@ -49,7 +49,7 @@ def _query(cloud: Cloud, *, pending: bool) -> None:
 
 def _pending(cloud: Cloud, path: str) -> None:
     text = _provision(cloud, path, memory=160)
-    must(f"{NAME} on hv1: set on record for {NAME}: memory\n" in text, text)
+    must(f"{NAME} on hv1: change the definition of {NAME}: memory\n" in text, text)
     for said in (text, _provision(cloud, path, memory=160)):
         must(f"{NAME} on hv1: pending {PENDING}\n" in said, said)
     _query(cloud, pending=True)

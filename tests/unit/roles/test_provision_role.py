@@ -76,7 +76,7 @@ def provision(
     ("serial", "text"),
     [
         (0, "No hypervisor answered."),
-        (1, "this play has serial, which keeps hv2 for later. Leave serial out"),
+        (1, "this play has serial, which keeps hv2 for later. Remove serial"),
     ],
 )
 def test_nothing_done_is_an_error(tmp_path: Path, serial: int, text: str) -> None:
@@ -141,7 +141,7 @@ def test_a_machine_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
         ],
     }
     output = provision(tmp_path, {"hv1": {"uri": f"test://{tmp_path}/node.xml"}}, variables)
-    changes = ("bad1 on hv1: failed: cannot write volume bad1-seed.iso", "good1 on hv1: set on record for good1")
+    changes = ("bad1 on hv1: failed: cannot write volume bad1-seed.iso", "good1 on hv1: change the definition of good1")
     late = "good1 did not arrive within"
     said = [output.index(f"\n{line}") for line in (*changes, late)]
     assert said == sorted(said)
@@ -165,8 +165,8 @@ def test_a_machine_that_is_moved_after_the_choice_is_not_made_again(tmp_path: Pa
     }
     hosts = {name: {"uri": f"test://{tmp_path}/{name}.xml"} for name in ("hv1", "hv2")}
     output = provision(tmp_path, hosts, variables)
-    sentence = "virt_vms[0]: it was on this hypervisor when this run looked and is gone since: moved or undefined. "
-    assert f"\ngood1 on hv1: failed: {sentence}Run it again, which looks again" in output
+    sentence = "virt_vms[0]: it was on this hypervisor when this run checked, and has since been moved or undefined. "
+    assert f"\ngood1 on hv1: failed: {sentence}Run it again, to check again" in output
     (last,) = (line for line in output.splitlines() if line.startswith("fatal: "))
     assert f"good1 on hv1: {sentence}" in last
     # Nobody has waited for it.

@@ -31,7 +31,7 @@ def run(directory: Path, settings: dict[str, t.Any], *options: str) -> str:
     conf = directory / "qemu.conf"
     if not conf.exists():
         conf.write_text(f'spice_password = "{PASSWORD}"\n')
-    setting = task("configure.yml", "Set options of QEMU")
+    setting = task("configure.yml", "Set QEMU options")
     setting["ansible.builtin.blockinfile"]["path"] = str(conf)
     del setting["notify"]
     tasks = [task("main.yml", "Refuse settings of QEMU that would keep libvirt from starting"), setting]

@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine imp
 
 # What an option needs, as <enum> of the domain capabilities; and the package that usually is what is missing.
 _ENUMS: tuple[tuple[str, str, str, str, str | None], ...] = (
-    ("graphics", "type", "devices/graphics", "type", "SPICE is a package of its own in some distributions"),
+    ("graphics", "type", "devices/graphics", "type", "SPICE is a separate package in some distributions"),
     ("video", "model", "devices/video", "modelType", None),
     ("tpm", "model", "devices/tpm", "model", "Install swtpm (packages swtpm and swtpm-tools)"),
     ("tpm", "version", "devices/tpm", "backendVersion", "Install swtpm (packages swtpm and swtpm-tools)"),
@@ -47,7 +47,7 @@ def check_abilities(machine: Machine, abilities: etree._Element, where: str) -> 
                 "driverType",
                 "virtiofs",
                 inside(where, "shared_folders"),
-                "Install virtiofsd (a package of its own, or part of qemu-system-common)",
+                "Install virtiofsd (a separate package, or part of qemu-system-common)",
             )
 
 

@@ -122,7 +122,8 @@ def _ask_encrypted(url: str, deadline: Deadline) -> t.Any:
         if not _is_encrypted(place):
             raise HostError(
                 f"{shown_url(url)} leads to {shown_url(place)}, which is not encrypted",
-                hint="Anybody on the way could have written what comes from there. Give the checksum itself, or the "
+                hint="Anybody on the network path could have changed what comes from there. "
+                "Give the checksum itself, or the "
                 "address of a server that stays with https://",
             )
     raise HostError(f"{shown_url(url)} leads from one address to another without an end")
@@ -158,9 +159,10 @@ def _small_text(wish: ChecksumFile, deadline: Deadline, where: str) -> str:
             text += chunk
             if len(text) > _CHECKSUM_FILE_BYTES:
                 raise InputError(
-                    f"{shown_url(wish.url)} is no checksum file: it is larger than {format_size(_CHECKSUM_FILE_BYTES)}",
+                    f"{shown_url(wish.url)} is not a checksum file: "
+                    f"it is larger than {format_size(_CHECKSUM_FILE_BYTES)}",
                     where=where,
-                    hint="Is that the address of the image?",
+                    hint="Is this the address of the image?",
                 )
     return text.decode(errors="replace")
 

@@ -171,8 +171,8 @@ class RoomGuard:
         reserve_bytes = min(_RESERVE_BYTES, file_system.f_blocks * file_system.f_frsize // _RESERVE_PART)
         if free_bytes < reserve_bytes + _LOOK_BYTES:
             raise HostError(
-                f"{self._what} needs more room than there is in {self._directory}: only {format_size(free_bytes)} are "
-                "still free",
+                f"{self._what} needs more free space than there is in {self._directory}: only "
+                f"{format_size(free_bytes)} are still free",
                 hint="Free some space, or take another pool",
             )
 

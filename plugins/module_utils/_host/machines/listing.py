@@ -204,7 +204,7 @@ def _read_machine(
         root = parse_xml(text)
         record = record_from_xml(root, state, bulk.pools)
     except (etree.XMLSyntaxError, ValueError) as exc:
-        raise HostError(f"its XML makes no sense: {exc}") from exc
+        raise HostError(f"its XML is invalid: {exc}") from exc
     uuid = domain.UUIDString()
     errors = list(bulk.errors)
     record.update(autostart=uuid in bulk.autostart, persistent=uuid in bulk.persistent, errors=errors)

@@ -28,7 +28,7 @@ class GoneError(ConflictError):
 def gone(name: str) -> GoneError:
     """The error about a machine that has left while it was worked on."""
     return GoneError(
-        f"machine {name} has left this hypervisor meanwhile: it was moved, or undefined",
+        f"machine {name} is no longer on this hypervisor: it was moved or undefined in the meantime",
         hint="Nothing is defined here again. Look for it on the other hypervisors, and run this again where it is",
     )
 
@@ -71,8 +71,8 @@ def redefine(conn: VirConnect, xml: str, uuid: str, name: str) -> None:
         new = added()
         if new is None:
             raise HostError(
-                f"nobody knows whether machine {name} was still on this hypervisor when it was set on record here, as "
-                "libvirt has not told it",
+                f"it is unknown whether machine {name} was still on this hypervisor when it was defined here, as "
+                "libvirt did not report it",
                 hint=f"Look whether another hypervisor has it as well; if so: virsh undefine {name} here",
             )
         if new:

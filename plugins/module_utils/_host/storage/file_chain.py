@@ -84,7 +84,7 @@ class SaidChains:
         """As FileChains.walk. A file that no pool has cannot be looked into."""
         found, problems = _walk(path, posixpath.normpath, self._look, opaque)
         outside = [place for place in found if place not in self._known and place not in opaque]
-        return found, [*problems, *((str(place), "lies in no active storage pool") for place in outside)]
+        return found, [*problems, *((str(place), "is not in an active storage pool") for place in outside)]
 
     def _look(self, _path: str, identity: FileId) -> _Below:
         return [self._said[identity]] if identity in self._said else [], None

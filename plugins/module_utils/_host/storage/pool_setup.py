@@ -102,9 +102,9 @@ def make_pool(conn: VirConnect, work: PoolWork) -> None:
 def _check(wish: PoolWish, index: int, wishes: Sequence[PoolWish]) -> None:
     where = f"pools[{index}]"
     if not wish.name or "/" in wish.name:
-        raise InputError(f"{wish.name!r} is no name for a storage pool", where=f"{where}.name")
+        raise InputError(f"{wish.name!r} is not a valid name for a storage pool", where=f"{where}.name")
     if not wish.path.startswith("/") or posixpath.normpath(wish.path) != wish.path:
-        raise InputError(f"{wish.path!r} is no absolute path in its shortest form", where=f"{where}.path")
+        raise InputError(f"{wish.path!r} is not an absolute path in its shortest form", where=f"{where}.path")
     for position, other in enumerate(wishes[:index]):
         if wish.name == other.name or wish.path == other.path:
             raise InputError(f"has the name or the path of pools[{position}]", where=where)

@@ -154,7 +154,7 @@ class Pool:
         self.require_new_volumes(where)
         if image_format not in self.formats:
             raise UnsupportedError(
-                f"storage pool {self.name!r} is of type {self.type}, and holds no {image_format} volumes",
+                f"storage pool {self.name!r} is of type {self.type}, and cannot hold {image_format} volumes",
                 where=where,
                 hint=f"Choose {' or '.join(self.formats)}",
             )

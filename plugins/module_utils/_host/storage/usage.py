@@ -158,7 +158,7 @@ def why_kept(use: VolumeUse, *, fresh: bool = False) -> str | None:
     if use.state == USED:
         return f"it is used by {', '.join(use.users)}"
     if use.state == UNKNOWN and not fresh:
-        return f"it cannot be known whether something uses it: {'; '.join(use.reasons)}"
+        return f"it cannot be determined whether something uses it: {'; '.join(use.reasons)}"
     return None
 
 

@@ -111,7 +111,7 @@ def volume_file(path: str) -> t.Iterator[Read]:
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(f"{path} is no plain file")
+            raise OSError(f"{path} is not a plain file")
         yield lambda offset, length: os.pread(fd, length, offset)
     finally:
         os.close(fd)

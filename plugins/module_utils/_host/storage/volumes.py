@@ -239,8 +239,8 @@ def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str) ->
         return False
     if size_bytes < volume.capacity_bytes:
         raise ConflictError(
-            f"volume {name} of pool {pool.name} has {format_size(volume.capacity_bytes)}, and is never made smaller",
-            hint="A smaller disk would lose what stands at its end",
+            f"volume {name} of pool {pool.name} has {format_size(volume.capacity_bytes)}, and is never shrunk",
+            hint="A smaller disk would lose the data at its end",
         )
     what = f"cannot grow volume {name} of pool {pool.name}"
     with full_pool_named(pool, what, size_bytes - volume.capacity_bytes):

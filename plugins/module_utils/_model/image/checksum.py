@@ -83,7 +83,9 @@ def read_content_checksum(value: t.Any) -> Checksum | None:
         return None
     checksum = parse_checksum(value, "content_checksum")
     if checksum.algorithm != "sha256":
-        raise InputError(f"{value!r} is no sha256", where="content_checksum", hint="Stored images are known by theirs")
+        raise InputError(
+            f"{value!r} is not a sha256", where="content_checksum", hint="Stored images are identified by theirs"
+        )
     return checksum
 
 

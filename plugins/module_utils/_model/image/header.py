@@ -94,7 +94,8 @@ def judge_image(header: bytes, size_bytes: int, what: str, where: str | None = N
         return _judge_qcow2(header, size_bytes, what, where)
     if size_bytes % _SECTOR_BYTES:
         raise InputError(
-            f"{what} is no disk image: it is not qcow2, and its {size_bytes} bytes are no whole number of sectors",
+            f"{what} is not a disk image: "
+            f"it is not qcow2, and its {size_bytes} bytes are not a whole number of sectors",
             where=where,
         )
     return "raw"
@@ -147,7 +148,7 @@ def _judge_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) ->
         raise InputError(
             f"{what} has a backing file, and would be incomplete without it",
             where=where,
-            hint="Make it whole first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
+            hint="Flatten it first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
         )
     if header.encrypted:
         raise InputError(f"{what} is encrypted", where=where, hint="Decrypt it first with qemu-img convert")
@@ -155,7 +156,7 @@ def _judge_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) ->
         raise InputError(
             f"{what} has its data in another file, and would be empty without it",
             where=where,
-            hint="Make it whole first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
+            hint="Flatten it first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
         )
     if header.unknown_features:
         raise InputError(
@@ -183,7 +184,7 @@ def require_whole(read: Read, size_bytes: int, what: str, where: str | None = No
 def _require_length(needed: int, size_bytes: int, what: str, where: str | None) -> None:
     if needed > size_bytes:
         raise InputError(
-            f"{what} is cut off: it has {format_size(size_bytes)}, and by its own tables at least "
+            f"{what} is truncated: it has {format_size(size_bytes)}, and by its own tables at least "
             f"{format_size(needed)} ({needed - size_bytes} bytes more)",
             where=where,
             hint="Get it again, and give its checksum",

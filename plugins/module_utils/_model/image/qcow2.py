@@ -100,11 +100,11 @@ def read_header(read: Read) -> Header | None:
             raise BrokenQcow2Error("its header ends too early")
         features, _compatible, _autoclear, _refcount_order, extensions = _HEADER_V3.unpack_from(start, _HEADER.size)
     if cluster_bits not in _CLUSTER_BITS or 8 * l1_entries > _LARGEST_L1_BYTES:
-        raise BrokenQcow2Error("its header makes no sense")
+        raise BrokenQcow2Error("its header is invalid")
     backing_file = None
     if backing_offset:
         if backing_offset + backing_length > 1 << cluster_bits or not 0 < backing_length <= _LONGEST_NAME_BYTES:
-            raise BrokenQcow2Error("the name of its backing file makes no sense")
+            raise BrokenQcow2Error("the name of its backing file is invalid")
         backing_file = read(backing_offset, backing_length).decode(errors="surrogateescape")
     return Header(
         cluster_bits=cluster_bits,

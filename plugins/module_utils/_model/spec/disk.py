@@ -205,7 +205,7 @@ def _check_kind(given: Mapping[str, t.Any], device: Given, have: Mapping[str, t.
         raise InputError(
             f"a disk with a {device.word('source')} is as large as that is",
             where=device.at("size"),
-            hint="Leave size out; this collection does not change volumes that it did not make",
+            hint="Leave size out; this collection does not change volumes that it did not create",
         )
     if origin is None and given["size_mib"] is None and have is None:
         raise InputError(

@@ -74,9 +74,9 @@ def machines_gone(decision: Decision, domains: Mapping[str, Domain]) -> dict[str
         domain = domains.get(name)
         now = None if domain is None else domain.handle.UUIDString()
         if now is None:
-            gone[name] = "it was on this hypervisor when this run looked and is gone since: moved or undefined"
+            gone[name] = "it was on this hypervisor when this run checked, and has since been moved or undefined"
         elif uuid not in (None, now):
-            gone[name] = f"another machine has this name here since this run looked: its UUID is {now}, it was {uuid}"
+            gone[name] = f"since this run checked, another machine has this name here: its UUID is {now}, it was {uuid}"
     return gone
 
 
@@ -115,7 +115,7 @@ def check_decision(
     if changed:
         raise ConflictError(
             f"this hypervisor has changed since it was chosen for {', '.join(names)}: {'; '.join(changed)}",
-            hint="Nothing was made. Run it again, and the hypervisors are chosen again",
+            hint="Nothing was created. Run it again to have the hypervisors chosen again",
         )
 
 

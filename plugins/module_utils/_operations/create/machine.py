@@ -118,7 +118,8 @@ def check_hypervisor(machine: Machine, hypervisor: Hypervisor) -> None:
     """Memory, and what the nics are plugged into; for a machine that is to be, and for one that is there."""
     if machine.memory_mib > hypervisor.memory_mib:
         raise ConflictError(
-            f"{machine.name} wants {machine.memory_mib} MiB of memory, this hypervisor has {hypervisor.memory_mib} MiB",
+            f"{machine.name} needs {machine.memory_mib} MiB of memory, "
+            f"but this hypervisor has {hypervisor.memory_mib} MiB",
             where=machine.given.at("memory"),
         )
     for nic in machine.nics:

@@ -79,8 +79,8 @@ def _require_never_started(unfinished: Domain) -> None:
         return
     where = "--live --config" if active else "--config"
     raise ConflictError(
-        f"the run that made machine {name} was cut off before the machine was finished, but {state}, so nothing of it "
-        "is touched",
+        f"the run that made machine {name} was interrupted before the machine was finished, but {state}, so "
+        "nothing of it is touched",
         hint=f"To keep it as it is: {keep_command(name, where)}. To have it made again from the beginning, stop it "
         "first (virsh destroy) and delete its saved state and its snapshots",
     )

@@ -55,7 +55,7 @@ def outside_volume(pool: Pool, name: str, requested: str | None, hypervisor: Hyp
     if recorded is None and requested is None:
         found = _by_name_and_bytes(pool, found, where)
     if found.format == QCOW2 and found.looks_like != QCOW2:
-        raise ConflictError(f"volume {name} is to be qcow2, and looks like {found.looks_like}", where=where)
+        raise ConflictError(f"volume {name} should be qcow2, but looks like {found.looks_like}", where=where)
     if recorded is None and found.format == QCOW2:
         _require_own_chain(pool, found, hypervisor, where)
     return found
@@ -113,7 +113,7 @@ def _require_own_chain(pool: Pool, volume: Volume, hypervisor: Hypervisor, where
         place = _locate(backing, volume, hypervisor, local=pool.local)
         if place is None:
             raise ConflictError(
-                f"volume {volume.name} is backed by {backing}, which is no volume of a storage pool here",
+                f"volume {volume.name} is backed by {backing}, which is not a volume of a storage pool here",
                 where=where,
                 hint="Whoever wrote its first bytes chose that file. If it is meant, put it into a pool; if the volume "
                 "was a machine's raw disk, say format: raw",
@@ -155,7 +155,7 @@ def _check_header(header: Header, volume: Volume, where: str) -> None:
             raise ConflictError(
                 f"volume {volume.name} is a qcow2 image that {what}",
                 where=where,
-                hint="If it was a machine's raw disk, say format: raw; if not, make it whole first: "
+                hint="If it was a machine's raw disk, say format: raw; if not, flatten it first: "
                 "qemu-img convert -f qcow2 -O qcow2 FILE WHOLE_FILE",
             )
 

@@ -91,9 +91,9 @@ def check_growth(
     how, where = how_had(element), disk.given.at("size")
     if how == READS:
         raise ConflictError(
-            f"the disk is read-only, and its volume {volume} was not made for this machine",
+            f"the disk is read-only, and its volume {volume} was not created for this machine",
             where=where,
-            hint="Leave size out; this collection does not change volumes that it did not make",
+            hint="Leave size out; this collection does not change volumes that it did not create",
         )
     _require_no_image(pool, volume, hypervisor, where)
     users = hypervisor.usage.users_of(pool, volume)
@@ -151,7 +151,7 @@ def writer_of(pool: Pool, volume: str, hypervisor: Hypervisor) -> str | None:
         user = min(users, key=lambda user: user.words)
         return f"{user.words} {'writes' if user.words == f'machine {user.machine}' else 'may write'} to"
     unseen = [unknown.words for unknown in hypervisor.usage.unknown if unknown.writes]
-    return f"{'; '.join(unseen)}, so that it cannot be known whether something writes to" if unseen else None
+    return f"{'; '.join(unseen)}, so that it cannot be determined whether something writes to" if unseen else None
 
 
 def _plan(
@@ -199,7 +199,7 @@ def require_unused(
     unseen = [unknown.words for unknown in hypervisor.usage.unknown if unknown.machine != machine.name]
     if unseen and not taken_back:
         raise ConflictError(
-            f"it cannot be known whether something uses volume {volume}: {'; '.join(unseen)}",
+            f"it cannot be determined whether something uses volume {volume}: {'; '.join(unseen)}",
             where=where,
             hint="Change that first; a disk that says readonly may have it as it is",
         )

@@ -51,7 +51,7 @@ class Terms:
     def __post_init__(self) -> None:
         if not self.persistent and self.undefinesource:
             raise InputError(
-                "the machine would be on record nowhere, and gone when it is shut down",
+                "the machine would be defined nowhere, and gone when it is shut down",
                 where="persistent",
                 hint="Say undefinesource: false as well, or leave it persistent",
             )

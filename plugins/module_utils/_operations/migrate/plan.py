@@ -100,7 +100,7 @@ def plan_journey(name: str, road: Road, where: str, tell: Tell) -> Journey:
         raise ConflictError(
             f"both hypervisors call themselves {road.target.name}, and libvirt takes them for one",
             where=where,
-            hint="Give each a host name of its own",
+            hint="Give each its own host name",
         )
     _check_earlier_move(traveller, road, where)
     check_traveller(traveller, where)
@@ -167,7 +167,7 @@ def _arrived_before(name: str, road: Road, where: str) -> Journey:
         if note.source_id not in ("", host_identity()):
             raise ConflictError(
                 f"{name} is on {road.target.name}, and came there from another hypervisor that calls itself "
-                f"{note.source}, where a run that was cut off has left its old volumes",
+                f"{note.source}, where a run that was interrupted has left its old volumes",
                 where=where,
                 hint=f"Finish that there. If it was this one before a new installation: virsh -c {road.ends.target} "
                 f"metadata {name} {NAMESPACE} {_now(there.active)} --remove",
@@ -185,7 +185,7 @@ def _check_earlier_move(traveller: Traveller, road: Road, where: str) -> None:
     old = traveller.moving
     if old is not None and (old.source != road.source_name or old.target == road.source_name):
         raise ConflictError(
-            f"{traveller.name} came here from {old.source}, where a run that was cut off has left its old volumes",
+            f"{traveller.name} came here from {old.source}, where a run that was interrupted has left its old volumes",
             where=where,
             hint=f"Finish that first: virt_migrate on {old.source}, with this hypervisor as its target. If "
             f"{old.source} is gone for good: virsh metadata {traveller.name} {NAMESPACE} {_now(traveller.active)} "

@@ -60,11 +60,11 @@ def _check_finished(traveller: Traveller, where: str) -> None:
     notes = traveller.notes
     adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
     if notes is not None and notes.status == BUILDING:
-        words = "it is not finished: a run is making it, or was cut off while it did"
+        words = "it is not finished: a run is making it, or was interrupted while it did"
         if notes.claimed:
             words = "it is only a name that a run has taken for a new machine"
     elif adding:
-        words = f"a run is adding volume {', '.join(adding)} to it, or was cut off while it did"
+        words = f"a run is adding volume {', '.join(adding)} to it, or was interrupted while it did"
     else:
         return
     raise ConflictError(
@@ -142,7 +142,7 @@ def _check_names(traveller: Traveller, target: Target, where: str) -> None:
             if traveller.moving is not None and is_left_over(target.hypervisor.conn, domain, traveller.moving):
                 continue
             raise ConflictError(
-                "it is on record there too",
+                "it is defined there too",
                 where=where,
                 hint=f"Look at both. If it is of no use there: virsh undefine {traveller.name} on {target.name}",
             )
@@ -245,7 +245,7 @@ def _check_memory(traveller: Traveller, target: Target, terms: Terms, where: str
             f"it needs {traveller.memory_mib} MiB of memory, {max(0, free_mib)} MiB are free",
             where=where,
             hint=f"Of {total_mib} MiB there, machines have {taken_mib} MiB, "
-            f"{terms.memory_reserve_mib} MiB are kept back (memory_reserve_mib, memory_ratio)",
+            f"{terms.memory_reserve_mib} MiB are reserved (memory_reserve_mib, memory_ratio)",
         )
 
 

@@ -112,8 +112,8 @@ def _require_images(journey: Journey, road: Road) -> None:
     for base in {disk.base for disk in journey.disks if disk.travels and disk.base is not None}:
         if not is_stored(base, Pools(road.target.hypervisor.conn).get(base.pool)):
             raise ConflictError(
-                f"image {base.volume}, which {journey.name} stands on, is not on {road.target.name} any more",
-                hint="Nothing was changed here. Run it again: the image is then brought there",
+                f"image {base.volume}, which backs {journey.name}, is no longer on {road.target.name}",
+                hint="Nothing was changed here. Run it again: the image is then copied there",
             )
 
 

@@ -44,8 +44,8 @@ class WriteGuard:
             started = self._watch.was_started()
             if started is None:
                 raise HostError(
-                    f"libvirt's daemon has ended while the disks of {name} were copied, so nobody knows whether it was "
-                    "started meanwhile",
+                    f"libvirt's daemon has stopped while the disks of {name} were copied, so it is "
+                    "unknown whether it was started in the meantime",
                     hint=_AGAIN,
                 )
             if started:

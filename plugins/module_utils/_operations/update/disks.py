@@ -197,9 +197,9 @@ def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft
     for word, is_now in have.items():
         if getattr(disk, word) != is_now:
             raise UnsupportedError(
-                f"the disk's {word} is {is_now}, the wish says {getattr(disk, word)}",
+                f"the disk's {word} is {is_now}, the task asks for {getattr(disk, word)}",
                 where=disk.given.at(word),
-                hint="The guest would find it under another name; take the disk out and add it anew",
+                hint="The guest would find it under another name; remove the disk and add it again",
             )
     source = DiskSource.read(element)
     if disk.source is not None:
@@ -250,7 +250,7 @@ def _must_grow(disk: Disk, pool: Pool, name: str, image_format: str) -> int | No
     have_mib = -(-have // MIB)
     if wanted < have:
         raise InputError(
-            f"the disk has {have_mib} MiB, the wish says {disk.size_mib} MiB",
+            f"the disk has {have_mib} MiB, the task asks for {disk.size_mib} MiB",
             where=disk.given.at("size"),
             hint="A disk never shrinks",
         )

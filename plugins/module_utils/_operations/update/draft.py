@@ -204,7 +204,7 @@ class Draft:
                 )
             redefine(self.hypervisor.conn, old, self.uuid, self.name)
 
-        return self._in_machine(Step(f"set on record for {self.name}: {words}", apply, undo))
+        return self._in_machine(Step(f"change the definition of {self.name}: {words}", apply, undo))
 
     def _require_unchanged(self, planned: str, noted: MachineNotes) -> None:
         """Raise ConflictError when the description is not the planned one any more, GoneError when the machine left.

@@ -137,17 +137,17 @@ def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
     have = need(xml, "os/type").get("machine", "")
     if machine.machine_type and not draft.hypervisor.guests.same_machine_type(have, machine.machine_type):
         raise UnsupportedError(
-            f"machine {machine.name} is of type {have}, the wish says {machine.machine_type}",
+            f"machine {machine.name} is of type {have}, the task asks for {machine.machine_type}",
             where=inside(where, "machine_type"),
-            hint="It cannot change under an installed system; make a new machine",
+            hint="It cannot be changed under an installed system; create a new machine",
         )
     loader = xml.find("os/loader")
     efi = need(xml, "os").get("firmware") == "efi" or (loader is not None and loader.get("type") == "pflash")
     if machine.firmware and (machine.firmware == "efi") != efi:
         raise UnsupportedError(
-            f"machine {machine.name} has firmware {'efi' if efi else 'bios'}, the wish says {machine.firmware}",
+            f"machine {machine.name} has firmware {'efi' if efi else 'bios'}, the task asks for {machine.firmware}",
             where=inside(where, "firmware"),
-            hint="It cannot change under an installed system; make a new machine",
+            hint="It cannot be changed under an installed system; create a new machine",
         )
     secure = loader is not None and loader.get("secure") == "yes"
     feature = xml.find("os/firmware/feature[@name='secure-boot']")
@@ -156,7 +156,7 @@ def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
         raise UnsupportedError(
             f"secure boot of machine {machine.name} is {'on' if secure else 'off'}",
             where=inside(where, "secure_boot"),
-            hint="It cannot change under an installed system; make a new machine",
+            hint="It cannot be changed under an installed system; create a new machine",
         )
 
 

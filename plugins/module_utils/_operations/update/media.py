@@ -33,9 +33,9 @@ def compare_source(
         return
     if disk.device not in REMOVABLE:
         raise UnsupportedError(
-            f"the disk lies in {have.place if have else 'nothing'}, the wish names another source",
+            f"the disk lies in {have.place if have else 'nothing'}, the task names another source",
             where=disk.given.at("source"),
-            hint="Take the disk out (state: absent) and add the other one under a name of its own",
+            hint="Remove the disk (state: absent) and add the other one under its own name",
         )
     draft.differ(
         ("disks", disk.name, "source"),

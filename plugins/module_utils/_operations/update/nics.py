@@ -167,9 +167,9 @@ def _write(element: etree._Element, nic: Nic, keys: t.Iterable[str]) -> None:
 def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft) -> None:
     if nic.mac != mac:
         raise UnsupportedError(
-            f"the nic has the MAC address {mac}, the wish says {nic.mac}",
+            f"the nic has the MAC address {mac}, the task asks for {nic.mac}",
             where=nic.given.at("mac"),
-            hint="The guest knows it by that address; take the nic out (state: absent) and add it anew",
+            hint="The guest knows it by that address; remove the nic (state: absent) and add it again",
         )
     want, have = _wish_of(nic), _state_of(element)
     changed = [key for key in want if not covers(have.get(key), want[key])]

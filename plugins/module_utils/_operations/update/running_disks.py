@@ -37,7 +37,7 @@ def living_disk(disk: Disk, element: etree._Element, draft: Draft) -> etree._Ele
         return live
     there, known = DiskSource.read(live), DiskSource.read(element)
     raise ConflictError(
-        f"the running machine has {there.place if there else 'nothing'} as {target}, and on record it has "
+        f"the running machine has {there.place if there else 'nothing'} as {target}, and its definition has "
         f"{known.place if known else 'nothing'} there",
         where=disk.given.place,
         hint="Somebody has changed one of the two. Power it off and on first, or take that disk out with virsh "

@@ -68,7 +68,7 @@ def test_a_part_of_an_image_is_not_sent(tmp_path: Path, left: int) -> None:
     path = tmp_path / "image"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "3G"], check=True)
     path.write_bytes(path.read_bytes()[:left])
-    with pytest.raises(AnsibleActionFail, match=r"src: .*image is cut off: it has .* Get it again"):
+    with pytest.raises(AnsibleActionFail, match=r"src: .*image is truncated: it has .* Get it again"):
         look_at_file(str(path), None, None, SOON)
 
 

@@ -114,7 +114,7 @@ def test_where_a_machine_lived_when_the_inventory_was_made_counts_while_that_hyp
     machines = [{"name": "a", "vcpus": 1, "memory": 1024}, {"name": "b", "vcpus": 1, "memory": 1024}]
     refused = place_filter(machines, hosts, homes={"a": "hv2", "b": "hv1"})["refused_machines"]
     assert [(item["name"], item["hypervisor"]) for item in refused] == [("a", "hv2"), ("b", None)]
-    assert refused[0]["why"].startswith("it lives on hv2, as the inventory says, which did not answer")
+    assert refused[0]["why"].startswith("it is on hv2, as the inventory says, which did not answer")
     assert refused[1]["why"].startswith("it may live on hv2, which did not answer, and made on another one")
 
 

@@ -138,8 +138,8 @@ def test_a_machine_that_was_moved_since_the_run_looked_is_not_made_again(conn: t
     moved.undefine()
     said, (web1, new1) = init_two(check_mode, {"web1": WEB1_UUID})
     assert said.startswith(
-        "web1: vms[1]: it was on this hypervisor when this run looked and is gone since: moved or undefined. "
-        "Run it again, which looks again. These are as wished: new1"
+        "web1: vms[1]: it was on this hypervisor when this run checked, and has since been moved or undefined. "
+        "Run it again, to check again. Succeeded: new1"
     )
     assert (web1["failed"], web1["changed"], web1["created"], web1["actions"]) == (True, False, False, [])
     # What is asked of an existing machine is no mistake in a request for a new one: the others go on.
@@ -152,8 +152,8 @@ def test_another_machine_of_its_name_is_not_the_one_that_was_found(conn: t.Any) 
     before = conn.lookupByName("web1").XMLDesc()
     said, (web1, _new1) = init_two(False, {"web1": other})
     assert said.startswith(
-        f"web1: vms[1]: another machine has this name here since this run looked: its UUID is {WEB1_UUID}, it was "
-        f"{other}. Run it again, which looks again"
+        f"web1: vms[1]: since this run checked, another machine has this name here: its UUID is {WEB1_UUID}, it was "
+        f"{other}. Run it again, to check again"
     )
     assert web1["failed"] is True
     assert conn.lookupByName("web1").XMLDesc() == before

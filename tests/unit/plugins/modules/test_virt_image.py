@@ -191,7 +191,7 @@ def test_a_part_of_an_image_never_enters(
         # What is in a compressed file is hashed as it comes by; nothing has all of it before it is stored.
         assert result["changed"] is True
     else:
-        assert "ends too early" in result["msg"] or "is cut off" in result["msg"], result
+        assert "ends too early" in result["msg"] or "is truncated" in result["msg"], result
     assert node.names() == []
 
 
@@ -408,7 +408,7 @@ def test_a_full_disk_leaves_nothing(
     (tmp_path / "image").write_bytes(content)
     for source in ({"url": web.put("image", content)}, {"path": f"{tmp_path}/image"}):
         result = run(capsys, name="debian", checksum=sha(content), uri=f"test://{tmp_path}/node.xml", **source)
-        says = "needs more room than there is in" if packed else "needs 80.0M in"
+        says = "needs more free space than there is in" if packed else "needs 80.0M in"
         assert says in result["msg"]
         assert result["msg"].endswith("Free some space, or take another pool")
         assert list(small_disk.iterdir()) == []
@@ -446,7 +446,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
         {"path": "SOURCE", "ignore_unseen": True},
         "ignore_unseen: means nothing with state: present. It is for state: abs",
     ),
-    ({"state": "pruned", "keep": -1}, "keep: -1 is no number of images. 0 keeps none of the unused"),
+    ({"state": "pruned", "keep": -1}, "keep: -1 is not a valid number of images. 0 keeps none of the unused"),
     ({"state": "pruned", "name": f"debian-{'0' * 16}/x"}, "is not a name"),
     ({"state": "absent", "name": "a/b"}, "name: 'a/b' is not a name"),
     ({"state": "absent", "pool": "image"}, "pool: there is no storage pool 'image'. Did you mean images?"),
@@ -466,7 +466,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"path": "SOURCE", "content_checksum": "x"}, "content_checksum: 'x' is not a checksum"),
     (
         {"path": "SOURCE", "content_checksum": f"sha512:{'0' * 128}"},
-        "0' is no sha256. Stored images are known by theirs",
+        "0' is not a sha256. Stored images are identified by theirs",
     ),
     ({"path": "SOURCE", "content_checksum": f"sha256:{'0' * 64}"}, "content_checksum: the image in "),
     ({"path": "SOURCE", "sorce": "x"}, "Unsupported parameters"),

@@ -125,7 +125,7 @@ def test_the_place_of_a_size_is_where_it_comes_from(conn: t.Any, wrong: dict[str
     small: dict[str, t.Any] = {"disk_profiles": {"small": {"system": {"size": 100}}}}
     with pytest.raises(InputError) as caught:
         plan(conn, places=["virt_vms[3]"], **wrong, **small)
-    assert str(caught.value).startswith(f"{place}: the disk has 10240 MiB, the wish says ")
+    assert str(caught.value).startswith(f"{place}: the disk has 10240 MiB, the task asks for ")
 
 
 def test_the_place_of_a_profile_in_a_task_of_ones_own_is_the_option(conn: t.Any) -> None:

@@ -244,5 +244,5 @@ def test_the_record_of_a_new_machine_makes_that_machine(option: str) -> None:
 
 def test_an_image_that_is_none_is_named() -> None:
     virt_init.check_images({"a": {"volume": "a.qcow2"}, "b": {}})
-    with pytest.raises(InputError, match=r"images\.c: 'x' is no image\. Give what virt_image returned as image"):
+    with pytest.raises(InputError, match=r"images\.c: 'x' is not an image\. Give what virt_image returned as image"):
         virt_init.check_images({"c": "x"})

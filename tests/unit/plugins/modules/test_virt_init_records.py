@@ -17,4 +17,4 @@ def test_a_connection_that_breaks_at_the_end_does_not_hide_what_was_done() -> No
         assert set(records_of(conn, ["test"], warnings.append)) == {"test"}
         assert warnings == []
     assert records_of(conn, ["test"], warnings.append) == {}
-    assert re.match("What is true of the machines now cannot be told: .", warnings[0])
+    assert re.match("The current state of the machines cannot be determined: .", warnings[0])

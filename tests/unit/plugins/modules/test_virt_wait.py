@@ -39,7 +39,7 @@ def said(**params: t.Any) -> str:
 def test_a_machine_that_is_off_is_not_waited_for(conn: t.Any) -> None:
     """No limit has passed, so none is named."""
     conn.lookupByName("test").destroy()
-    assert said() == "test does not arrive: it is shutoff. Its serial console said nothing."
+    assert said() == "test does not arrive: it is shutoff. Its serial console showed nothing."
 
 
 def test_the_limit_is_named_as_it_was_given(conn: t.Any) -> None:

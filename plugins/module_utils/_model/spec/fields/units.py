@@ -56,7 +56,7 @@ def parse_size_mib(value: t.Any, where: str | None = None) -> int:
         raise InputError(f"{value!r} is not a size", where=where, hint=_RIGHT)
     size_mib = -(-float(match.group(1)) * _BYTES_PER_UNIT[unit] // MIB)
     if not 1 <= size_mib < _TOO_LARGE_MIB:
-        raise InputError(f"{value!r} is no size to work with", where=where, hint=_RIGHT)
+        raise InputError(f"{value!r} is not a usable size", where=where, hint=_RIGHT)
     return int(size_mib)
 
 

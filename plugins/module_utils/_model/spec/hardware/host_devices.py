@@ -62,7 +62,7 @@ def _check(value: t.Any, where: str) -> str:
     if usb:
         return str(value).lower()
     raise InputError(
-        f"{value!r} is no device of the hypervisor",
+        f"{value!r} is not a device of the hypervisor",
         where=where,
         hint="Write 0000:03:00.0 for a PCI device (lspci -D), or 046d:c52b for a USB device (lsusb)",
     )

@@ -44,7 +44,7 @@ def read_devices(kind: str, devices: t.Any, where: str) -> list[Given]:
             device for index, item in enumerate(devices) for device in _item_of_list(kind, item, f"{where}[{index}]")
         ]
     else:
-        raise InputError(f"{devices!r} is no list of devices", where=where, hint="Write [{name: NAME, ...}, ...]")
+        raise InputError(f"{devices!r} is not a list of devices", where=where, hint="Write [{name: NAME, ...}, ...]")
     seen = set()
     for device in found:
         if device.name in seen:
@@ -55,7 +55,7 @@ def read_devices(kind: str, devices: t.Any, where: str) -> list[Given]:
 
 def _item_of_list(kind: str, item: t.Any, where: str) -> list[Given]:
     if not isinstance(item, Mapping) or not item:
-        raise InputError(f"{item!r} is no device", where=where, hint=_SHAPES)
+        raise InputError(f"{item!r} is not a device", where=where, hint=_SHAPES)
     if item.get("name") is not None:
         return [_flat(kind, "name", item, where)]
     if len(item) == 1:

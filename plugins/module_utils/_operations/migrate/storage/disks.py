@@ -174,13 +174,13 @@ class _Planner:
             if base.format == "raw" and base.volume not in self.target.hypervisor.volumes(store):
                 # A raw image has no mark that could tell a whole one from one that was cut off.
                 raise NotFoundError(
-                    f"{self.target.name} has not the image {base.volume} that it stands on",
+                    f"{self.target.name} does not have the image {base.volume} that it is backed by",
                     where=self.place,
                     hint="Bring it there first, with virt_image",
                 )
         if way == CONTENT and there != backing_path:
             raise UnsupportedError(
-                f"it stands on {backing_path}, which cannot be at the same place there while the machine is off",
+                f"it is backed by {backing_path}, which cannot be at the same place there while the machine is off",
                 where=self.place,
                 hint="Start the machine and move it running",
             )
@@ -224,7 +224,7 @@ class _Planner:
         found = self.source.volume_at(here.path, image_format=image_format) if here.type != NETWORK else None
         if found is None:
             raise NotFoundError(
-                f"{here.place} lies in no storage pool of this hypervisor",
+                f"{here.place} is not in any storage pool of this hypervisor",
                 where=self.place,
                 hint="Only volumes of pools are moved: define a pool for its folder on both hypervisors",
             )
@@ -281,7 +281,7 @@ class _Planner:
             return ConflictError(words, where=self.place, hint=hint)
         why = ", as a raw volume has no place for a mark" if ref.identity == VolumeIdentity() else ""
         return ConflictError(
-            f"{words}. The move that was cut off may have made it, but nothing proves that{why}, and so it stays",
+            f"{words}. The move that was interrupted may have made it, but nothing proves that{why}, and so it stays",
             where=self.place,
             hint=by_hand(self.target.hypervisor.conn, ref),
         )
@@ -314,7 +314,7 @@ class _Planner:
             return None
         found = find_volume(self.source.pools.get(pool.name), image.volume, self.place, image_format=image.format)
         if found is None:
-            raise NotFoundError(f"the image {backing_path} that it stands on is not there", where=self.place)
+            raise NotFoundError(f"the image {backing_path} that backs it does not exist", where=self.place)
         if found.backing_path is not None:
             return None
         with errors_as_ours(f"cannot look at image {image.volume}", self.place):

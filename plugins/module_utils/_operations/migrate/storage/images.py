@@ -166,7 +166,7 @@ def is_stored(base: Base, pool: Pool) -> bool:
     if found.capacity_bytes != base.virtual_size_bytes:
         raise ConflictError(
             f"the target's image {base.volume} is not of the same size as the one here",
-            hint="One of the two is not what its name says: sha256sum tells which; remove that",
+            hint="One of the two is not what its name says: sha256sum shows which; remove that one",
         )
     return True
 
@@ -196,7 +196,7 @@ def _wait_or_clear(base: Base, conn: VirConnect, host: str, tell: Tell, stop: th
         if sender is Sender.UNKNOWN and time.monotonic() - since > _PATIENCE_SECONDS:
             whose = "somebody" if upload is None else f"process {upload.pid} of {upload.host}"
             raise ConflictError(
-                f"image {base.volume} is half on the target, brought by {whose}, and has not grown for "
+                f"image {base.volume} is incomplete on the target, copied by {whose}, and has not grown for "
                 f"{_PATIENCE_SECONDS:.0f} s",
                 hint=f"Wait for it, or see that nobody brings it. {by_hand(conn, VolumeRef(base.pool, base.volume))}",
             )

@@ -375,7 +375,7 @@ def test_a_machine_that_has_gone_since_the_plan_is_not_defined_again(conn: t.Any
     make(conn, start=False)
     todo = plan(conn, start=False, memory=256)
     conn.lookupByName("new1").undefine()
-    assert "machine new1 has left this hypervisor meanwhile" in str(carry_out([todo], concurrency=1)[0].error)
+    assert "machine new1 is no longer on this hypervisor" in str(carry_out([todo], concurrency=1)[0].error)
     assert "new1" not in list_domains(conn)
 
 
@@ -399,7 +399,7 @@ def test_a_machine_that_is_being_moved_is_not_changed(conn: t.Any) -> None:
     conn.lookupByName("new1").setMetadata(2, move_note_to_xml(note), PREFIX, NAMESPACE, 2)
     assert list(plan(conn).steps) == []
     for changes in ({"memory": 256}, {"disks": [*WISH["disks"], {"name": "more", "size": 16}]}):
-        with pytest.raises(ConflictError, match="new1 is being moved to hv2, or its move was cut off"):
+        with pytest.raises(ConflictError, match="new1 is being moved to hv2, or its move was interrupted"):
             plan(conn, **changes)
     with pytest.raises(ConflictError, match="run virt_migrate with hv2 again"):
         plan(conn, tags=["two"])
@@ -490,6 +490,6 @@ def test_a_machine_of_ours_that_comes_between_plan_and_act_is_never_taken_back(c
     assert notes_of(conn, "new1").volumes == ()
     error = str(carry_out([todo], concurrency=1)[0].error)
     assert "already exists with uuid" in error
-    assert "could not be taken back" not in error
+    assert "could not be rolled back" not in error
     assert conn.lookupByName("new1").UUIDString() == theirs
     assert notes_of(conn, "new1").tags == ("theirs",)

@@ -60,7 +60,7 @@ def test_what_cannot_be_taken_back_is_named_and_the_rest_is_taken_back() -> None
 @pytest.mark.parametrize("fault", [RuntimeError("a defect"), KeyError("x"), FileNotFoundError(2, "gone", "guestfish")])
 def test_whatever_an_undo_raises_the_others_follow_and_it_is_named(fault: Exception) -> None:
     log = Log()
-    with pytest.raises(HostError, match=rf"no room.*taken back: b \(unexpected {type(fault).__name__} in test_plan"):
+    with pytest.raises(HostError, match=rf"no room.*rolled back: b \(unexpected {type(fault).__name__} in test_plan"):
         run([log.step("a"), log.step("b", undo_fails=[fault]), log.step("c", fails=HostError("no room"))])
     assert log.seen[-3:] == ["undo c", "undo b", "undo a"]
 
@@ -94,6 +94,6 @@ def test_an_impatient_interruption_does_not_end_it_either() -> None:
             ]
         )
     assert log.seen[-4:] == ["undo c", "undo b", "undo b", "undo a"]
-    assert "no room. Besides, this could not be taken back: b (unexpected KeyboardInterrupt" in str(
+    assert "no room. In addition, this could not be rolled back: b (unexpected KeyboardInterrupt" in str(
         caught.value.__cause__
     )

@@ -171,7 +171,7 @@ def test_the_users_own_authority_is_known_later(tmp_path: Path) -> None:
 
 def test_an_own_authority_has_to_be_one(tmp_path: Path) -> None:
     leaf = own_authority(tmp_path, "-addext", "basicConstraints=critical,CA:FALSE", name="leaf")
-    with pytest.raises(InputError, match="which is no authority"):
+    with pytest.raises(InputError, match="which is not an authority"):
         opened(tmp_path, own=leaf)
     own, other = own_authority(tmp_path), own_authority(tmp_path, name="other")
     with pytest.raises(InputError, match="does not hold the key of O=firm,CN=own"):

@@ -52,7 +52,7 @@ def test_entries(value: t.Any, entries: list[Entry]) -> None:
             ["hv1", {"name": "hv2", "transport": "tcp"}],
             "hypervisors[1].transport: 'tcp' is not a choice. Choose one of ssh, tls, local",
         ),
-        (["hv1", "hv1"], "hypervisors[1]: hv1 stands there twice. Give each hypervisor its own name"),
+        (["hv1", "hv1"], "hypervisors[1]: hv1 is given twice. Give each hypervisor its own name"),
         ([None], "hypervisors[0]: None is not a mapping of options. Known are: name, uri, transport"),
     ],
 )

@@ -102,7 +102,7 @@ def test_a_group_is_kept_apart() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, 101])
 def test_a_limit_that_is_none(limit: float) -> None:
-    with pytest.raises(VirtError, match="limit: .* is no spread"):
+    with pytest.raises(VirtError, match="limit: .* is not a valid percentage"):
         balance({"hv1": host()}, limit)
 
 

@@ -150,11 +150,11 @@ def test_a_machine_is_not_sent_where_it_does_not_fit(
 
 TIES: list[tuple[dict[str, t.Any], str]] = [
     ({"tied_by": ["a folder of the hypervisor"]}, "it has a folder of the hypervisor"),
-    ({"building": True}, "it is being made, or was cut off while it was"),
-    ({"memory_max_mib": None, "errors": ["its XML makes no sense"]}, "its XML makes no sense"),
+    ({"building": True}, "it is being made, or was interrupted while it was"),
+    ({"memory_max_mib": None, "errors": ["its XML is invalid"]}, "its XML is invalid"),
     (
         {"disks": [{"target": "vdb", "source": "/srv/a.raw", "pool": None}]},
-        "its disk vdb (/srv/a.raw) lies in no storage pool",
+        "its disk vdb (/srv/a.raw) is not in any storage pool",
     ),
 ]
 
@@ -221,12 +221,12 @@ def test_a_machine_that_lives_twice_stays() -> None:
     hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(record("web1")), "hv3": hypervisor()}
     for result in (plan(hosts, names=["web1"]), plan(hosts, source="hv1")):
         assert result["moves"] == []
-        assert reasons(result)["web1"].startswith("it lives on hv1 and hv2 at once.")
+        assert reasons(result)["web1"].startswith("it is on hv1 and hv2 at once.")
 
 
 def test_a_machine_that_is_there_already() -> None:
     result = plan({"hv1": hypervisor(record("web1")), "hv2": hypervisor()}, names=["web1"], target="hv1")
-    assert [(item["name"], item["why"]) for item in result["there"]] == [("web1", "it lives there already")]
+    assert [(item["name"], item["why"]) for item in result["there"]] == [("web1", "it is already there")]
     assert (result["moves"], result["stay"]) == ([], [])
 
 
@@ -236,7 +236,7 @@ def test_the_only_hypervisor() -> None:
 
 WRONG: list[tuple[dict[str, t.Any], str]] = [
     ({"names": ["wbe1"]}, "there is no machine 'wbe1' on the hypervisors that answered. Did you mean web1?"),
-    ({"source": "hv1", "target": "hv1"}, "to: hv1 is the hypervisor that is to be emptied. Name another one"),
+    ({"source": "hv1", "target": "hv1"}, "to: hv1 is the hypervisor to empty. Give another one"),
     ({"source": "hv9"}, "from: unknown hypervisor 'hv9'. Did you mean "),
     ({"source": "hv3"}, f"from: hv3 did not answer: {SILENT}"),
     ({"names": ["web1"], "target": "hv3"}, f"to: hv3 did not answer: {SILENT}"),
@@ -338,7 +338,7 @@ def test_what_a_killed_move_of_a_stopped_machine_has_defined_elsewhere_is_no_sec
 def test_a_copy_that_was_started_or_is_another_machine_is_one(there: dict[str, t.Any]) -> None:
     hosts = {"hv1": hypervisor(record("web1", moving=MOVING)), "hv2": hypervisor(record("web1", **there))}
     hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
-    assert reasons(plan(hosts, names=["web1"]))["web1"].startswith("it lives on hv1 and hv2 at once.")
+    assert reasons(plan(hosts, names=["web1"]))["web1"].startswith("it is on hv1 and hv2 at once.")
 
 
 def test_a_move_that_was_cut_off_before_the_switch_has_nothing_to_finish() -> None:

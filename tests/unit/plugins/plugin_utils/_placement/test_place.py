@@ -153,7 +153,7 @@ def test_a_machine_that_lives_somewhere_stays_even_where_nothing_is_left() -> No
             "hypervisor": "hv1",
             "existing": True,
             "why": "it lives there",
-            "refused": {"hv2": "it lives on hv1"},
+            "refused": {"hv2": "it is on hv1"},
         }
     ]
 
@@ -167,8 +167,8 @@ def test_what_a_living_machine_grows_by_is_taken() -> None:
 def test_the_wish_names_the_hypervisor() -> None:
     result = run([wish("a", hypervisor="hv2")], {"hv1": facts(), "hv2": facts(total_mib=2000)})
     assert where(result) == {"a": "hv2"}
-    assert result["assignments"][0]["why"] == "the wish names it: 720 MiB of free memory after this machine"
-    assert result["assignments"][0]["refused"] == {"hv1": "the wish names hv2"}
+    assert result["assignments"][0]["why"] == "the task names it: 720 MiB of free memory after this machine"
+    assert result["assignments"][0]["refused"] == {"hv1": "the task names hv2"}
 
 
 def test_machines_with_a_named_hypervisor_are_counted_before_the_free_ones() -> None:
@@ -306,7 +306,7 @@ def test_the_room_of_a_pool_is_counted_over_the_run() -> None:
 
 def test_bridges_that_cannot_be_known_do_not_count_against_a_hypervisor_and_are_said() -> None:
     result = run([wish("a")], {"hv1": facts(bridges=None)})
-    assert result["assignments"][0]["why"].endswith("; whether it has bridge br0 cannot be known")
+    assert result["assignments"][0]["why"].endswith("; whether it has bridge br0 cannot be determined")
 
 
 def test_a_ratio_and_a_reserve_of_ones_own() -> None:
@@ -443,7 +443,7 @@ def test_all_that_do_not_fit_are_named_and_nothing_is_placed() -> None:
 
 def test_a_name_that_lives_twice_names_both() -> None:
     both = facts(machines={"a": (1, 1)})
-    with pytest.raises(ConflictError, match=r"vms\[0\] \(a\): it lives on hv1 and hv2 at once"):
+    with pytest.raises(ConflictError, match=r"vms\[0\] \(a\): it is on hv1 and hv2 at once"):
         run([wish("a")], {"hv1": both, "hv2": both})
 
 
@@ -452,7 +452,7 @@ def test_a_machine_is_not_made_again_on_the_hypervisor_that_the_wish_names() -> 
     for asked in ("hv2", "hv3"):
         text = complaint([wish("web1", hypervisor=asked)], hosts)
         assert text.startswith(
-            f"vms[0] (web1): it lives on hv1 already, and the wish says {asked}. To move it, migrate"
+            f"vms[0] (web1): it is on hv1 already, and the task asks for {asked}. To move it, migrate"
         )
 
 
@@ -675,7 +675,9 @@ def test_a_machine_that_is_being_made_elsewhere_is_told_from_one_that_lives_ther
     hosts = {"hv1": facts(), "hv2": facts(machines={"a": (1024, 1)})}
     hosts["hv2"]["machines"][0]["building"] = True
     words = complaint([wish("a", hypervisor="hv1")], hosts)
-    assert words.startswith("vms[0] (a): a run that has not ended, or was cut off, makes it on hv2, and the task asks")
+    assert words.startswith(
+        "vms[0] (a): a run that has not ended, or was interrupted, makes it on hv2, and the task asks"
+    )
     assert words.endswith("Say hypervisor: hv2 to finish it there; then it can be moved")
 
 

@@ -85,7 +85,7 @@ def test_a_part_of_an_image_is_refused(tmp_path: t.Any, options: tuple[str, ...]
     subprocess.run(["qemu-img", "convert", *options, "-f", "raw", "-O", "qcow2", source, path], check=True)
     assert image_files.inspect_file(str(path), "FILE").format == "qcow2"
     os.truncate(path, int(left if left > 1 else path.stat().st_size * left))
-    with pytest.raises(InputError, match=r"^FILE is cut off: it has .* Get it again, and give its checksum$"):
+    with pytest.raises(InputError, match=r"^FILE is truncated: it has .* Get it again, and give its checksum$"):
         image_files.inspect_file(str(path), "FILE")
 
 

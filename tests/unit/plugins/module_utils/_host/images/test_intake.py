@@ -145,7 +145,9 @@ def test_a_look_ahead_writes_nothing_and_knows_the_same(tmp_path: Path, kind: st
 def test_a_bomb_does_not_fill_the_disk(publish: t.Callable[..., Source], small_disk: Path, kind: str) -> None:
     bomb = MAKERS[kind](b"\x01" * (80 * 1024 * 1024))
     assert len(bomb) < 1024 * 1024
-    with pytest.raises(HostError, match=r"image needs more room than there is in .*small: only .*M are still free"):
+    with pytest.raises(
+        HostError, match=r"image needs more free space than there is in .*small: only .*M are still free"
+    ):
         take(publish(bomb), small_disk / "target")
     found = os.statvfs(small_disk)
     assert found.f_bavail * found.f_frsize > 1024 * 1024

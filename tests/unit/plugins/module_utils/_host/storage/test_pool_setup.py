@@ -51,7 +51,7 @@ def test_only_what_lacks_is_done(conn: t.Any) -> None:
     ("wishes", "error", "words"),
     [
         ([PoolWish("default-pool", "/srv/other")], ConflictError, r"pools\[0\]\.path: .* of type dir at /default-pool"),
-        ([PoolWish("images", "relative")], InputError, r"pools\[0\]\.path: 'relative' is no absolute path"),
+        ([PoolWish("images", "relative")], InputError, r"pools\[0\]\.path: 'relative' is not an absolute path"),
         ([PoolWish("images", "/srv/images/")], InputError, "shortest form"),
         ([PoolWish("a/b", "/srv")], InputError, r"pools\[0\]\.name"),
         ([NEW, PoolWish("images", "/srv")], InputError, r"pools\[1\]: has the name or the path of pools\[0\]"),

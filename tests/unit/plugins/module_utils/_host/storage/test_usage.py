@@ -321,7 +321,7 @@ def test_what_cannot_be_looked_into_keeps_it_unless_it_was_made_a_moment_ago(hos
     with pytest.raises(ConflictError) as caught:
         host.delete()
     assert str(caught.value) == (
-        "volume web1-system.qcow2 of pool default stays: it cannot be known whether something uses it: "
+        "volume web1-system.qcow2 of pool default stays: it cannot be determined whether something uses it: "
         "storage pool asleep is not active. If nothing does: virsh vol-delete web1-system.qcow2 --pool default"
     )
     assert volumes_of(host) == ["web1-system.qcow2"]
@@ -356,7 +356,7 @@ def test_a_pool_that_other_hypervisors_see(host: Host, monkeypatch: pytest.Monke
     with pytest.raises(ConflictError) as caught:
         require_unused(usage, [(shared, "web1-system.qcow2")], owner="web1")
     assert str(caught.value) == (
-        "volume web1-system.qcow2 of pool default stays: it cannot be known whether something uses it: "
+        "volume web1-system.qcow2 of pool default stays: it cannot be determined whether something uses it: "
         "storage pool default lies on a file system of type nfs4, and what machines of other hypervisors use there "
         "cannot be seen from this one. If nothing does: virsh vol-delete web1-system.qcow2 --pool default"
     )
@@ -404,4 +404,4 @@ class TestFromAfar:
     def test_a_disk_in_no_pool_may_be_backed_by_anything(self, host: Host) -> None:
         host.add_machine("b", host.disk(host.directory / "b.qcow2"))
         host.add_machine("c", host.disk(host.directory / "c.raw", image_format="raw"))
-        assert self.use(host).unknown == (f"{host.directory}/b.qcow2 of machine b lies in no active storage pool",)
+        assert self.use(host).unknown == (f"{host.directory}/b.qcow2 of machine b is not in an active storage pool",)

@@ -116,10 +116,10 @@ def test_a_volume_that_is_there_is_never_touched(files: Pool) -> None:
 @pytest.mark.parametrize(
     ("pool", "image_format", "words"),
     [
-        ("vg", "qcow2", "'vg' is of type logical, and holds no qcow2 volumes. Choose raw"),
-        ("ceph", "qcow2", "'ceph' is of type rbd, and holds no qcow2 volumes"),
+        ("vg", "qcow2", "'vg' is of type logical, and cannot hold qcow2 volumes. Choose raw"),
+        ("ceph", "qcow2", "'ceph' is of type rbd, and cannot hold qcow2 volumes"),
         ("luns", "raw", "'luns' is of type mpath, where volumes cannot be made by name. Name a volume that is there"),
-        ("files", "vmdk", "holds no vmdk volumes. Choose qcow2 or raw"),
+        ("files", "vmdk", "cannot hold vmdk volumes. Choose qcow2 or raw"),
     ],
 )
 def test_what_a_pool_cannot_hold_is_not_made(conn: VirConnect, pool: str, image_format: str, words: str) -> None:
@@ -176,7 +176,7 @@ def test_the_format_is_what_was_told_and_not_what_stands_in_the_file(files: Pool
 def test_nothing_is_made_smaller(files: Pool) -> None:
     create_empty(files, "data", size_bytes=64 * MIB, image_format="raw")
     assert not grow_volume(files, "data", 64 * MIB, image_format="raw")
-    with pytest.raises(ConflictError, match=r"volume data of pool files has 64.0M, and is never made smaller"):
+    with pytest.raises(ConflictError, match=r"volume data of pool files has 64.0M, and is never shrunk"):
         grow_volume(files, "data", 64 * MIB - 1, image_format="raw")
     with pytest.raises(NotFoundError, match="there is no volume 'dta' in pool files"):
         grow_volume(files, "dta", 128 * MIB, image_format="raw")
@@ -195,7 +195,7 @@ def test_a_raw_disk_is_as_large_as_its_file_whatever_stands_in_it(files: Pool, s
     os.truncate(disk, 64 * MIB)
     assert seen(local(files), "data").capacity_bytes == 64 * MIB
     assert not grow_volume(local(files), "data", 64 * MIB, image_format="raw")
-    with pytest.raises(ConflictError, match="never made smaller"):
+    with pytest.raises(ConflictError, match="never shrunk"):
         grow_volume(local(files), "data", 32 * MIB, image_format="raw")
     assert grow_volume(local(files), "data", 128 * MIB, image_format="raw")
     assert disk.stat().st_size == 128 * MIB
@@ -224,7 +224,7 @@ def test_a_logical_volume_may_have_been_rounded_up(conn: VirConnect) -> None:
     vg = Pools(conn).get("vg")
     create_empty(vg, "data", size_bytes=64 * MIB, image_format="raw")
     assert not grow_volume(vg, "data", 61 * MIB, image_format="raw")
-    with pytest.raises(ConflictError, match="never made smaller"):
+    with pytest.raises(ConflictError, match="never shrunk"):
         grow_volume(vg, "data", 32 * MIB, image_format="raw")
 
 

@@ -91,7 +91,7 @@ def test_what_must_not_be_stored(tmp_path: t.Any, options: tuple[str, ...], says
         (gzip.compress(b"x", mtime=0), "is compressed twice, inside with gzip. Decompress it once and give that"),
         (b"PK\x03\x04" + b"x" * 508, "is a zip archive"),
         (b"x" * 257 + b"ustar" + b"x" * 250, "is a tar archive"),
-        (b"<html>404</html>", "is no disk image"),
+        (b"<html>404</html>", "is not a disk image"),
         (b"QFI\xfb\x00\x00\x00\x03", "is a broken qcow2 image"),
         (b"QFI\xfb\x00\x00\x00\x09" + b"\x00" * 504, "is a broken qcow2 image. Its version 9 is unknown"),
     ],

@@ -65,7 +65,9 @@ def test_a_whole_image_is_long_enough_and_a_part_of_it_is_not(tmp_path: Path, ki
     require_whole(reader(content), len(content), "FILE")
     for length in (needed - 1, len(content) // 2, 300 * KIB, 600):
         part = content[:length]
-        with pytest.raises(InputError, match=r"FILE is cut off: it has .*, and by its own tables at least .*checksum"):
+        with pytest.raises(
+            InputError, match=r"FILE is truncated: it has .*, and by its own tables at least .*checksum"
+        ):
             require_whole(reader(part), length, "FILE")
 
 
@@ -92,9 +94,9 @@ def test_what_an_image_leads_to(tmp_path: Path, named: str) -> None:
     ("offset", "value", "words"),
     [
         (4, struct.pack(">I", 9), "its version 9 is unknown"),
-        (20, struct.pack(">I", 63), "its header makes no sense"),
-        (36, struct.pack(">I", 0xFFFFFFFF), "its header makes no sense"),
-        (8, struct.pack(">QI", 1 << 40, 9), "the name of its backing file makes no sense"),
+        (20, struct.pack(">I", 63), "its header is invalid"),
+        (36, struct.pack(">I", 0xFFFFFFFF), "its header is invalid"),
+        (8, struct.pack(">QI", 1 << 40, 9), "the name of its backing file is invalid"),
     ],
 )
 def test_a_header_without_sense(tmp_path: Path, offset: int, value: bytes, words: str) -> None:

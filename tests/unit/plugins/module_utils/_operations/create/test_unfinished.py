@@ -108,8 +108,9 @@ def test_a_machine_that_runs_is_never_cleared(conn: t.Any, paused: bool) -> None
         plan(conn)
     text = str(caught.value)
     assert text.startswith(
-        "the run that made machine new1 was cut off before the machine was finished, but it runs, so nothing of it is "
-        "touched. To keep it as it is: virsh metadata new1 urn:brine:virt:1 --key brine --live --config --set "
+        "the run that made machine new1 was interrupted before the machine was finished, but it runs, so "
+        "nothing of it is touched. To keep it as it is: virsh metadata new1 urn:brine:virt:1 --key brine --live "
+        "--config --set "
     )
     assert "To have it made again from the beginning, stop it first (virsh destroy)" in text
     assert (machine.isActive(), volumes(conn)) == (True, {"new1-system.qcow2"})
@@ -170,7 +171,9 @@ def test_a_volume_that_another_machine_has_come_to_use_is_not_cleared(
 def test_what_may_be_in_use_where_nothing_can_be_seen_is_not_cleared(conn: t.Any) -> None:
     cut_off(conn)
     conn.storagePoolDefineXML("<pool type='dir'><name>asleep</name><target><path>/x</path></target></pool>", 0)
-    with pytest.raises(ConflictError, match="cannot be known whether something uses it: storage pool asleep is not"):
+    with pytest.raises(
+        ConflictError, match="cannot be determined whether something uses it: storage pool asleep is not"
+    ):
         plan(conn)
     assert volumes(conn) == {"new1-system.qcow2"}
 
@@ -254,7 +257,7 @@ class TestHalfAddedDisk:
     def test_what_may_be_in_use_where_nothing_can_be_seen_stays(self, conn: t.Any) -> None:
         self.cut_off(conn)
         conn.storagePoolDefineXML("<pool type='dir'><name>asleep</name><target><path>/x</path></target></pool>", 0)
-        with pytest.raises(ConflictError, match="cannot be known whether something uses it"):
+        with pytest.raises(ConflictError, match="cannot be determined whether something uses it"):
             plan(conn)
 
 

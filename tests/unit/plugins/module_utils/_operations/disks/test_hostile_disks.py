@@ -241,10 +241,16 @@ def outside(host: Host, name: str, *options: str) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("-b", "../secret", "-F", "raw", "x.qcow2"), "backed by ../secret, which is no volume of a storage pool here"),
+        (
+            ("-b", "../secret", "-F", "raw", "x.qcow2"),
+            "backed by ../secret, which is not a volume of a storage pool here",
+        ),
         (("-b", "nbd://127.0.0.1:1/x", "-F", "raw", "-u", "x.qcow2", "1M"), "backed by nbd://127.0.0.1:1/x, which is"),
         (("-b", 'json:{"file.filename": "x"}', "-F", "raw", "-u", "x.qcow2", "1M"), "backed by json:"),
-        (("-b", "missing.qcow2", "-F", "qcow2", "-u", "x.qcow2", "1M"), "backed by missing.qcow2, which is no volume"),
+        (
+            ("-b", "missing.qcow2", "-F", "qcow2", "-u", "x.qcow2", "1M"),
+            "backed by missing.qcow2, which is not a volume",
+        ),
         (("-o", "data_file=data", "x.qcow2", "1M"), "is a qcow2 image that has its data in another file"),
     ],
 )

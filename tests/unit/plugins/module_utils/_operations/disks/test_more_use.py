@@ -92,7 +92,7 @@ def test_a_readonly_disk_that_was_not_made_for_the_machine_does_not_grow(host: H
     host.add_guest()
     host.make(one("a", {**source, "readonly": True}))
     assert host.refused(one("a", {"size": 2})).startswith(
-        f"machines[0].disks[0].size: the disk is read-only, and its volume {source['source']} was not made for this "
+        f"machines[0].disks[0].size: the disk is read-only, and its volume {source['source']} was not created for this "
         "machine"
     )
 

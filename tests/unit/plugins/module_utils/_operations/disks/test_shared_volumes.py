@@ -58,12 +58,12 @@ def test_a_saved_state_that_cannot_be_read(host: Host) -> None:
     guest.managedSave(0)
     host.add_guest(has=False)
     assert host.refused(one("a", WRITE)) == (
-        "machines[0].disks[0].source: it cannot be known whether something uses volume x.qcow2: the saved state of "
-        "machine guest cannot be read. Change that first; a disk that says readonly may have it as it is"
+        "machines[0].disks[0].source: it cannot be determined whether something uses volume x.qcow2: the saved "
+        "state of machine guest cannot be read. Change that first; a disk that says readonly may have it as it is"
     )
     assert host.refused(one("a", OVERLAY)) == (
-        "machines[0].disks[0].backing: the saved state of machine guest cannot be read, so that it cannot be known "
-        "whether something writes to volume x.qcow2, which would break every overlay on it"
+        "machines[0].disks[0].backing: the saved state of machine guest cannot be read, so that it cannot be "
+        "determined whether something writes to volume x.qcow2, which would break every overlay on it"
     )
     host.plan(one("a", READONLY))
     host.plan(one("b", {"size": 1}))

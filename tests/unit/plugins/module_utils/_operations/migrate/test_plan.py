@@ -234,7 +234,7 @@ NIC = "<interface type='network'><mac address='52:54:00:00:00:01'/><source netwo
         ({"devices": HOSTDEV_NIC}, "it has a network card of the hypervisor"),
         ({"devices": FOLDER}, "it has a folder of the hypervisor"),
         ({"target": OTHER.format(name="web1", uuid=TWO, memory=1024, devices="")}, "another machine has its name"),
-        ({"target": OTHER.format(name="web1", uuid=ONE, memory=1024, devices="")}, "it is on record there too"),
+        ({"target": OTHER.format(name="web1", uuid=ONE, memory=1024, devices="")}, "it is defined there too"),
         ({"target": OTHER.format(name="web2", uuid=ONE, memory=1024, devices="")}, "web2 there has the same UUID"),
         ({"target": OTHER.format(name="web2", uuid=TWO, memory=1024, devices=NIC)}, "web2 there has its MAC address"),
         ({"target": OTHER.format(name="big", uuid=TWO, memory=3_000_000, devices="")}, "MiB of memory, 0 MiB are free"),
@@ -242,7 +242,7 @@ NIC = "<interface type='network'><mac address='52:54:00:00:00:01'/><source netwo
         ({"target_pools": ("images",)}, "on hv2, there is no storage pool 'default'"),
         ({"target_pools": ("default",)}, "there is no storage pool 'images'"),
         ({"target_volumes": volume("web1-seed.iso", "raw")}, "has a volume web1-seed.iso already"),
-        ({"disks": disk("vda", "/nowhere/x.qcow2")}, "lies in no storage pool"),
+        ({"disks": disk("vda", "/nowhere/x.qcow2")}, "is not in any storage pool"),
         ({"disks": disk("vda", "/pools/default/data.raw", "qcow2")}, "the volume looks like raw"),
         ({"disks": disk("sda", "/pools/default/data.raw", "raw", "<readonly/>", "cdrom")}, "hv2 has no data.raw"),
         ({"disks": disk("vda", "/pools/default/data.raw", "raw", "<shareable/>")}, "it is shared with other machines"),
@@ -259,14 +259,17 @@ def test_what_speaks_against_it_is_said_before_anything_is_done(
 @pytest.mark.parametrize(
     ("notes", "words"),
     [
-        (MachineNotes(status=BUILDING), "web1 is not moved, as it is not finished: a run is making it, or was cut off"),
+        (
+            MachineNotes(status=BUILDING),
+            "web1 is not moved, as it is not finished: a run is making it, or was interrupted",
+        ),
         (
             MachineNotes(status=BUILDING, claimed=True),
             "web1 is not moved, as it is only a name that a run has taken for a new machine",
         ),
         (
             dataclasses.replace(NOTES, volumes=(*NOTES.volumes, VolumeNote("default", "web1-new.raw", "disk", True))),
-            "web1 is not moved, as a run is adding volume web1-new.raw to it, or was cut off while it did",
+            "web1 is not moved, as a run is adding volume web1-new.raw to it, or was interrupted while it did",
         ),
     ],
     ids=["building", "claimed", "adding"],
@@ -312,7 +315,7 @@ def test_the_volumes_of_a_machine_that_has_arrived_are_no_left_overs(world: Worl
     plan = world(note=_note(source, "hv1"))
     if not active:
         plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
-    with pytest.raises(VirtError, match=f"web1 came here from {source}, where a run that was cut off") as caught:
+    with pytest.raises(VirtError, match=f"web1 came here from {source}, where a run that was interrupted") as caught:
         plan()
     flags = "--live --config" if active else "--config"
     assert f"If {source} is gone for good: virsh metadata web1 {NAMESPACE} {flags} --remove" in str(caught.value)
@@ -382,7 +385,7 @@ def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_fi
         "note that web1 has arrived",
     ]
     # Before anything is made, it must be gone.
-    with pytest.raises(VirtError, match="it is on record there too"):
+    with pytest.raises(VirtError, match="it is defined there too"):
         journey.before[2].apply()
     journey.look_again()
 
@@ -400,14 +403,14 @@ def test_a_copy_there_that_somebody_has_come_to_use_is_none_of_a_killed_move(
 ) -> None:
     plan = _half_moved(world, monkeypatch)
     spoil(plan.target.hypervisor.conn.lookupByName("web1"))
-    with pytest.raises(VirtError, match="it is on record there too"):
+    with pytest.raises(VirtError, match="it is defined there too"):
         plan()
 
 
 def test_a_copy_there_whose_disk_is_another_one_now_is_none_of_a_killed_move(
     world: World_, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(VirtError, match="it is on record there too"):
+    with pytest.raises(VirtError, match="it is defined there too"):
         _half_moved(world, monkeypatch, written="at ten")()
 
 
@@ -588,8 +591,8 @@ def test_an_image_that_has_gone_from_the_target_meanwhile(world: World_, active:
     with pytest.raises(ConflictError) as caught:
         journey.before[-1].apply()
     assert str(caught.value) == (
-        f"image {IMAGE}, which web1 stands on, is not on hv2 any more. Nothing was changed here. Run it again: the "
-        "image is then brought there"
+        f"image {IMAGE}, which backs web1, is no longer on hv2. Nothing was changed here. Run it again: the "
+        "image is then copied there"
     )
 
 

@@ -52,8 +52,8 @@ def test_another_source_that_the_task_names_is_that(lost: Host, other: dict[str,
 def test_it_has_its_new_size_at_once(lost: Host) -> None:
     (todo,) = lost.plan(one("a", EMPTY, {"size": 3}))
     words = [step.description for step in todo.steps]
-    assert words.index("grow disk e of a to 3 MiB") < words.index("set on record for a: disk e")
-    with pytest.raises(InputError, match="the disk has 2 MiB, the wish says 1"):
+    assert words.index("grow disk e of a to 3 MiB") < words.index("change the definition of a: disk e")
+    with pytest.raises(InputError, match="the disk has 2 MiB, the task asks for 1"):
         lost.plan(one("a", EMPTY, EMPTY))
 
 

@@ -30,7 +30,8 @@ WISH: dict[str, t.Any] = {
 }
 CHANGE: dict[str, t.Any] = {"memory": 256, "tags": ["moved"], "disks": [*WISH["disks"], {"name": "more", "size": 1}]}
 LEFT = (
-    "machine new1 has left this hypervisor meanwhile: it was moved, or undefined. Nothing is defined here again. Look "
+    "machine new1 is no longer on this hypervisor: it was moved or undefined in the meantime. Nothing is defined "
+    "here again. Look "
     "for it on the other hypervisors, and run this again where it is"
 )
 
@@ -144,7 +145,7 @@ def test_taking_back_does_not_define_it_again(conn: t.Any, running: bool) -> Non
     if running:
         conn.lookupByName("new1").create()
     todo = plan(conn, memory=256)
-    at = index_of(todo, "set on record") + 1
+    at = index_of(todo, "change the definition") + 1
 
     def fail() -> None:
         leave(conn)
@@ -152,7 +153,7 @@ def test_taking_back_does_not_define_it_again(conn: t.Any, running: bool) -> Non
 
     error = carried_out(todo, [*todo.steps[:at], Step("attach nic eth1", fail)])
     assert "new1" not in list_domains(conn)
-    assert "could not be taken back: set on record for new1: memory" in error
+    assert "could not be rolled back: change the definition of new1: memory" in error
     assert LEFT in error
 
 
@@ -185,8 +186,8 @@ def test_where_libvirt_does_not_tell_whether_it_was_still_there_it_is_said(
     todo = plan(t.cast(t.Any, Silent(conn)), memory=256)
     error = carried_out(todo, list(todo.steps))
     assert error.startswith(
-        "nobody knows whether machine new1 was still on this hypervisor when it was set on record here, as libvirt has "
-        "not told it. Look whether another hypervisor has it as well; if so: virsh undefine new1 here"
+        "it is unknown whether machine new1 was still on this hypervisor when it was defined here, as libvirt did "
+        "not report it. Look whether another hypervisor has it as well; if so: virsh undefine new1 here"
     )
 
 
@@ -196,8 +197,8 @@ def test_the_same_while_a_failure_is_taken_back(conn: t.Any) -> None:
     def fail() -> None:
         raise HostError("no")
 
-    error = carried_out(todo, [*todo.steps[: index_of(todo, "set on record") + 1], Step("fail", fail)])
-    assert error == f"no. Besides, this could not be taken back: set on record for new1: memory ({LEFT})"
+    error = carried_out(todo, [*todo.steps[: index_of(todo, "change the definition") + 1], Step("fail", fail)])
+    assert error == f"no. In addition, this could not be rolled back: change the definition of new1: memory ({LEFT})"
     assert "new1" not in list_domains(conn)
 
 
@@ -215,16 +216,16 @@ def test_a_machine_that_was_undefined_while_it_ran_is_said_before_anything_is_pl
     machine.create()
     machine.undefine()
     assert not plan(conn).steps
-    with pytest.raises(ConflictError, match="name: new1 runs and is not on record here, so it is gone when it stops"):
+    with pytest.raises(ConflictError, match="name: new1 runs and is not defined here, so it is gone when it stops"):
         plan(conn, tags=["more"])
 
 
 def test_a_new_disk_stays_for_a_machine_that_may_have_taken_it_along(conn: t.Any) -> None:
     todo = plan(conn, **CHANGE)
-    at = index_of(todo, "set on record")
+    at = index_of(todo, "change the definition")
     steps = [*todo.steps[:at], Step("the machine leaves", lambda: leave(conn)), *todo.steps[at:]]
     error = carried_out(todo, steps)
-    assert error.startswith(f"{LEFT}. Besides, this could not be taken back: make empty disk more")
+    assert error.startswith(f"{LEFT}. In addition, this could not be rolled back: make empty disk more")
     assert "volume new1-more.qcow2 of pool default stays, as machine new1 may have it where it is now" in error
     assert "If it has not: virsh vol-delete new1-more.qcow2 --pool default" in error
     assert "new1-more.qcow2" in volumes(conn)
@@ -233,7 +234,7 @@ def test_a_new_disk_stays_for_a_machine_that_may_have_taken_it_along(conn: t.Any
 
 def test_a_machine_that_stays_is_changed_and_taken_back_as_ever(conn: t.Any) -> None:
     todo = plan(conn, **CHANGE)
-    at = index_of(todo, "set on record") + 1
+    at = index_of(todo, "change the definition") + 1
 
     def fail() -> None:
         assert list_domains(conn)["new1"].xml.findtext("memory") == str(256 * 1024)
@@ -249,7 +250,7 @@ def test_what_others_have_changed_since_is_not_taken_back_with_it(conn: t.Any, w
     """A snapshot has given the machine another file, say: with the former one, it would lose all that is written to it
     from then on."""
     todo = plan(conn, memory=256)
-    at = index_of(todo, "set on record") + 1
+    at = index_of(todo, "change the definition") + 1
 
     def fail() -> None:
         machine = conn.lookupByName("new1")
@@ -261,7 +262,8 @@ def test_what_others_have_changed_since_is_not_taken_back_with_it(conn: t.Any, w
 
     error = carried_out(todo, [*todo.steps[:at], Step("fail", fail)])
     assert error == (
-        "no. Besides, this could not be taken back: set on record for new1: memory (machine new1 has been changed by "
+        "no. In addition, this could not be rolled back: change the definition of new1: memory (machine new1 has "
+        "been changed by "
         "something else since, and is left as it is now. virsh dumpxml --inactive new1 shows it)"
     )
     record = list_domains(conn)["new1"].xml

@@ -99,7 +99,7 @@ def test_a_failed_attachment_takes_nobody_elses_disk_out(host: Host, monkeypatch
     guest.plug_in(FOREIGN)
     outcome = carry_out(plans, concurrency=1)[0]
     assert "target already exists" in str(outcome.error)
-    assert "could not be taken back" not in str(outcome.error)
+    assert "could not be rolled back" not in str(outcome.error)
     assert guest.calls == ["attach vdb"]
     assert guest.files["vdb"] == "/srv/theirs.img"
 
@@ -113,7 +113,7 @@ def test_another_disk_in_the_place_of_one_on_record(
     guest.devices.remove(need(guest.devices, "disk/target[@dev='vdb']/.."))
     guest.plug_in(FOREIGN)
     assert host.refused({"name": "a", "disks": [{"name": "e", "size": 1, **change}]}) == (
-        f"machines[0].disks[0]: the running machine has /srv/theirs.img as vdb, and on record it has "
+        f"machines[0].disks[0]: the running machine has /srv/theirs.img as vdb, and its definition has "
         f"{host.directory}/default/a-e.qcow2 there. Somebody has changed one of the two. Power it off and on first, or "
         "take that disk out with virsh detach-disk"
     )
@@ -127,7 +127,7 @@ def test_a_guest_that_does_not_let_go_of_a_disk(host: Host, monkeypatch: pytest.
     error = error_of(host, {"name": "a", "disks": [{"name": "e", "state": "absent"}]})
     assert "has not let go of its disk" in error
     # It has the disk still, and nothing has to be given back to it.
-    assert "could not be taken back" not in error
+    assert "could not be rolled back" not in error
     assert guest.calls == ["detach vdb"]
     assert host.files("a") == ["a-d.qcow2", "a-e.qcow2"]
 
@@ -157,7 +157,7 @@ def test_more_than_the_living_machine_can_have_waits(host: Host, key: str) -> No
     host.make(one("a", start=True))
     host.make(one("a", **{key: {"maximum": most, "current": now}}))
     todo = host.plan(one("a", **{key: {"maximum": most, "current": current}}))[0]
-    assert [step.description for step in todo.steps] == [f"set on record for a: {key}"]
+    assert [step.description for step in todo.steps] == [f"change the definition of a: {key}"]
     assert list(todo.pending) == [key]
 
 

@@ -147,9 +147,9 @@ BAD: list[tuple[t.Any, t.Any, t.Any, str]] = [
     ({"database": []}, "databse", None, "vms[0].disk_profile: unknown disk profile 'databse'. Did you mean database?"),
     ([], "default", None, "virt_disk_profiles: [] is not a mapping of profiles"),
     ({"virt.disk": []}, "default", None, "virt_disk_profiles.virt.disk: [] is not a mapping of profiles"),
-    ({"p": "big"}, "p", None, "virt_disk_profiles.p: 'big' is no list of devices"),
-    ({"p": [8192]}, "p", None, "virt_disk_profiles.p[0]: 8192 is no device"),
-    ({"p": [{}]}, "p", None, "virt_disk_profiles.p[0]: {} is no device"),
+    ({"p": "big"}, "p", None, "virt_disk_profiles.p: 'big' is not a list of devices"),
+    ({"p": [8192]}, "p", None, "virt_disk_profiles.p[0]: 8192 is not a device"),
+    ({"p": [{}]}, "p", None, "virt_disk_profiles.p[0]: {} is not a device"),
     ({"p": [{"a": 8192}]}, "p", None, "virt_disk_profiles.p[0].a: 8192 is not a mapping of options"),
     ({"p": [{"size": 1, "pool": "x"}]}, "p", None, "virt_disk_profiles.p[0]: the device has no name"),
     ({"p": [{"a": {}, "size": 1}]}, "p", None, "virt_disk_profiles.p[0]: the device has no name"),
@@ -157,7 +157,7 @@ BAD: list[tuple[t.Any, t.Any, t.Any, str]] = [
     ({"p": [{"a": {}}, {"a": {}}]}, "p", None, "virt_disk_profiles.p[1].a: the name 'a' is there twice"),
     ({"p": {"a/b": {}}}, "p", None, "virt_disk_profiles.p.a/b: 'a/b' is not a name"),
     ({}, "default", [{"size": 1, "pool": "x"}], "vms[0].disks[0]: the device has no name"),
-    ({}, "default", "none", "vms[0].disks: 'none' is no list of devices"),
+    ({}, "default", "none", "vms[0].disks: 'none' is not a list of devices"),
 ]
 
 

@@ -96,7 +96,7 @@ def test_a_volume_that_may_be_in_use_stays_with_a_hint(conn: t.Any, tmp_path: Pa
     conn.storagePoolDefineXML(POOL.format(kind="dir", name="asleep", path=str(tmp_path / "asleep")))
     ref = VolumeRef("files", "disk")
     (words,) = delete_proven(conn, [ref], trusted=[ref])
-    assert words.startswith("volume disk of pool files stays: it cannot be known whether something uses it: ")
+    assert words.startswith("volume disk of pool files stays: it cannot be determined whether something uses it: ")
     assert words.endswith("vol-delete --pool files disk")
 
 
