@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.text_file import read_text
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 
 _PLACES = {

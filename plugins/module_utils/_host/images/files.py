@@ -16,8 +16,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.file_lock import LockTimeout, lock_descriptor
-from ansible_collections.brine.virt.plugins.module_utils._base.folders import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, lock_descriptor, sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import (
     Content,
