@@ -20,7 +20,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.name impor
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
-DEFAULT_IMAGE_POOL = "images"
 _NOTHING = bytes(4)
 
 
@@ -35,13 +34,6 @@ class StoredImage:
     format: str
     virtual_size_bytes: int
     digest: str
-
-
-def find_image(
-    conn: VirConnect, name_or_volume: str, pool: str = DEFAULT_IMAGE_POOL, *, where: str | None = None
-) -> StoredImage:
-    """The stored image that a wish means; see find_image_in. Errors of the pool are those of Pools.get."""
-    return find_image_in(Pools(conn).get(pool, where), name_or_volume, where=where)
 
 
 def find_image_in(pool: Pool, name_or_volume: str, *, where: str | None = None) -> StoredImage:

@@ -32,8 +32,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools imp
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     ImageNote,
     MachineNotes,
-    notes_to_xml,
 )
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 

@@ -35,9 +35,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     ImageNote,
     MachineNotes,
     VolumeNote,
-    notes_to_xml,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
