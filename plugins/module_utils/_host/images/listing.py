@@ -36,11 +36,10 @@ class StoredImage:
     digest: str
 
 
-def find_image_in(pool: Pool, name_or_volume: str, *, where: str | None = None) -> StoredImage:
+def find_image_in(pool: Pool, name_or_volume: str) -> StoredImage:
     """The stored image of exactly this volume name, or else the only one of this plain name.
 
-    Raises NotFoundError with near names, ConflictError with the volumes when several have the name. where: path in the
-    user's input, for these.
+    Raises NotFoundError with near names, ConflictError with the volumes when several have the name.
     """
     images = stored_names(pool)
     found = [image for image in images if image.volume == name_or_volume]
@@ -48,13 +47,11 @@ def find_image_in(pool: Pool, name_or_volume: str, *, where: str | None = None) 
     if len(found) > 1:
         raise ConflictError(
             f"pool {pool.name} has {len(found)} images called {name_or_volume!r}",
-            where=where,
             hint=f"Name one of the volumes: {', '.join(image.volume for image in found)}",
         )
     if not found:
         raise NotFoundError(
             f"there is no image {name_or_volume!r} in pool {pool.name}",
-            where=where,
             hint=one_of_these(name_or_volume, {image.name for image in images}),
         )
     return load_image(pool, found[0])

@@ -63,11 +63,6 @@ class Whereabouts:
     target: bool | None
 
     @property
-    def stayed(self) -> bool:
-        """It is at the source, and does not run on the target."""
-        return self.source is not None and not self.target
-
-    @property
     def left(self) -> bool:
         """It is on the target, and does not run at the source."""
         return self.target is not None and not self.source
