@@ -267,7 +267,7 @@ def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:
         pool = draft.hypervisor.pools.get(volume.pool)
         if pool.source_of(volume.name) == source:
             return pool, volume.name
-    return draft.hypervisor.locate(source.path) if source.path else None
+    return draft.hypervisor.locate(source) if source.path else None
 
 
 def _look_at_home(disk: Disk, element: etree._Element, source: DiskSource | None, draft: Draft) -> None:
