@@ -227,7 +227,8 @@ def open_connection(
             return opener(uri)
 
     if keepalive:
-        run_events()
+        with errors_as_ours(f"cannot connect to {uri}"):
+            run_events()
     connection = run_in_time(connect, timeout_seconds, f"{uri} did not answer")
     try:
         if keepalive:
