@@ -10,7 +10,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import make_uri
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri
 from ansible_collections.brine.virt.plugins.plugin_utils._progress import follow, new_progress_path, show
 
 _MODULE = "brine.virt.virt_migrate"

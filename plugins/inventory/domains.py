@@ -175,7 +175,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import LXML_IMPORT_ERROR
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import require_libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri, require_libvirt
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.connection_vars import (
     ConnectionVars,
@@ -194,7 +194,6 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
     Entry,
     Hypervisor,
     ask_hypervisors,
-    make_uri,
     read_entries,
     unasked,
     warn_of,

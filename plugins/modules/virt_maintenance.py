@@ -96,8 +96,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.locks import hype
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._module import finish
 
-_OPEN_SECONDS = 15.0
-
 
 def wanted(params: dict[str, t.Any], now: Maintenance | None) -> Maintenance | None:
     """The maintenance that the task asks for."""
@@ -114,7 +112,7 @@ def wanted(params: dict[str, t.Any], now: Maintenance | None) -> Maintenance | N
 def show_to_others(module: AnsibleModule, maintenance: Maintenance | None) -> None:
     """Have libvirt show it. A host whose libvirt is down can be in maintenance too, so that is only a warning."""
     try:
-        with open_connection(DEFAULT_URI, timeout_seconds=_OPEN_SECONDS) as conn:
+        with open_connection(DEFAULT_URI) as conn:
             show_maintenance(conn, maintenance)
     except VirtError as exc:
         module.warn(f"Moves from other hypervisors do not see this change: {exc}. Run it again when libvirt answers")

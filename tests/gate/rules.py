@@ -7,7 +7,7 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 * The folders inside a wing import one another in one direction only, as far as they do so already.
 * A folder holds at most 14 Python files: a family with one prefix is a folder of its own.
 * What is asked often takes few files along: the import closure of some plugins has a limit.
-* XML is parsed by `parse_xml` alone: lxml's default parser resolves entities.
+* XML is parsed by `parse_xml` alone: lxml's default parser resolves entities, and Python's own believe any DTD.
 * A program that opens disks is started in one file, which tells it the disk's format; so does what libvirt resizes.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
 * The action group `virt` names exactly the modules with the option `uri`: defaults for the group are mostly that, and a
@@ -34,10 +34,17 @@ MODULE_UTILS = Path("plugins/module_utils")
 LIBVIRT_HOME = MODULE_UTILS / "_host/connection.py"
 LXML_HOME = Path("plugins/module_utils/_base/xml.py")
 PARSERS = {
-    f"etree.{name}" for name in ("XML", "XMLParser", "fromstring", "iterparse", "parse", "XMLID", "fromstringlist")
+    f"etree.{name}"
+    for name in (
+        *("XML", "XMLDTDID", "XMLID", "XMLParser", "XMLPullParser", "ETCompatXMLParser", "HTML", "HTMLParser"),
+        *("HTMLPullParser", "fromstring", "fromstringlist", "iterparse", "parse", "set_default_parser"),
+    )
 }
 SCHEMA_PARSER = (Path("plugins/module_utils/_host/machines/schema.py"), "etree.parse")
 HOMES = {"libvirt": LIBVIRT_HOME, "libvirt_qemu": LIBVIRT_HOME, "libvirtmod": LIBVIRT_HOME, "lxml": LXML_HOME}
+# What else there is to parse XML with; and what is beside it, and only writes.
+OTHER_PARSERS = ("xml", "defusedxml", "xmltodict")
+XML_WRITER = "xml.sax.saxutils"
 DISK_OPENERS = {
     "qemu-img": Path("plugins/module_utils/_base/qemu_img.py"),
     "guestfish": Path("plugins/module_utils/_seeding/guestfs.py"),
@@ -192,22 +199,25 @@ def check_closures() -> Iterator[str]:
 
 
 def check_homes() -> Iterator[str]:
-    """Yield each import of libvirt and lxml outside its one home, unless only a type checker sees it."""
+    """Yield each import of libvirt and lxml outside its one home, and of other parsers of XML anywhere."""
     for source in sorted(Path("plugins").rglob("*.py")):
         for line, name in imported_modules(source):
             library = name.split(".")[0]
             if source != HOMES.get(library, source):
                 yield f"{source}:{line}: {library} is imported in {HOMES[library]} only"
+            if library in OTHER_PARSERS and not name.startswith(XML_WRITER):
+                yield f"{source}:{line}: {name} is not imported: call parse_xml of {LXML_HOME}"
 
 
 def check_parsers() -> Iterator[str]:
     """Yield each use of a parser of lxml's own outside its home; the schema's file on disk is the one exception."""
     for source in sorted(Path("plugins").rglob("*.py")):
         for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"), str(source))):
-            if source != LXML_HOME and isinstance(node, ast.Call):
-                called = ast.unparse(node.func)
-                if called in PARSERS and (source, called) != SCHEMA_PARSER:
-                    yield f"{source}:{node.lineno}: {called} is called in {LXML_HOME} only; call parse_xml"
+            if source != LXML_HOME and isinstance(node, ast.Attribute):
+                # Under whatever name it is called then.
+                used = ast.unparse(node)
+                if used in PARSERS and (source, used) != SCHEMA_PARSER:
+                    yield f"{source}:{node.lineno}: {used} is for {LXML_HOME} only; call parse_xml"
 
 
 def check_disk_openers() -> Iterator[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import queue
 import threading
 import traceback
 import typing as t
@@ -24,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
     VirtError,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
 
 LIBVIRT_IMPORT_ERROR: str | None = None
 try:
@@ -186,6 +186,17 @@ def is_local(uri: str) -> bool:
     return driver != "test" and not parts.hostname and transport in ("", "unix")
 
 
+def make_uri(*, host: str, transport: str, user: str | None = None, port: int | None = None) -> str:
+    """libvirt's URI of a hypervisor's system connection by this transport: ``local``, ``tls`` or ``ssh``."""
+    if transport == "local":
+        return DEFAULT_URI
+    address = f"[{host}]" if ":" in host else host
+    if transport == "tls":
+        return f"qemu+tls://{address}/system"
+    login = f"{user}@" if user else ""
+    return f"qemu+ssh://{login}{address}{f':{port}' if port else ''}/system"
+
+
 def require_libvirt() -> None:
     """Raise UnsupportedError when Python has no libvirt; modules ask earlier and say it in Ansible's own words."""
     if libvirt is None:
@@ -203,17 +214,22 @@ def open_connection(
 
     read_only: a read-only connection is refused everything that changes something, and guest agent calls.
     timeout_seconds: limit for opening alone. libvirt has none of its own, so the opening goes on in a daemon thread
-    that nobody waits for, and closes what it may still get.
+    that nobody waits for; what it may still get is closed when it is dropped, by libvirt-python (virConnect.__del__).
     keepalive: later calls fail within half a minute when the daemon is frozen or out of reach; without it a call waits
     for ever, or as long as TCP does, a quarter of an hour. It takes a thread for the rest of the process.
     Raises UnreachableError when libvirt does not answer, UnsupportedError when Python lacks libvirt.
     """
     require_libvirt()
     opener = libvirt.openReadOnly if read_only else libvirt.open
-    with errors_as_ours(f"cannot connect to {uri}"):
-        if keepalive:
+
+    def connect() -> VirConnect:
+        with errors_as_ours(f"cannot connect to {uri}"):
+            return opener(uri)
+
+    if keepalive:
+        with errors_as_ours(f"cannot connect to {uri}"):
             run_events()
-        connection = _open_in_time(opener, uri, timeout_seconds)
+    connection = run_in_time(connect, timeout_seconds, f"{uri} did not answer")
     try:
         if keepalive:
             # A driver that has no daemon (test:///) says that it has no such thing, and has no need of it.
@@ -237,33 +253,3 @@ def run_events() -> None:
             libvirt.virEventRunDefaultImpl()
 
     threading.Thread(target=run, name="libvirt events", daemon=True).start()
-
-
-def _open_in_time(opener: t.Callable[[str], VirConnect], uri: str, timeout_seconds: float) -> VirConnect:
-    answers: queue.Queue[tuple[VirConnect, Exception | None]] = queue.Queue(maxsize=1)
-    abandoned = threading.Event()
-
-    def work() -> None:
-        try:
-            connection = opener(uri)
-        except Exception as exc:  # noqa: BLE001 - carried over to the thread that asked
-            answers.put((None, exc))
-            return
-        answers.put((connection, None))
-        if abandoned.is_set():
-            with contextlib.suppress(libvirt.libvirtError):
-                connection.close()
-
-    threading.Thread(target=work, name=f"open {uri}", daemon=True).start()
-    try:
-        connection, error = answers.get(timeout=timeout_seconds)
-    except queue.Empty:
-        abandoned.set()
-        with contextlib.suppress(queue.Empty, libvirt.libvirtError):
-            late, _late_error = answers.get_nowait()  # came just between the time-out and the mark
-            if late is not None:
-                late.close()
-        raise UnreachableError(f"{uri} did not answer within {timeout_seconds:g} s") from None
-    if error is not None:
-        raise error
-    return connection

@@ -11,7 +11,7 @@ import stat
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.file_lock import LockTimeout, locked_file
+from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, locked_file
 
 # Root's alone. In a directory where everybody may make files, anybody could hold a lock for ever.
 _SYSTEM_DIR = "/run/brine-virt"

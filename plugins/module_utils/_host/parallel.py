@@ -30,9 +30,12 @@ class Outcome(t.Generic[Value]):
     error: VirtError | None = None
 
 
-def run_in_time(work: t.Callable[[], Value], timeout_seconds: float) -> Value:
-    """What ``work()`` returns. Raises UnreachableError when that takes longer, and leaves its thread behind."""
-    (outcome,) = map_in_threads(lambda _nothing: work(), [None], threads=1, timeout_seconds=timeout_seconds)
+def run_in_time(work: t.Callable[[], Value], timeout_seconds: float, late: str = "no answer") -> Value:
+    """What ``work()`` returns. Raises UnreachableError when that takes longer, and leaves its thread behind.
+
+    late: what the error says then, before the time. What the work returns after all is dropped.
+    """
+    (outcome,) = map_in_threads(lambda _nothing: work(), [None], threads=1, timeout_seconds=timeout_seconds, late=late)
     if outcome.error is not None:
         raise outcome.error
     return t.cast("Value", outcome.value)
@@ -44,11 +47,13 @@ def map_in_threads(
     *,
     threads: int,
     timeout_seconds: float | None = None,
+    late: str = "no answer",
 ) -> list[Outcome[Value]]:
     """``work(item)`` for every item, at most ``threads`` at once; outcomes stand in the order of the items.
 
     timeout_seconds: limit for all of them together; what has no answer by then has an UnreachableError, and its
-    thread is left behind. Whatever an item raises is its outcome alone; what is no VirtError becomes one (as_ours).
+    thread is left behind. late: what that error says, before the time. Whatever an item raises is its outcome alone;
+    what is no VirtError becomes one (as_ours).
     """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, Value | None, Exception | None]] = queue.SimpleQueue()
@@ -70,8 +75,8 @@ def map_in_threads(
     for _number in range(min(threads, len(items))):
         threading.Thread(target=run, daemon=True).start()
 
-    late: Outcome[Value] = Outcome(error=UnreachableError(f"no answer within {timeout_seconds or 0:g} s"))
-    outcomes = [late] * len(items)
+    unanswered: Outcome[Value] = Outcome(error=UnreachableError(f"{late} within {timeout_seconds or 0:g} s"))
+    outcomes = [unanswered] * len(items)
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     try:
         for _item in items:
@@ -79,7 +84,7 @@ def map_in_threads(
             index, value, error = done.get(timeout=left)
             outcomes[index] = Outcome(value, None if error is None else as_ours(error))
     except queue.Empty:
-        pass  # the time is up: the rest keeps ``late``
+        pass  # the time is up: the rest stays unanswered
     finally:
         stop.set()
     return outcomes

@@ -19,6 +19,7 @@ import time
 from dataclasses import asdict
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._network.change import Change
 from ansible_collections.brine.virt.plugins.module_utils._network.networkd import File
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import run
@@ -163,20 +164,13 @@ def pending(bridge: str) -> Change | None:
 
 def state(bridge: str) -> str | None:
     """How far the last switch of a bridge is since the host booted, None when there was none."""
-    try:
-        with open(f"{_folder(bridge)}/state", encoding="utf-8") as stream:
-            return stream.read().strip()
-    except FileNotFoundError:
-        return None
+    text = read_text(f"{_folder(bridge)}/state")
+    return None if text is None else text.strip()
 
 
 def log(bridge: str) -> list[str]:
     """What the last switch of a bridge said, line by line."""
-    try:
-        with open(f"{_folder(bridge)}/log", encoding="utf-8") as stream:
-            return stream.read().splitlines()
-    except FileNotFoundError:
-        return []
+    return (read_text(f"{_folder(bridge)}/log") or "").splitlines()
 
 
 def wait_until_applied(bridge: str) -> None:

@@ -22,8 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains 
     macs_in_use,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, is_there
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import (
     RAW,
@@ -32,7 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_format impo
     safest_format,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import RoomWish
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import TaskVolumes
 
 
@@ -119,20 +118,29 @@ class Side:
                 users.setdefault(_place(disk), set()).add(domain.name)
         return users
 
-    def locate(self, path: str) -> tuple[Pool, str] | None:
-        """The pool and the name of the volume at a path; None when libvirt knows none."""
+    def locate(self, source: DiskSource) -> tuple[Pool, str] | None:
+        """The pool and the name of the volume at a place; None when no active pool has one there.
+
+        The one way from a place to a volume. (Only listings, which may ask nothing for a single disk, go by folders.)
+        """
+        for known in self._all_pools:
+            name = known.name_at(source)
+            # By its name it is asked of a pool that has been looked at again.
+            if name and is_there(self.pools.get(known.name), name):
+                return self.pools.get(known.name), name
+        if source.type == NETWORK:
+            return None
+        # In a folder below that of a pool, or a device, which has many paths.
         try:
-            with errors_as_ours(f"cannot look for a volume {path}"):
-                handle = self.conn.storageVolLookupByPath(path)
+            with errors_as_ours(f"cannot look for a volume {source.path}"):
+                handle = self.conn.storageVolLookupByPath(source.path)
                 return self.pools.get(handle.storagePoolLookupByVolume().name()), handle.name()
         except NotFoundError:
             return None
 
-    def volume_at(self, path: str, *, image_format: str) -> tuple[Pool, Volume] | None:
-        """The volume at a path with its pool, whichever that is; None when libvirt knows none."""
-        place = self.locate(path)
-        found = None if place is None else find_volume(*place, image_format=image_format)
-        return None if place is None or found is None else (place[0], found)
+    @functools.cached_property
+    def _all_pools(self) -> list[Pool]:
+        return self.pools.all()
 
     def recorded_format(self, pool: Pool, volume: str) -> str | None:
         """The format of a volume by the machines that have it as a disk, else by our notes; None when nobody knows."""

@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.text_file import read_text
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import KEY_MODE, is_guarded

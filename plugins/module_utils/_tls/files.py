@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 import time
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.folders import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.files import write_whole
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import Owner
 
 KEY_MODE = 0o600
@@ -22,22 +20,7 @@ def write_file(path: str, content: bytes, owner: Owner, mode: int) -> None:
     """Put a file in place at once; missing folders are made. Raises HostError."""
     try:
         make_folder(os.path.dirname(path), owner)
-        # In the same folder, so that SELinux labels it as its neighbours, and the rename is atomic.
-        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)}.")
-        try:
-            with open(descriptor, "wb") as file:
-                if os.geteuid() == 0:
-                    os.fchown(file.fileno(), owner.uid, owner.gid)
-                os.fchmod(file.fileno(), mode)
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        sync_folder(os.path.dirname(path))
+        write_whole(path, content, mode, (owner.uid, owner.gid) if os.geteuid() == 0 else None)
     except OSError as exc:
         raise HostError(f"{path} cannot be written: {exc.strerror}", hint="Run it with become: true") from exc
 

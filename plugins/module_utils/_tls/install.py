@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.folders import sync_folder
-from ansible_collections.brine.virt.plugins.module_utils._base.text_file import read_text
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text, sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import (

@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 
 KINDS = ("libvirt", "qemu", "client")
+PKI = "/etc/pki"
 # The part of a certificate's name that says what it opens. QEMU's keys are readable by a process that a guest may break
 # out into, so they have another one than libvirt's, which the list of allowed names leaves out.
 UNITS = {"libvirt": "hypervisor", "qemu": "migration", "client": "operator"}
@@ -73,6 +75,22 @@ class Places:
     note: str = ""
 
 
+def libvirt_places(pki: str = PKI) -> tuple[Trust, list[Slot]]:
+    """What libvirt's daemon and root's virsh trust, and the certificates that they show: server, client."""
+    return Trust("libvirt", f"{pki}/CA/cacert.pem", f"{pki}/CA/cacrl.pem", ROOT), [
+        Slot("libvirt", purpose, f"{pki}/libvirt/{purpose}cert.pem", f"{pki}/libvirt/private/{purpose}key.pem", ROOT)
+        for purpose in ("server", "client")
+    ]
+
+
+def qemu_places(pki: str = PKI, user: Owner = ROOT) -> tuple[Trust, list[Slot]]:
+    """The same of QEMU. user: the account that it runs as, which reads the keys."""
+    return Trust("qemu", f"{pki}/qemu/ca-cert.pem", f"{pki}/qemu/ca-crl.pem", ROOT), [
+        Slot("qemu", purpose, f"{pki}/qemu/{purpose}-cert.pem", f"{pki}/qemu/{purpose}-key.pem", user)
+        for purpose in ("server", "client")
+    ]
+
+
 def find_places(
     kinds: list[str], *, folder: str | None = None, qemu_user: str | None = None, root: str = "/"
 ) -> Places:
@@ -81,25 +99,22 @@ def find_places(
     slots: list[Slot] = []
     trusts: list[Trust] = []
     pki = os.path.join(root, "etc/pki")
+    trust, (server, client) = libvirt_places(pki)
     if "libvirt" in kinds:
-        trusts.append(Trust("libvirt", f"{pki}/CA/cacert.pem", f"{pki}/CA/cacrl.pem", ROOT))
-        for purpose in ("server", "client"):
-            path = f"{pki}/libvirt/{purpose}cert.pem", f"{pki}/libvirt/private/{purpose}key.pem"
-            slots.append(Slot("libvirt", purpose, *path, ROOT))
+        trusts.append(trust)
+        slots += [server, client]
     if "qemu" in kinds:
         user = find_qemu_user(qemu_user, os.path.join(root, "etc/libvirt/qemu.conf"))
-        trusts.append(Trust("qemu", f"{pki}/qemu/ca-cert.pem", f"{pki}/qemu/ca-crl.pem", ROOT))
-        for purpose in ("server", "client"):
-            path = f"{pki}/qemu/{purpose}-cert.pem", f"{pki}/qemu/{purpose}-key.pem"
-            slots.append(Slot("qemu", purpose, *path, user))
+        of_qemu, certificates = qemu_places(pki, user)
+        trusts.append(of_qemu)
+        slots += certificates
     if "client" in kinds:
         account = _owner(pwd.getpwuid(os.geteuid()))
-        is_hypervisor = "libvirt" in kinds or os.path.exists(f"{pki}/libvirt/servercert.pem")
+        is_hypervisor = "libvirt" in kinds or os.path.exists(server.certificate)
         if account.uid == 0 and not folder and not is_hypervisor:
             # libvirt looks into root's own folder for nobody: https://libvirt.org/kbase/tlscerts.html
-            trusts.append(Trust("client", f"{pki}/CA/cacert.pem", f"{pki}/CA/cacrl.pem", account))
-            path = f"{pki}/libvirt/clientcert.pem", f"{pki}/libvirt/private/clientkey.pem"
-            slots.append(Slot("client", "client", *path, account))
+            trusts.append(replace(trust, kind="client", owner=account))
+            slots.append(replace(client, kind="client", owner=account))
         else:
             place = os.path.expanduser(folder) if folder else os.path.join(account.home, ".pki/libvirt")
             trusts.append(Trust("client", f"{place}/cacert.pem", f"{place}/cacrl.pem", account))
@@ -124,13 +139,7 @@ def find_qemu_user(wanted: str | None, settings_path: str) -> Owner:
     """The account that QEMU runs as: the wanted one, qemu.conf's, or the one that the distribution made."""
     if wanted:
         return find_owner(wanted, "qemu_user")
-    try:
-        with open(settings_path, encoding="utf-8", errors="replace") as file:
-            setting = _QEMU_USER_SETTING.search(file.read())
-    except FileNotFoundError:
-        setting = None
-    except OSError as exc:
-        raise InputError(f"{settings_path} cannot be read: {exc}", hint="Run it with become: true") from exc
+    setting = _QEMU_USER_SETTING.search(read_text(settings_path) or "")
     if setting:
         return find_owner(setting[1], settings_path)
     for name in _QEMU_USERS:

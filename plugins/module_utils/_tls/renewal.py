@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.text_file import read_text
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls import install, reload
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509

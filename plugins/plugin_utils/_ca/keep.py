@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
 import secrets
-import tempfile
 import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.file_lock import LockTimeout, locked_file
-from ansible_collections.brine.virt.plugins.module_utils._base.folders import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.files import (
+    LockTimeout,
+    locked_file,
+    sync_folder,
+    write_whole,
+)
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, serialization, x509
 
@@ -247,22 +249,10 @@ def write(path: Path, content: bytes, mode: int) -> None:
     Hosts trust an authority a moment later: one whose key a loss of power takes away could not be used, nor replaced.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
-        # It may be new itself; one that is only passed through may not be opened.
-        with contextlib.suppress(OSError):
-            sync_folder(path.parent.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    write_whole(str(path), content, mode)
+    # Its folder may be new itself; one that is only passed through may not be opened.
+    with contextlib.suppress(OSError):
+        sync_folder(path.parent.parent)
 
 
 @contextlib.contextmanager

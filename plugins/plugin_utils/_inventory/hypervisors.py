@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode, urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, UnreachableError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import DEFAULT_URI, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
@@ -92,17 +92,6 @@ def _read_entry(item: t.Any, where: str) -> Entry:
     if "name" not in clean:
         raise InputError("name is missing", where=where, hint="Add the hypervisor's name")
     return Entry(clean["name"], clean.get("uri"), clean.get("transport"))
-
-
-def make_uri(*, host: str, transport: str, user: str | None = None, port: int | None = None) -> str:
-    """libvirt's URI of a hypervisor's system connection by this transport."""
-    if transport == "local":
-        return DEFAULT_URI
-    address = f"[{host}]" if ":" in host else host
-    if transport == "tls":
-        return f"qemu+tls://{address}/system"
-    login = f"{user}@" if user else ""
-    return f"qemu+ssh://{login}{address}{f':{port}' if port else ''}/system"
 
 
 def wrapper_script(ssh: SshSettings, timeout_seconds: float) -> str:

@@ -11,15 +11,13 @@ Format: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import os
 import re
-import tempfile
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.file_lock import locked_file
+from ansible_collections.brine.virt.plugins.module_utils._base.files import locked_file, write_whole
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import host_key_alias
 
 _MARK = "brine.virt:"
@@ -138,19 +136,5 @@ def update_known_hosts(path: str, answers: Sequence[Mapping[str, t.Any]], *, dro
         new = merge_lines(old, answers, drop_gone=drop_gone)
         if new == old:
             return False
-        _write(path, "".join(f"{line}\n" for line in new))
+        write_whole(path, "".join(f"{line}\n" for line in new).encode(errors="surrogateescape"), 0o600)
     return True
-
-
-def _write(path: str, text: str) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)}.")
-    try:
-        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise

@@ -11,12 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.folders import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text, sync_folder, write_whole
 
 PATH = "/var/lib/brine-virt/maintenance.json"
 
@@ -42,13 +41,9 @@ def read_maintenance(path: str = PATH) -> Maintenance | None:
 
     Raises HostError when the file cannot be read.
     """
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except FileNotFoundError:
+    text = read_text(path)
+    if text is None:
         return None
-    except OSError as exc:
-        raise HostError(f"cannot read {path}: {exc.strerror}", hint="Run as root (become: true)") from exc
     try:
         said = json.loads(text)
     except ValueError:
@@ -69,20 +64,7 @@ def write_maintenance(wanted: Maintenance | None, path: str = PATH) -> None:
                 sync_folder(directory)
             return
         os.makedirs(directory, mode=0o755, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=".maintenance-", dir=directory)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(wanted.as_dict(), file)
-                file.write("\n")
-                # It must survive the very power cut that a maintenance may be about.
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(draft, 0o644)
-            os.replace(draft, path)
-            sync_folder(directory)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(draft)
-            raise
+        # It survives the very power cut that a maintenance may be about.
+        write_whole(path, f"{json.dumps(wanted.as_dict())}\n".encode(), 0o644)
     except OSError as exc:
         raise HostError(f"cannot write {path}: {exc.strerror}", hint="Run as root (become: true)") from exc

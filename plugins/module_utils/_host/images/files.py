@@ -16,8 +16,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.file_lock import LockTimeout, lock_descriptor
-from ansible_collections.brine.virt.plugins.module_utils._base.folders import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, lock_descriptor, sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import (
     Content,
@@ -189,22 +188,22 @@ def read_header(path: str) -> tuple[bytes, int]:
         return source.read(HEADER_BYTES), os.fstat(source.fileno()).st_size
 
 
-def inspect_file(path: str, what: str, where: str | None = None) -> Inspection:
+def inspect_file(path: str, what: str) -> Inspection:
     """What an image file is, by its own bytes and then by qemu-img, and that it is whole. what: the file, in words,
     for complaints.
 
     Raises InputError for what cannot be stored, UnsupportedError without qemu-img, HostError when it fails.
     """
-    image_format = judge_image(*read_header(path), what, where)
-    require_whole_file(path, what, where)
+    image_format = judge_image(*read_header(path), what)
+    require_whole_file(path, what)
     info = _qemu_img_info(path, image_format, what)
     # judge_image has seen these in the header. qemu-img has the last word on what it would open.
     details = info.get("format-specific", {}).get("data", {})
     if info.get("backing-filename") or info.get("encrypted") or details.get("data-file"):
-        raise InputError(f"{what} does not stand alone, or is encrypted", where=where)
+        raise InputError(f"{what} does not stand alone, or is encrypted")
     if details.get("corrupt"):
-        raise InputError(f"{what} is marked as corrupt", where=where, hint="Look at it with qemu-img check")
-    _check(path, image_format, what, where)
+        raise InputError(f"{what} is marked as corrupt", hint="Look at it with qemu-img check")
+    _check(path, image_format, what)
     return Inspection(image_format, int(info["virtual-size"]))
 
 
@@ -223,7 +222,7 @@ def _qemu_img_info(path: str, image_format: str, what: str) -> dict[str, t.Any]:
     return dict(json.loads(answer.text))
 
 
-def _check(path: str, image_format: str, what: str, where: str | None) -> None:
+def _check(path: str, image_format: str, what: str) -> None:
     if image_format != QCOW2:
         return
     answer = run_qemu_img("check", image_format, os.path.abspath(path), timeout_seconds=_CHECK_SECONDS)
@@ -231,7 +230,6 @@ def _check(path: str, image_format: str, what: str, where: str | None) -> None:
         first = answer.errors.decode(errors="replace").strip().partition("\n")[0]
         raise InputError(
             f"{what} is damaged, by qemu-img check: {first or answer.complaint}",
-            where=where,
             hint="Get it again, and give its checksum",
         )
 

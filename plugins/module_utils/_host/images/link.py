@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.brine.virt.plugins.module_utils._base.folders import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.files import sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import disk_errors
 
 

@@ -20,7 +20,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.name impor
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
-DEFAULT_IMAGE_POOL = "images"
 _NOTHING = bytes(4)
 
 
@@ -37,18 +36,10 @@ class StoredImage:
     digest: str
 
 
-def find_image(
-    conn: VirConnect, name_or_volume: str, pool: str = DEFAULT_IMAGE_POOL, *, where: str | None = None
-) -> StoredImage:
-    """The stored image that a wish means; see find_image_in. Errors of the pool are those of Pools.get."""
-    return find_image_in(Pools(conn).get(pool, where), name_or_volume, where=where)
-
-
-def find_image_in(pool: Pool, name_or_volume: str, *, where: str | None = None) -> StoredImage:
+def find_image_in(pool: Pool, name_or_volume: str) -> StoredImage:
     """The stored image of exactly this volume name, or else the only one of this plain name.
 
-    Raises NotFoundError with near names, ConflictError with the volumes when several have the name. where: path in the
-    user's input, for these.
+    Raises NotFoundError with near names, ConflictError with the volumes when several have the name.
     """
     images = stored_names(pool)
     found = [image for image in images if image.volume == name_or_volume]
@@ -56,13 +47,11 @@ def find_image_in(pool: Pool, name_or_volume: str, *, where: str | None = None) 
     if len(found) > 1:
         raise ConflictError(
             f"pool {pool.name} has {len(found)} images called {name_or_volume!r}",
-            where=where,
             hint=f"Name one of the volumes: {', '.join(image.volume for image in found)}",
         )
     if not found:
         raise NotFoundError(
             f"there is no image {name_or_volume!r} in pool {pool.name}",
-            where=where,
             hint=one_of_these(name_or_volume, {image.name for image in images}),
         )
     return load_image(pool, found[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import typing as t
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
@@ -18,10 +18,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.listing im
     store_pool,
     stored_names,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.images.usage import ImageUse, observe_use
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName
 
@@ -77,6 +78,16 @@ class Leave:
     used_elsewhere: frozenset[str] | None = None
 
 
+@dataclass(frozen=True)
+class _Use:
+    """users: in words, by the image's volume. unseen: what keeps all of them, after what the user knows of it; shared:
+    that machines of other hypervisors may use them is among it."""
+
+    users: dict[str, tuple[str, ...]]
+    unseen: tuple[str, ...]
+    shared: bool
+
+
 def prune_images(
     conn: VirConnect, pool_name: str, name: str | None, leave: Leave, deadline: Deadline, *, check_mode: bool
 ) -> Clearance:
@@ -91,7 +102,7 @@ def prune_images(
         use = _use(conn, pool, chosen, leave)
         verdicts = tuple(_judge(pool, chosen, use, leave))
         blocked = any(verdict.reason == _words(use) for verdict in verdicts)
-        clearance = Clearance(_volumes(images), verdicts, use.unseen, blocked, use.elsewhere is not None)
+        clearance = Clearance(_volumes(images), verdicts, use.unseen, blocked, use.shared)
         if not check_mode:
             _delete(pool, clearance.gone)
         return clearance
@@ -121,7 +132,7 @@ def remove_images(
             raise ConflictError(
                 f"image {chosen[0].volume} may be in use where nothing can be seen: {_words(use)}",
                 where="name",
-                hint=ASK_THE_OTHERS if use.elsewhere else "Let it be seen, or say ignore_unseen: true",
+                hint=ASK_THE_OTHERS if use.shared else "Let it be seen, or say ignore_unseen: true",
             )
         clearance = Clearance(
             _volumes(images), tuple(Verdict(image, _size(pool, image)) for image in chosen), use.unseen
@@ -144,20 +155,22 @@ def _alone(pool: Pool, deadline: Deadline, *, check_mode: bool) -> t.Iterator[No
         yield
 
 
-def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], leave: Leave) -> ImageUse:
-    """Who uses these images; unseen has only what keeps them, after what the user knows of it."""
-    use = observe_use(conn, pool, images)
-    unseen = () if leave.ignore_unseen else use.unseen
-    if leave.used_elsewhere is None:
-        return replace(use, unseen=(*unseen, *filter(None, [use.elsewhere])))
+def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], leave: Leave) -> _Use:
+    """Who uses these images."""
+    usage, there = Usage(conn), leave.used_elsewhere
+    elsewhere = seen_elsewhere(pool) if there is None else None
+    unseen = [unknown.words for unknown in usage.unknown] if images and not leave.ignore_unseen else []
     users = {
-        volume: (*users, OTHER_HYPERVISOR) if volume in leave.used_elsewhere else users
-        for volume, users in use.users.items()
+        image.volume: (
+            *usage.of(pool, image.volume).users,
+            *([OTHER_HYPERVISOR] if image.volume in (there or ()) else []),
+        )
+        for image in images
     }
-    return ImageUse(users, unseen)
+    return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None)
 
 
-def _judge(pool: Pool, images: t.Sequence[ImageName], use: ImageUse, leave: Leave) -> t.Iterator[Verdict]:
+def _judge(pool: Pool, images: t.Sequence[ImageName], use: _Use, leave: Leave) -> t.Iterator[Verdict]:
     newest = _newest(pool, images, leave.keep)
     for image in images:
         users = use.users[image.volume]
@@ -171,7 +184,7 @@ def _judge(pool: Pool, images: t.Sequence[ImageName], use: ImageUse, leave: Leav
         yield Verdict(image, _size(pool, image), users, reason)
 
 
-def _words(use: ImageUse) -> str:
+def _words(use: _Use) -> str:
     return "; ".join(use.unseen)
 
 

@@ -91,16 +91,11 @@ def _joined(beginning: bytes, chunks: t.Iterator[bytes]) -> t.Iterator[bytes]:
     yield from chunks
 
 
-def copy_stream(
-    chunks: t.Iterable[bytes],
-    target_fd: int | None,
-    algorithms: t.Iterable[str] = (),
-    before_write: t.Callable[[int], None] | None = None,
-) -> Content:
+def copy_stream(chunks: t.Iterable[bytes], target_fd: int | None, algorithms: t.Iterable[str] = ()) -> Content:
     """Hash a stream and write it to an empty file on the way, as write_sparse does; target_fd None: hash alone."""
     hashed = HashedChunks(chunks, algorithms)
     if target_fd is not None:
-        write_sparse(hashed, target_fd, before_write)
+        write_sparse(hashed, target_fd)
     return hashed.content()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 import threading
 import typing as t
 from dataclasses import dataclass, replace
@@ -174,6 +175,16 @@ class Pool:
     def volume_path(self, volume: str) -> str:
         """Where a volume of this name is, in one word: a path, or ``protocol:name``. See source_of."""
         return self.source_of(volume).place
+
+    def name_at(self, source: DiskSource) -> str | None:
+        """The name that a volume at this place would have here; None for a place that is not in this pool."""
+        if self.network is not None:
+            prefix, name = self.network.name or "", source.name or ""
+            if (source.type, source.protocol) != (NETWORK, self.network.protocol) or not name.startswith(prefix):
+                return None
+            return f"{_LUN_PREFIX if self.type == 'iscsi-direct' else ''}{name[len(prefix) :]}"
+        folder, name = posixpath.split(source.path)
+        return name if source.type != NETWORK and self.path and folder == self.path else None
 
 
 def _name_in_network(pool: Pool, volume: str) -> str:

@@ -26,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_start, write_start
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import mark_qcow2, read_start
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, read_header
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
@@ -61,10 +61,7 @@ def mark_volume(pool: Pool, volume: t.Any, image_format: str, mark: str) -> None
             return
         # Not every kind of pool lets its volumes be read and written through libvirt.
         with contextlib.suppress(UnsupportedError):
-            conn = pool.handle.connect()
-            marked = add_qcow2_mark(read_start(volume, conn, HEAD_BYTES), mark)
-            if marked is not None:
-                write_start(volume, conn, marked)
+            mark_qcow2(volume, pool.handle.connect(), mark)
 
 
 def _mark_file(path: str, image_format: str, mark: str) -> bool:

@@ -19,7 +19,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.users imp
     Unknown,
     User,
     Users,
-    VolumeName,
     collect_users,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
@@ -34,14 +33,13 @@ class VolumeUse:
 
     users: in words. machines: the names of machines among them, also those that have it only through an overlay or in a
     snapshot. unknown: in words, what could not be looked at here. elsewhere: in words, why machines of other
-    hypervisors may use it. overlays: pool and name of the volumes among its users, which are backed by it.
+    hypervisors may use it.
     """
 
     users: tuple[str, ...] = ()
     machines: frozenset[str] = frozenset()
     unknown: tuple[str, ...] = ()
     elsewhere: str | None = None
-    overlays: frozenset[VolumeName] = frozenset()
 
     @property
     def state(self) -> str:
@@ -123,7 +121,6 @@ class Usage:
                 if unknown.machine is None or unknown.machine != besides
             ),
             elsewhere=seen_elsewhere(pool),
-            overlays=frozenset(user.volume for user in users if user.volume is not None),
         )
 
 
@@ -134,7 +131,6 @@ def require_unused(
     owner: str | None = None,
     besides: str | None = None,
     fresh: bool = False,
-    where: str | None = None,
 ) -> None:
     """Raise ConflictError when one of these volumes is used, or when it is not known whether it is.
 
@@ -148,7 +144,6 @@ def require_unused(
             hint = f"If nothing does: virsh vol-delete {volume} --pool {pool.name}"
             raise ConflictError(
                 f"volume {volume} of pool {pool.name} stays: {kept}",
-                where=where,
                 hint="Take it from there first" if use.state == USED else hint,
             )
 

@@ -17,10 +17,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, volume_file
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import Read
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
 # Of what is read here: a header and the name in it.
 _MOST_BYTES = 2 * 1024 * 1024
+# What goes into one message of libvirt's protocol.
+_CHUNK_BYTES = 256 * 1024
 
 
 def read_volume(pool: Pool, volume: Volume) -> Read | None:
@@ -52,18 +55,8 @@ def _from_file(path: str, offset: int, length: int) -> bytes:
 
 def _through_libvirt(pool: Pool, volume: Volume) -> Read:
     def read(offset: int, length: int) -> bytes:
-        length = min(length, _MOST_BYTES)
         handle = pool.handle.storageVolLookupByName(volume.name)
-        stream: t.Any = pool.handle.connect().newStream(0)
-        handle.download(stream, offset, length, 0)
-        content = b""
-        while len(content) < length:
-            piece = stream.recv(length - len(content))
-            if not piece:
-                break
-            content += piece
-        stream.finish()
-        return content
+        return _download(handle, pool.handle.connect(), offset, min(length, _MOST_BYTES))
 
     return read
 
@@ -71,25 +64,44 @@ def _through_libvirt(pool: Pool, volume: Volume) -> Read:
 def read_start(volume: t.Any, conn: VirConnect, length: int) -> bytes:
     """The first bytes of a volume, at most so many. Raises what libvirt raises, as ours."""
     with errors_as_ours(f"cannot read volume {volume.name()}"):
-        stream = conn.newStream(0)
-        volume.download(stream, 0, length, 0)
-        content = b""
-        while len(content) < length:
-            chunk = stream.recv(length - len(content))
-            if not chunk:
-                break
-            content += chunk
-        # Not to the end of what was announced, or to the end of a shorter volume: there is nothing to wait for.
-        with contextlib.suppress(libvirt.libvirtError):
-            stream.finish()
-        return content
+        return _download(volume, conn, 0, length)
+
+
+def _download(volume: t.Any, conn: VirConnect, offset: int, length: int) -> bytes:
+    stream = conn.newStream(0)
+    volume.download(stream, offset, length, 0)
+    content = b""
+    while len(content) < length:
+        chunk = stream.recv(length - len(content))
+        if not chunk:
+            break
+        content += chunk
+    # Not to the end of what was announced, or to the end of a shorter volume: there is nothing to wait for.
+    with contextlib.suppress(libvirt.libvirtError):
+        stream.finish()
+    return content
 
 
 def write_start(volume: t.Any, conn: VirConnect, content: bytes) -> None:
     """Put these bytes at the beginning of a volume. Raises what libvirt raises."""
     stream = conn.newStream(0)
     volume.upload(stream, 0, len(content), 0)
-    left = content
-    while left:
-        left = left[stream.send(left) :]
+    for start in range(0, len(content), _CHUNK_BYTES):
+        chunk = content[start : start + _CHUNK_BYTES]
+        # A stream may take less than it is given.
+        while chunk:
+            chunk = chunk[stream.send(chunk) :]
     stream.finish()
+
+
+def mark_qcow2(volume: t.Any, conn: VirConnect, mark: str) -> bool:
+    """Put a mark into the header of a qcow2 volume; False for one that has no place for it.
+
+    Raises what libvirt raises, as ours: UnsupportedError where volumes cannot be read and written through it.
+    """
+    head = add_qcow2_mark(read_start(volume, conn, HEAD_BYTES), mark)
+    if head is None:
+        return False
+    with errors_as_ours(f"cannot mark volume {volume.name()}"):
+        write_start(volume, conn, head)
+    return True

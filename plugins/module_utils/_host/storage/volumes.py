@@ -29,6 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import RoomWish
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB, format_size
@@ -190,22 +191,7 @@ def refill(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
 
 def _upload(pool: Pool, volume: t.Any, content: bytes, conn: VirConnect, what: str) -> None:
     with full_pool_named(pool, what, len(content)), errors_as_ours(what):
-        stream = conn.newStream(0)
-        volume.upload(stream, 0, len(content), 0)
-        for chunk in _chunks(content):
-            _send_all(stream, chunk)
-        stream.finish()
-
-
-def _chunks(content: bytes, size: int = 256 * 1024) -> Iterator[bytes]:
-    for start in range(0, len(content), size):
-        yield content[start : start + size]
-
-
-def _send_all(stream: t.Any, chunk: bytes) -> None:
-    """A stream may take less than it is given."""
-    while chunk:
-        chunk = chunk[stream.send(chunk) :]
+        write_start(volume, conn, content)
 
 
 def delete_volume(pool: Pool, name: str) -> bool:

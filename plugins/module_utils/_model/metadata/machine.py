@@ -160,11 +160,6 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
     return root
 
 
-def notes_to_xml(notes: MachineNotes) -> str:
-    """The metadata element as text, as it stands in a domain's XML."""
-    return etree.tostring(notes_to_element(notes), encoding="unicode")
-
-
 def notes_to_bare_xml(notes: MachineNotes) -> str:
     """The metadata element as virDomainSetMetadata wants it: without the namespace, which libvirt puts in by itself and
     would not have twice (virXMLInjectNamespace in its src/util/virxml.c)."""

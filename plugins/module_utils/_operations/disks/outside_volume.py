@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_format impo
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import unusable_format
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, Header, read_header
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import writer_of
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 
@@ -170,4 +170,4 @@ def _locate(backing: str, volume: Volume, hypervisor: Hypervisor, *, local: bool
         # Behind a symbolic link ".." leads elsewhere than it seems.
         if local and os.path.realpath(joined) != os.path.realpath(path):
             return None
-    return hypervisor.locate(path)
+    return hypervisor.locate(DiskSource(FILE, path))

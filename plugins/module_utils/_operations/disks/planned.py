@@ -168,7 +168,7 @@ def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor, have: DiskSo
             raise InputError(f"a {disk.device} cannot be read from the web", where=place, hint="A cdrom can")
         return PlannedDisk(disk, "raw", _web_source(source, place))
     if source.startswith("/"):
-        at_path = hypervisor.locate(source)
+        at_path = hypervisor.locate(DiskSource(FILE, source))
         if at_path is None:
             raise NotFoundError(
                 f"no pool of this hypervisor has a volume {source}",

@@ -119,7 +119,7 @@ def users_of_source(
 def _volume_of(element: etree._Element, hypervisor: Hypervisor) -> tuple[Pool, str] | None:
     source, found = element.find("source"), DiskSource.read(element)
     if found is not None:
-        return hypervisor.locate(found.path) if found.path else None
+        return hypervisor.locate(found) if found.path else None
     if source is not None and source.get("pool") and source.get("volume"):
         return hypervisor.pools.get(source.get("pool", "")), source.get("volume", "")
     return None

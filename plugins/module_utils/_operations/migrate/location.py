@@ -25,7 +25,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     move_note_to_xml,
 )
 
-OPEN_SECONDS = 15.0
 # Daemons start again, and cables are plugged in again.
 _PATIENCE_SECONDS = 60.0
 _SETTLE_SECONDS = 15.0
@@ -49,11 +48,11 @@ class Ends:
 
     def open_source(self) -> t.ContextManager[VirConnect]:
         """A connection to the source. A new one is tried for a while, as its daemon may be starting."""
-        return _patiently(self.source_conn, lambda: open_connection(self.source, timeout_seconds=OPEN_SECONDS))
+        return _patiently(self.source_conn, lambda: open_connection(self.source))
 
     def open_target(self) -> t.ContextManager[VirConnect]:
         """A connection to the target. A new one is tried for a while."""
-        return _patiently(self.target_conn, lambda: open_connection(self.target, timeout_seconds=OPEN_SECONDS))
+        return _patiently(self.target_conn, lambda: open_connection(self.target))
 
 
 @dataclass(frozen=True)
@@ -62,11 +61,6 @@ class Whereabouts:
 
     source: bool | None
     target: bool | None
-
-    @property
-    def stayed(self) -> bool:
-        """It is at the source, and does not run on the target."""
-        return self.source is not None and not self.target
 
     @property
     def left(self) -> bool:

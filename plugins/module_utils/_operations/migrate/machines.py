@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     errors_as_ours,
+    make_uri,
     open_connection,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
@@ -25,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import Side
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import OPEN_SECONDS, Ends
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Ends
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import Terms
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.plan import Journey, Road, plan_journey
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import Target
@@ -53,10 +54,7 @@ class Wish:
     @property
     def uri(self) -> str:
         """The target's URI."""
-        if "://" in self.target:
-            return self.target
-        host = f"[{self.target}]" if ":" in self.target else self.target
-        return f"qemu+tls://{host}/system"
+        return self.target if "://" in self.target else make_uri(host=self.target, transport="tls")
 
 
 @dataclass
@@ -143,7 +141,7 @@ class Removal:
             raise self._errors[uri]
         if uri not in self._targets:
             try:
-                conn = stack.enter_context(open_connection(uri, timeout_seconds=OPEN_SECONDS))
+                conn = stack.enter_context(open_connection(uri))
                 self._targets[uri] = Target(uri, conn)
             except VirtError as exc:
                 self._errors[uri] = type(exc)(

@@ -178,12 +178,7 @@ def _take_out(disk: Disk, element: etree._Element, draft: Draft) -> None:
     if need(live, "target").get("bus") not in _HOT_MODELS:
         draft.pending.append(f"disks.{disk.name}")
         return
-    xml, handle = etree.tostring(live, encoding="unicode"), draft.domain.handle
-    draft.live_step(
-        f"detach disk {disk.name} from {draft.name}",
-        lambda: host_domains.detach_live(handle, xml),
-        lambda: host_domains.attach_again(handle, xml),
-    )
+    draft.live_detach(f"detach disk {disk.name} from {draft.name}", live)
 
 
 def _is_volume(volume: VolumeNote, source: DiskSource, draft: Draft) -> bool:
@@ -272,7 +267,7 @@ def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:
         pool = draft.hypervisor.pools.get(volume.pool)
         if pool.source_of(volume.name) == source:
             return pool, volume.name
-    return draft.hypervisor.locate(source.path) if source.path else None
+    return draft.hypervisor.locate(source) if source.path else None
 
 
 def _look_at_home(disk: Disk, element: etree._Element, source: DiskSource | None, draft: Draft) -> None:

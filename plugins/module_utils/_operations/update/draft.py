@@ -233,6 +233,21 @@ class Draft:
         """A change of the living machine."""
         self.live_steps.append(Step(what, _as_ours(what, apply), _as_ours(what, undo) if undo else None))
 
+    def live_update(self, what: str, old: etree._Element, new: etree._Element) -> None:
+        """A change of a device of the living machine."""
+        handle, flag = self.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
+        before, after = (etree.tostring(device, encoding="unicode") for device in (old, new))
+        self.live_step(
+            what, lambda: handle.updateDeviceFlags(after, flag), lambda: handle.updateDeviceFlags(before, flag)
+        )
+
+    def live_detach(self, what: str, device: etree._Element) -> None:
+        """The living machine loses a device."""
+        handle, xml = self.domain.handle, etree.tostring(device, encoding="unicode")
+        self.live_step(
+            what, lambda: host_domains.detach_live(handle, xml), lambda: host_domains.attach_again(handle, xml)
+        )
+
 
 def _with_notes(xml: etree._Element, notes: MachineNotes) -> str:
     """A domain's XML with these notes in the place of those that it had when the plan was made."""

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import visible
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import plain
@@ -114,13 +113,7 @@ def _live_graphics(have: t.Any, want: t.Any, draft: Draft) -> bool:
         return False
     changed = copy.deepcopy(element)
     changed.set("passwd", want["password"])
-    new, old = (etree.tostring(item, encoding="unicode") for item in (changed, element))
-    handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
-    draft.live_step(
-        f"change the console's password of {draft.name}",
-        lambda: handle.updateDeviceFlags(new, flag),
-        lambda: handle.updateDeviceFlags(old, flag),
-    )
+    draft.live_update(f"change the console's password of {draft.name}", element, changed)
     return True
 
 

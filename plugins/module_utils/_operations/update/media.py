@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import copy
+
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import REMOVABLE, Disk
@@ -64,16 +65,9 @@ def _compare_living_medium(disk: Disk, element: etree._Element, have: DiskSource
 
 
 def _change_medium(disk: Disk, live: etree._Element, planned: PlannedDisk, draft: Draft) -> None:
-    handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
-    old = etree.tostring(live, encoding="unicode")
-    changed = parse_xml(old)
+    changed = copy.deepcopy(live)
     _set_medium(changed, planned)
-    new = etree.tostring(changed, encoding="unicode")
-    draft.live_step(
-        f"change the medium of {disk.name} in {draft.name}",
-        lambda: handle.updateDeviceFlags(new, flag),
-        lambda: handle.updateDeviceFlags(old, flag),
-    )
+    draft.live_update(f"change the medium of {disk.name} in {draft.name}", live, changed)
 
 
 def _is_source(disk: Disk, element: etree._Element) -> bool:

@@ -118,14 +118,8 @@ def _take_out(nic: Nic, element: etree._Element, draft: Draft) -> None:
         need(record, "devices").remove(found)
     draft.notes = replace(draft.notes, nics=tuple(note for note in draft.notes.nics if note.name != nic.name))
     live = _find(draft.live, mac)
-    if live is None:
-        return
-    xml, handle = etree.tostring(live, encoding="unicode"), draft.domain.handle
-    draft.live_step(
-        f"detach nic {nic.name} from {draft.name}",
-        lambda: host_domains.detach_live(handle, xml),
-        lambda: host_domains.attach_again(handle, xml),
-    )
+    if live is not None:
+        draft.live_detach(f"detach nic {nic.name} from {draft.name}", live)
 
 
 def _wish_of(nic: Nic) -> Values:
@@ -205,10 +199,4 @@ def _is_live(key: str, nic: Nic, live: etree._Element) -> bool:
 def _change_live(nic: Nic, live: etree._Element, keys: list[str], draft: Draft) -> None:
     changed = copy.deepcopy(live)
     _write(changed, nic, keys)
-    new, old = (etree.tostring(item, encoding="unicode") for item in (changed, live))
-    handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
-    draft.live_step(
-        f"change {', '.join(keys)} of nic {nic.name} of {draft.name}",
-        lambda: handle.updateDeviceFlags(new, flag),
-        lambda: handle.updateDeviceFlags(old, flag),
-    )
+    draft.live_update(f"change {', '.join(keys)} of nic {nic.name} of {draft.name}", live, changed)

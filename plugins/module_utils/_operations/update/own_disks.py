@@ -12,9 +12,13 @@ from collections.abc import Collection, Sequence
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import PlannedDisk
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import how_had, how_used, how_wished
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import (
+    how_had,
+    how_used,
+    how_wished,
+    users_of_source,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import READS, exclude
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
 
@@ -63,13 +67,10 @@ def _present(draft: Draft, leaving: Collection[str]) -> t.Iterator[tuple[str, et
 
 
 def _identity(element: etree._Element, draft: Draft) -> t.Hashable:
-    source, found = element.find("source"), DiskSource.read(element)
-    if found is not None:
-        return draft.hypervisor.usage.identity_at(found.place)
-    if source is not None and source.get("pool"):
-        with contextlib.suppress(VirtError):
-            pool = draft.hypervisor.pools.get(source.get("pool", ""))
-            return draft.hypervisor.usage.identity(pool, source.get("volume", ""))
+    # Of a pool that is gone or not active, nothing can be told.
+    with contextlib.suppress(VirtError):
+        found = users_of_source(element, draft.hypervisor, "")
+        return found[1] if found else None
     return None
 
 

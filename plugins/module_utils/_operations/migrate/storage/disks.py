@@ -212,23 +212,15 @@ class _Planner:
 
     def _find(self, here: DiskSource, image_format: str) -> tuple[Pool, Volume]:
         """The pool and the volume at this place."""
-        for pool in self.source.pools.all():
-            if _holds(pool, here):
-                pool = self.source.pools.get(pool.name)
-                name = (
-                    (here.name or "")[len(pool.network.name or "") :] if pool.network else posixpath.basename(here.path)
-                )
-                volume = find_volume(pool, name, self.place, image_format=image_format)
-                if volume is not None:
-                    return pool, volume
-        found = self.source.volume_at(here.path, image_format=image_format) if here.type != NETWORK else None
-        if found is None:
+        found = self.source.locate(here)
+        volume = find_volume(*found, self.place, image_format=image_format) if found else None
+        if found is None or volume is None:
             raise NotFoundError(
                 f"{here.place} is not in any storage pool of this hypervisor",
                 where=self.place,
                 hint="Only volumes of pools are moved: define a pool for its folder on both hypervisors",
             )
-        return found
+        return found[0], volume
 
     def _pool_there(self, name: str) -> Pool:
         try:
@@ -321,13 +313,6 @@ class _Planner:
             size_bytes = os.stat(found.path).st_size
         path_there = self._pool_there(pool.name).volume_path(image.volume)
         return Base(pool.name, image.volume, found.path, path_there, size_bytes, found.capacity_bytes, image.format)
-
-
-def _holds(pool: Pool, here: DiskSource) -> bool:
-    if pool.network is not None:
-        same = here.type == NETWORK and here.protocol == pool.network.protocol
-        return same and (here.name or "").startswith(pool.network.name or "")
-    return here.type != NETWORK and bool(pool.path) and posixpath.dirname(here.path) == pool.path
 
 
 def _origin(pool: Pool) -> bytes:

@@ -22,10 +22,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import (
     send_mark,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_start, write_start
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import mark_qcow2, read_start
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
     HEAD_BYTES,
-    add_qcow2_mark,
     read_qcow2_mark,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload, read_upload
@@ -51,10 +50,7 @@ def identify_made(pool: Pool, volume: t.Any, conn: VirConnect, upload: Upload, *
             return dataclasses.replace(identity, mark=upload.token)
         if pool.source_type != FILE:
             return identity
-        marked = add_qcow2_mark(read_start(volume, conn, HEAD_BYTES), upload.token)
-        if marked is not None:
-            with errors_as_ours(f"cannot mark volume {volume.name()} of pool {pool.name}"):
-                write_start(volume, conn, marked)
+        if mark_qcow2(volume, conn, upload.token):
             return dataclasses.replace(identity, mark=upload.token)
     return identity
 

@@ -10,6 +10,7 @@ import inspect
 import socket
 import time
 import typing as t
+import weakref
 
 import pytest
 
@@ -22,7 +23,11 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host import connection
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    errors_as_ours,
+    make_uri,
+    open_connection,
+)
 
 TEST_URI = "test:///default"
 
@@ -64,6 +69,26 @@ def test_a_libvirt_that_never_answers_costs_its_time_limit_and_no_more() -> None
         ):
             pass
         assert time.monotonic() - started < 15
+
+
+def test_a_connection_that_comes_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[weakref.ref[t.Any]] = []
+    real = connection.libvirt.open
+
+    def open_late(uri: str) -> t.Any:
+        time.sleep(0.3)
+        conn = real(uri)
+        opened.append(weakref.ref(conn))
+        return conn
+
+    monkeypatch.setattr(connection.libvirt, "open", open_late)
+    with pytest.raises(UnreachableError), open_connection(TEST_URI, timeout_seconds=0.1):
+        pass
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and (not opened or opened[0]() is not None):
+        time.sleep(0.05)
+    # Nobody holds it any more: libvirt-python has closed it with that.
+    assert opened[0]() is None
 
 
 def test_nobody_opens_a_connection_without_a_limit() -> None:
@@ -129,3 +154,17 @@ def test_an_error_keeps_its_code_whenever_the_garbage_collector_runs() -> None:
         finally:
             gc.set_threshold(*before)
     assert codes == {connection.libvirt.VIR_ERR_NO_STORAGE_VOL}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "uri"),
+    [
+        ({"host": "hv1", "transport": "ssh"}, "qemu+ssh://hv1/system"),
+        ({"host": "hv1", "transport": "ssh", "user": "me", "port": 2222}, "qemu+ssh://me@hv1:2222/system"),
+        ({"host": "2001:db8::1", "transport": "ssh", "user": "me"}, "qemu+ssh://me@[2001:db8::1]/system"),
+        ({"host": "hv1", "transport": "tls", "user": "me", "port": 2222}, "qemu+tls://hv1/system"),
+        ({"host": "hv1", "transport": "local"}, "qemu:///system"),
+    ],
+)
+def test_uris(arguments: dict[str, t.Any], uri: str) -> None:
+    assert make_uri(**arguments) == uri

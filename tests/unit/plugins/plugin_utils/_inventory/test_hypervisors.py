@@ -20,7 +20,6 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
     Hypervisor,
     SshSettings,
     ask_hypervisors,
-    make_uri,
     read_entries,
     warn_of,
     wrapper_script,
@@ -60,20 +59,6 @@ def test_wrong_entries_are_one_sentence_with_a_place(value: t.Any, message: str)
     with pytest.raises(InputError) as caught:
         read_entries(value)
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize(
-    ("arguments", "uri"),
-    [
-        ({"host": "hv1", "transport": "ssh"}, "qemu+ssh://hv1/system"),
-        ({"host": "hv1", "transport": "ssh", "user": "me", "port": 2222}, "qemu+ssh://me@hv1:2222/system"),
-        ({"host": "2001:db8::1", "transport": "ssh", "user": "me"}, "qemu+ssh://me@[2001:db8::1]/system"),
-        ({"host": "hv1", "transport": "tls", "user": "me", "port": 2222}, "qemu+tls://hv1/system"),
-        ({"host": "hv1", "transport": "local"}, "qemu:///system"),
-    ],
-)
-def test_uris(arguments: dict[str, t.Any], uri: str) -> None:
-    assert make_uri(**arguments) == uri
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_place_that_is_none_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HostError, match="cannot write .*file/maintenance.json"):
         write_maintenance(Maintenance(None, None), str(tmp_path / "file" / "maintenance.json"))
-    with pytest.raises(HostError, match="cannot read"):
+    with pytest.raises(HostError, match="file/maintenance.json cannot be read"):
         read_maintenance(str(tmp_path / "file" / "maintenance.json"))
 
 

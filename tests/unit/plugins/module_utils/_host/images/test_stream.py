@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import (
     CHUNK_BYTES,
     HashedChunks,
-    copy_stream,
     with_beginning,
     write_sparse,
 )
@@ -34,7 +33,9 @@ def test_any_stream_is_written_as_it_is(
     path = tmp_path_factory.mktemp("stream") / "file"
     told: list[int] = []
     with open(path, "wb") as file:
-        found = copy_stream(chunks, file.fileno(), ["sha512"], told.append)
+        hashed = HashedChunks(chunks, ["sha512"])
+        write_sparse(hashed, file.fileno(), told.append)
+        found = hashed.content()
     assert path.read_bytes() == content
     assert found.size_bytes == len(content)
     assert found.sha256 == hashlib.sha256(content).hexdigest()

@@ -91,6 +91,16 @@ def test_a_place_is_known_before_the_volume_is_there(
     assert pool.source_of(volume) == source
     assert pool.volume_path(volume) == source.place
     assert pool.type == kind
+    # And the way back.
+    assert pool.name_at(source) == volume
+
+
+def test_a_place_elsewhere_is_not_in_the_pool(conn: VirConnect) -> None:
+    pools = Pools(conn)
+    assert pools.get("dir").name_at(DiskSource("file", "/srv/pool/below/web1.qcow2")) is None
+    assert pools.get("dir").name_at(RBD) is None
+    assert pools.get("rbd").name_at(GLUSTER) is None
+    assert pools.get("rbd").name_at(DiskSource("network", protocol="rbd", name="elsewhere/web1")) is None
 
 
 @pytest.mark.parametrize("kind", ["disk", "iscsi", "scsi", "mpath"])

@@ -35,9 +35,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     ImageNote,
     MachineNotes,
     VolumeNote,
-    notes_to_xml,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
@@ -378,8 +378,7 @@ def test_a_volume_that_libvirt_cannot_look_at_is_looked_at_here(host: Host, monk
         raise libvirt.libvirtError("no")
 
     monkeypatch.setattr(libvirt.virStorageVol, "XMLDesc", broken)
-    overlays = frozenset({("default", top.name)})
-    assert host.use() == VolumeUse((f"volume default/{top.name}",), overlays=overlays)
+    assert host.use() == VolumeUse((f"volume default/{top.name}",))
 
 
 class TestFromAfar:
@@ -398,7 +397,6 @@ class TestFromAfar:
         assert self.use(host) == VolumeUse(
             ("machine b", "volume default/middle.qcow2", "volume default/top.qcow2"),
             frozenset({"b"}),
-            overlays=frozenset({("default", "middle.qcow2"), ("default", "top.qcow2")}),
         )
 
     def test_a_disk_in_no_pool_may_be_backed_by_anything(self, host: Host) -> None:

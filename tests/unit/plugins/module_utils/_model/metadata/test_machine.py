@@ -20,9 +20,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     SeedNote,
     VolumeNote,
     notes_from_element,
-    notes_to_xml,
     read_notes,
 )
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 # Everything that XML can carry; the rest is refused where input is read. A carriage return becomes a line feed in
 # any XML reader, so it cannot come back as itself.

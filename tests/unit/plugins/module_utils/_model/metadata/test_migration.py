@@ -15,7 +15,6 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     MachineNotes,
     VolumeNote,
-    notes_to_xml,
     read_notes,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
@@ -28,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.migrated_domain import moved_xml
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 WORDS = st.text(
     st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff"), min_size=1, max_size=12

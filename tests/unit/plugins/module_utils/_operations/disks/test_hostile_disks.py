@@ -29,11 +29,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     DiskNote,
     MachineNotes,
     VolumeNote,
-    notes_to_xml,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, carry_out, make_plans
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 

@@ -16,9 +16,9 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     MachineNotes,
     VolumeNote,
-    notes_to_xml,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import (
     CDROM,
     FLOPPY,

@@ -27,7 +27,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     BUILDING,
     MachineNotes,
     VolumeNote,
-    notes_to_xml,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, MoveNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import Side
@@ -40,6 +39,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.pla
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import Target
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import volume_identity as identity
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 IMAGE = "debian-0123456789abcdef.qcow2"
 MEMORY_KIB = 1024 * 1024

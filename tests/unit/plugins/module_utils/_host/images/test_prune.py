@@ -18,22 +18,20 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, locked_directory
-from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import stored_names
 from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import (
     Clearance,
     Leave,
     prune_images,
     remove_images,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.images.usage import observe_use
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     ImageNote,
     MachineNotes,
-    notes_to_xml,
 )
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
@@ -85,9 +83,9 @@ class Host:
         return machine
 
     def users(self) -> dict[str, tuple[str, ...]]:
-        use = observe_use(self.conn, Pools(self.conn).get("images"), stored_names(Pools(self.conn).get("images")))
-        assert use.unseen == ()
-        return {volume: users for volume, users in use.users.items() if users}
+        found = self.prune(check_mode=True)
+        assert found.unseen == ()
+        return {verdict.image.volume: verdict.users for verdict in found.verdicts if verdict.users}
 
     def volumes(self) -> set[str]:
         return set(self.images.listVolumes())
