@@ -10,6 +10,7 @@ adds one.
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 from pathlib import Path
 
@@ -205,3 +206,13 @@ def test_of_a_first_note_no_volume_is_deleted_and_the_command_that_does_it_is_na
     for ref, sentence in zip(note.left, sentences, strict=True):
         assert "nothing proves that it is the one that the move was about" in sentence
         assert sentence.endswith(f"vol-delete --pool default {ref.name}")
+
+
+@pytest.mark.parametrize("sample", ["machine/6-making-building", "machine/4-claimed", "move/3-source-id"])
+def test_the_page_about_formats_names_every_field(fixtures: Path, sample: str) -> None:
+    root = next(parent for parent in Path(__file__).parents if (parent / "galaxy.yml").exists())
+    page = (root / "docs/docsite/rst/formats.rst").read_text(encoding="utf-8")
+    (ours,) = read(fixtures, sample).findall("metadata/*")
+    for part in ours.iter():
+        for name in (etree.QName(part).localname, *part.attrib):
+            assert re.search(rf"``(\w+/)?@?{name}\b(/@\w+)?``", page), f"{name} is not in formats.rst"
