@@ -30,9 +30,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revoc
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import last_seen, update_known_hosts
 
 MAINTENANCE = Maintenance("2026-11-21T10:00:00Z", "new disks, neue Lüfter")
-CHOICE = Choice(
-    organization="brine.virt", key_type="ecdsa", days=365, authority_days=36500, passphrase="a recorded sample"
-)
+# Of an organization, with keys of a type, certificates of so many days and an authority of so many.
+CHOICE = Choice("brine.virt", "ecdsa", 365, 36500, "a recorded sample")
 SIGNER = "35119dd27a8213c7"
 HV1_SERIAL, ALICE_SERIAL = "18ba408152c59d5f77152f10721c17cadb835f63", "40578bafeae042f30ba78749647acdb74aa77261"
 DB1, WEB = "11111111-2222-4333-8444-555555555555", "22222222-2222-4333-8444-555555555555"
