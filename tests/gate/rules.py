@@ -14,6 +14,7 @@ Run as `python -m tests.gate.rules` from the top of the collection.
   module without it would refuse them. ansible-test does not look at the group.
 * A documented command means what it seems to mean: of `-e reason="new disks"` the shell leaves `reason=new disks`, and
   Ansible keeps `new` of that; `-e 'reason="new disks"'` is right. And the playbooks that it names are there.
+* The files and folders that CONTRIBUTING.md and the pages in docs/docsite/rst name are there.
 * A role has a README and an argument spec; a playbook's name is an identifier, or its full name cannot be run.
 """
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 import shlex
 import sys
 import typing as t
@@ -82,6 +84,9 @@ TOP_FLOOR = 99
 # A file that lies in a wing itself, and in no folder of it: the wing's folder and its own name.
 WING_FILE_PARTS = 2
 URI_FRAGMENT = "brine.virt._uri"
+# A path from the top of the collection, and a wing in the picture of the house. NAME stands for any name.
+NAMED_PATH = re.compile(r"(?<![\w./-])(?:changelogs|docs|meta|playbooks|plugins|roles|tests)/[\w./-]*")
+PICTURED_WING = re.compile(r"^ +(_\w+(?:/|\.py)) ", re.MULTILINE)
 
 
 def imported_modules(source: Path) -> Iterator[tuple[int, str]]:
@@ -284,7 +289,7 @@ def shell_words(text: str) -> list[str]:
 
 def check_commands() -> Iterator[str]:
     """Yield each documented command whose `-e` loses words on the way to Ansible, or whose playbook is not there."""
-    documents = [Path("README.md"), *Path().glob("roles/*/README.md"), *Path("tests").rglob("*.md")]
+    documents = [*Path().glob("*.md"), *Path().glob("roles/*/README.md"), *Path("tests").rglob("*.md")]
     for source in sorted([*documents, *Path("playbooks").glob("*.yml")]):
         rows = source.read_text(encoding="utf-8").split("\n")
         for line, command in (
@@ -301,6 +306,18 @@ def check_commands() -> Iterator[str]:
                     yield f"{source}:{line}: there is no playbook {word}"
 
 
+def check_named_paths() -> Iterator[str]:
+    """Yield each file or folder that a page for those who work on the collection names, and that is not there."""
+    for page in (Path("CONTRIBUTING.md"), *sorted(Path("docs/docsite/rst").glob("*.rst"))):
+        text = page.read_text(encoding="utf-8")
+        for name in sorted({match[0].rstrip(".") for match in NAMED_PATH.finditer(text)}):
+            if "NAME" not in name and not Path(name).exists():
+                yield f"{page}: there is no {name}"
+        for wing in PICTURED_WING.findall(text):
+            if not list(Path("plugins").glob(f"*/{wing}")):
+                yield f"{page}: there is no {wing} in plugins/module_utils or plugins/plugin_utils"
+
+
 def main() -> int:
     """Print every broken rule; return 1 when there is one."""
     broken = [
@@ -313,6 +330,7 @@ def main() -> int:
         *check_action_group(),
         *check_layout(),
         *check_commands(),
+        *check_named_paths(),
     ]
     print("\n".join(broken) or "all rules kept")
     return 1 if broken else 0

@@ -16,6 +16,7 @@ import shlex
 import shutil
 import tempfile
 import time
+import typing as t
 from dataclasses import asdict
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
@@ -150,15 +151,23 @@ def pending(bridge: str) -> Change | None:
         return None
     try:
         with open(f"{_folder(bridge)}/change.json", encoding="utf-8") as stream:
-            data = json.load(stream)
-    except (OSError, ValueError) as exc:
-        raise HostError(f"the change of {bridge} under way cannot be read: {exc}") from exc
+            return _read_change(json.load(stream))
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise HostError(
+            f"the change of {bridge} under way cannot be read: {exc}",
+            hint="Another version of the collection may have begun it. Run again in a few minutes: unless it is "
+            "confirmed it is rolled back by itself",
+        ) from exc
+
+
+def _read_change(said: t.Any) -> Change:
+    """A change as another version may have written it: what it says besides is passed over."""
     return Change(
-        bridge=data["bridge"],
-        uplink=data["uplink"],
-        files=tuple(File(**file) for file in data["files"]),
-        addresses=tuple(data["addresses"]),
-        gateways=tuple(data["gateways"]),
+        bridge=said["bridge"],
+        uplink=said["uplink"],
+        files=tuple(File(file["name"], file["text"]) for file in said["files"]),
+        addresses=tuple(said["addresses"]),
+        gateways=tuple(said["gateways"]),
     )
 
 
