@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import resolve_checksum
@@ -104,9 +105,9 @@ class ActionModule(ActionBase):
         if OPTION in args:
             raise AnsibleActionFail(f"{OPTION}: not for tasks")
         with contextlib.ExitStack() as stack:
-            if not self._task.check_mode and not args.get("progress_file"):
-                args = {**args, "progress_file": new_progress_path()}
-                stack.enter_context(follow(self._connection, args["progress_file"], _host(task_vars)))
+            if not self._task.check_mode:
+                args = {**args, PROGRESS_FILE: new_progress_path()}
+                stack.enter_context(follow(self._connection, args[PROGRESS_FILE], _host(task_vars)))
             withheld = Withheld(args)
             result = self._execute_module(module_name=_MODULE, module_args=withheld.args, task_vars=task_vars)
             return withheld.cleaned(result)

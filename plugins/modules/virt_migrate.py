@@ -37,7 +37,8 @@ description:
     being moved; if something else changes its definition during the move, the move fails before the switch.
   - A machine that is already on the target is left alone. An interrupted run is finished, or cleaned up, by the next
     one with the same target.
-  - The play's output shows the progress of each machine.
+  - The play's output shows the progress of each machine. It is read over a second connection, if Ansible's connection
+    is V(ssh) or V(local); over other connections no progress is shown.
   - When nobody waits for it any more (Ctrl-C, a lost connection, a killed module), the migration is cancelled, the
     machine keeps running where it was, and the target is cleaned up.
 options:
@@ -184,12 +185,6 @@ options:
     description: MiB of memory to keep free on the target.
     type: int
     default: 256
-  progress_file:
-    description:
-      - Where to write progress lines, in a file that is created and removed again.
-      - The play's output has them even without this option, if Ansible's connection is V(ssh) or V(local). They are
-        read over a second connection; over other connections no progress is shown.
-    type: path
 extends_documentation_fragment:
   - brine.virt._uri
   - brine.virt._attributes
@@ -312,7 +307,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import Removal, Wish
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import read_terms
@@ -353,7 +348,6 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "migration_address": {"type": "str"},
     "memory_ratio": {"type": "float", "default": 1.0},
     "memory_reserve_mib": {"type": "int", "default": 256},
-    "progress_file": {"type": "path"},
 }
 
 
@@ -385,7 +379,7 @@ def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
         raise InputError(
             f"{params['uri']} is another host", where="uri", hint="Run this on the hypervisor that the machines are on"
         )
-    path = None if module.check_mode else params["progress_file"]
+    path = None if module.check_mode else params[PROGRESS_FILE]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:
         removal = Removal(conn, stop, progress, bool(module.check_mode))
         outcomes = removal.carry_out(wishes, concurrency=params["concurrency"])
@@ -414,6 +408,7 @@ def main() -> None:
         ARGUMENTS,
         required_one_of=[("name", "machines")],
         mutually_exclusive=[("name", "machines")],
+        beside=[PROGRESS_FILE],
     )
     finish(module, lambda: work(module))
 
