@@ -58,9 +58,9 @@ def outcome(machine: t.Mapping[str, t.Any]) -> str:
         return str(machine["msg"]) if machine["msg"].startswith(f"{name} ") else f"{name}: {machine['msg']}"
     if not machine["changed"]:
         return f"{name}: is on {target} already"
-    if "time_ms" not in machine:
+    if "duration_ms" not in machine:
         return f"{name}: moved from {source} to {target}"
-    time = f"moved from {source} to {target} in {machine['time_ms'] / 1000:.1f} s"
+    time = f"moved from {source} to {target} in {machine['duration_ms'] / 1000:.1f} s"
     return (
         f"{name}: {time}, stood still for {machine['downtime_ms']} ms"
         if "downtime_ms" in machine

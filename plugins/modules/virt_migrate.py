@@ -139,38 +139,64 @@ options:
   parallel_connections:
     description: The number of connections to send memory over.
     type: int
+  compression:
+    description:
+      - How memory is compressed while it is sent. Without this option it is not; with an empty mapping, C({}), libvirt
+        chooses the method.
+      - Which methods are available depends on QEMU.
+    type: dict
+    suboptions:
+      methods:
+        description:
+          - The methods. V(zlib) and V(zstd) need O(parallel_connections).
+        type: list
+        elements: str
+        choices: [mt, xbzrle, zlib, zstd]
+      mt_level:
+        description: Level of V(mt), 0 to 9.
+        type: int
+      mt_threads:
+        description: Number of compression threads of V(mt).
+        type: int
+      mt_dthreads:
+        description: Number of decompression threads of V(mt).
+        type: int
+      xbzrle_cache:
+        description: Size of the cache of V(xbzrle), in bytes.
+        type: int
   compressed:
-    description: Whether memory is sent compressed.
+    description: Salt's name for O(compression). V(true) is an empty mapping.
     type: bool
     default: false
   comp_methods:
-    description: The compression methods. Which of them are available depends on QEMU.
+    description: Salt's name for O(compression.methods).
     type: list
     elements: str
     choices: [mt, xbzrle, zlib, zstd]
   comp_mt_level:
-    description: Level of C(mt), 0 to 9.
+    description: Salt's name for O(compression.mt_level).
     type: int
   comp_mt_threads:
-    description: Number of compression threads of C(mt).
+    description: Salt's name for O(compression.mt_threads).
     type: int
   comp_mt_dthreads:
-    description: Number of decompression threads of C(mt).
+    description: Salt's name for O(compression.mt_dthreads).
     type: int
   comp_xbzrle_cache:
-    description: Size of the cache of C(xbzrle), in bytes.
+    description: Salt's name for O(compression.xbzrle_cache).
     type: int
   persistent:
     description: Whether the machine is defined on the target, so that it still exists there after it is shut down.
     type: bool
     default: true
-  undefinesource:
+  undefine_source:
     description:
       - Whether the machine is undefined at the source. Otherwise it stays defined there, off, with its disks as they
         were.
       - Never start it there while it runs on the target.
     type: bool
     default: true
+    aliases: [undefinesource]
   migration_address:
     description:
       - The target's address for memory and disks, for example in a dedicated network. The target's certificate must
@@ -228,6 +254,12 @@ EXAMPLES = r"""
       - {name: db1, target: hv3}
     migration_address: 10.20.0.2
     timeout: 600
+
+- name: Move a machine over a slow line, with its memory compressed
+  brine.virt.virt_migrate:
+    name: web1
+    target: hv2
+    compression: {methods: [xbzrle]}
 """
 
 RETURN = r"""
@@ -266,12 +298,12 @@ machines:
       sample: ["make web1-system.qcow2 on hv2.example.org", "move web1 to hv2.example.org"]
     disks:
       description:
-        - How each disk was moved (C(way)). V(mirror) was copied while the machine ran, V(content) was copied while
+        - How each disk was moved (C(method)). V(mirror) was copied while the machine ran, V(content) was copied while
           nothing wrote to it, V(shared) is on storage that both hypervisors share, V(there) was on the target before.
         - C(kept_at_source) is true if it was copied and the volume at the source was not deleted.
       type: list
       elements: dict
-      sample: [{device: vda, pool: default, volume: web1-system.qcow2, way: mirror, kept_at_source: false}]
+      sample: [{device: vda, pool: default, volume: web1-system.qcow2, method: mirror, kept_at_source: false}]
     kept_volumes:
       description:
         - Volumes that should have been deleted and were not, each with the reason and what to do. These are also shown
@@ -279,7 +311,7 @@ machines:
       type: list
       elements: str
       sample: []
-    time_ms:
+    duration_ms:
       description: How long libvirt took to move it.
       returned: when it was not off and libvirt reports it
       type: int
@@ -337,6 +369,16 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "postcopy": {"type": "bool", "default": False},
     "postcopy_bandwidth": {"type": "int"},
     "parallel_connections": {"type": "int"},
+    "compression": {
+        "type": "dict",
+        "options": {
+            "methods": {"type": "list", "elements": "str", "choices": ["mt", "xbzrle", "zlib", "zstd"]},
+            "mt_level": {"type": "int"},
+            "mt_threads": {"type": "int"},
+            "mt_dthreads": {"type": "int"},
+            "xbzrle_cache": {"type": "int"},
+        },
+    },
     "compressed": {"type": "bool", "default": False},
     "comp_methods": {"type": "list", "elements": "str", "choices": ["mt", "xbzrle", "zlib", "zstd"]},
     "comp_mt_level": {"type": "int"},
@@ -344,7 +386,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "comp_mt_dthreads": {"type": "int"},
     "comp_xbzrle_cache": {"type": "int"},
     "persistent": {"type": "bool", "default": True},
-    "undefinesource": {"type": "bool", "default": True},
+    "undefine_source": {"type": "bool", "default": True, "aliases": ["undefinesource"]},
     "migration_address": {"type": "str"},
     "memory_ratio": {"type": "float", "default": 1.0},
     "memory_reserve_mib": {"type": "int", "default": 256},
