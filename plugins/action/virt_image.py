@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import resolve_checksum
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import Preview, Source, preview
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import Tell, untold
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, read_content_checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     compression,
