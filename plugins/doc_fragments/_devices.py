@@ -151,9 +151,8 @@ options:
         type: str
       name:
         description:
-          - Name of the disk, unless the disks are written as a mapping from it.
+          - Name of the disk. It is required, unless the disks are written as a mapping from it.
         type: str
-        required: true
       overlay:
         description:
           - V(true) is C(clone=overlay), V(false) is C(clone=copy).
@@ -401,7 +400,6 @@ options:
         type: bool
       name:
         description:
-          - Name of the nic, unless the nics are written as a mapping from it.
+          - Name of the nic. It is required, unless the nics are written as a mapping from it.
         type: str
-        required: true
 """

@@ -123,7 +123,7 @@ options:
             required: true
           content:
             description:
-              - What is in it.
+              - Its content.
             type: str
           owner:
             description:
@@ -143,7 +143,7 @@ options:
             choices: [text, base64]
           secret:
             description:
-              - Whether the content must not appear in any output.
+              - Whether the content is kept out of all output.
             type: bool
             default: false
       run_commands:

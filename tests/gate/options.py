@@ -73,7 +73,7 @@ DEFAULTS: dict[str, t.Any] = {
 }
 ALIASES = {f"disks.{ours}": [salt] for salt, ours in SALT_DISK_WORDS.items()}
 LINES = {line.key: line for line in HARDWARE}
-PLAIN = {validators.yes_or_no: "bool", table.validators.size: "str"}
+PLAIN = {validators.yes_or_no: "bool", validators.size: "str"}
 AS_TEXT = (
     validators.text,
     validators.line,
