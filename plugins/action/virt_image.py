@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch impo
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import Preview, Source, preview
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import Tell, untold
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, read_content_checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     compression,
@@ -104,9 +105,9 @@ class ActionModule(ActionBase):
         if OPTION in args:
             raise AnsibleActionFail(f"{OPTION}: not for tasks")
         with contextlib.ExitStack() as stack:
-            if not self._task.check_mode and not args.get("progress_file"):
-                args = {**args, "progress_file": new_progress_path()}
-                stack.enter_context(follow(self._connection, args["progress_file"], _host(task_vars)))
+            if not self._task.check_mode:
+                args = {**args, PROGRESS_FILE: new_progress_path()}
+                stack.enter_context(follow(self._connection, args[PROGRESS_FILE], _host(task_vars)))
             withheld = Withheld(args)
             result = self._execute_module(module_name=_MODULE, module_args=withheld.args, task_vars=task_vars)
             return withheld.cleaned(result)

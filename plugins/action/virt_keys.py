@@ -232,7 +232,7 @@ class Keys:
         result = {
             key: value for key, value in last.items() if key in ("invocation", "warnings", "deprecations")
         }  # fmt: skip
-        done = [line for answer in both for line in answer["done"]]
+        done = [line for answer in both for line in answer["actions"]]
         if not current.saved:
             done.insert(0, f"a new authority, {certs.subject(current.certificate)}")
         return {
@@ -246,7 +246,7 @@ class Keys:
             },
             "trusts": sorted(current.fingerprint if one == new else one for one in set.intersection(*trusts)),
             "issuers": last["issuers"],
-            "done": done,
+            "actions": done,
             "kept": [path for answer in both for path in answer["kept"]],
             "reloaded": any(answer["reloaded"] for answer in both),
             "diff": {"before": "", "after": "".join(f"{line}\n" for line in done)},

@@ -41,10 +41,22 @@ class _Module(AnsibleModule):
     places of secrets before the module gets to see them. Called without it, this one neither logs nor works.
     """
 
-    def __init__(self, has_secrets: t.Callable[[dict[str, t.Any]], bool] | None, settings: dict[str, t.Any]) -> None:
+    def __init__(
+        self,
+        has_secrets: t.Callable[[dict[str, t.Any]], bool] | None,
+        beside: t.Iterable[str],
+        settings: dict[str, t.Any],
+    ) -> None:
         # Before the rest: an AnsibleModule logs and fails while it is being made.
         self._has_secrets = has_secrets
+        self._beside: dict[str, t.Any] = dict.fromkeys(beside)
         super().__init__(**settings)
+        self.params.update(self._beside)
+
+    def _load_params(self) -> None:
+        """Read the options, without what the action plugin has sent beside them: that is no option of a task's."""
+        super()._load_params()
+        self._beside = {name: self.params.pop(name, None) for name in self._beside}
 
     @property
     def in_clear(self) -> bool:
@@ -67,16 +79,19 @@ def make_plain_module(
     argument_spec: dict[str, t.Any],
     *,
     has_secrets: t.Callable[[dict[str, t.Any]], bool] | None = None,
+    beside: t.Iterable[str] = (),
     **settings: t.Any,
 ) -> AnsibleModule:
     """An AnsibleModule without the common options and requirements, for one that asks no hypervisor.
 
     has_secrets: for a module whose action plugin sends the secrets beside the options (plugin_utils/_withhold.py), says
     whether there are any in the options all the same. Read such options with ``opened``.
+    beside: what the action plugin may send beside the options; it is in ``params`` too, None where it was not sent. As
+    it is in no argument spec, it is in no documentation.
     """
     more = WITHHELD_ARGUMENTS if has_secrets is not None else {}
     settings = {"supports_check_mode": True, **settings, "argument_spec": {**more, **argument_spec}}
-    module = _Module(has_secrets, settings)
+    module = _Module(has_secrets, beside, settings)
     if module.in_clear:
         module.fail_json(
             "There are secrets in the options, and they came without the action plugin of this module, which keeps them"

@@ -29,7 +29,8 @@ description:
     O(checksum) can tell. A raw image has no such tables. Without a checksum, nothing can tell whether it is whole.
   - The file that the image comes from is never changed.
   - While an image is hashed, sent, downloaded, copied or decompressed, the play's output shows the progress, the rate
-    and the time left every few seconds, but not for anything that takes less than three seconds.
+    and the time left every few seconds, but not for anything that takes less than three seconds. They are read over a
+    second connection, if Ansible's connection is V(ssh) or V(local); over other connections no progress is shown.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -150,13 +151,6 @@ options:
       - A download is aborted earlier if the server sends nothing for a minute.
     type: int
     default: 3600
-  progress_file:
-    description:
-      - Where to write progress lines, in a file that is created and removed again.
-      - The play's output has them even without this option.
-      - They are read over a second connection, if Ansible's connection is V(ssh) or V(local). Over other connections no
-        progress is shown.
-    type: path
 requirements:
   - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
   - zstd (package C(zstd)) on the host that the task runs on, for images that are compressed with it
@@ -387,7 +381,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.store impo
     require_own_host,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import Tell, untold
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import (
     Checksum,
     parse_checksum,
@@ -422,7 +416,6 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "ignore_unseen": {"type": "bool", "default": False},
     "used_elsewhere": {"type": "list", "elements": "str"},
     "timeout": {"type": "int", "default": 3600},
-    "progress_file": {"type": "path"},
 }
 FORGETS = (
     "The file system of pool {pool} has no extended attributes for {name}. Where it came from is forgotten, and it will"
@@ -442,13 +435,14 @@ def main() -> None:
         ],
         required_by={"url": "checksum"},
         has_secrets=has_secrets,
+        beside=[PROGRESS_FILE],
     )
 
     def work() -> dict[str, t.Any]:
         params = opened(module.params)
         check_options(params)
         if params["state"] == "present":
-            with progress_file(None if module.check_mode else params["progress_file"]) as progress:
+            with progress_file(None if module.check_mode else params[PROGRESS_FILE]) as progress:
                 tell = Meter(progress.say, params["name"]).at
                 return have_image(params, check_mode=module.check_mode, warn=module.warn, tell=tell)
         return clear_images(params, check_mode=module.check_mode, warn=module.warn)

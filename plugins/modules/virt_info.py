@@ -12,7 +12,7 @@ module: virt_info
 short_description: Show the machines of a hypervisor
 version_added: "0.1.0"
 description:
-  - Shows the current facts of one machine, or of all machines of a hypervisor.
+  - Shows the current facts of all machines of a hypervisor, or of some of them.
   - A machine that cannot be read is still listed; RV(machines[].errors) says why.
 author:
   - brine.virt maintainers (@brine-virt)
@@ -23,9 +23,11 @@ extends_documentation_fragment:
 options:
   name:
     description:
-      - Name of the only machine to show.
-      - It is not an error if the machine does not exist. RV(machine) is null then.
-    type: str
+      - Names of the machines to show, or the name of a single one. Without this option, all machines are shown; with an
+        empty list, none.
+      - It is not an error if a machine does not exist. Its name is then in RV(missing).
+    type: list
+    elements: str
   addresses:
     description:
       - Whether to find out the addresses of running machines.
@@ -71,13 +73,28 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ found.machine.address | default('web1 has no address', true) }}"
   when: found.machine is not none
+
+- name: Ask for several machines
+  brine.virt.virt_info:
+    name: [web1, web2]
+  register: found
+
+- name: Check that they exist
+  ansible.builtin.assert:
+    that: found.missing | length == 0
 """
 
 RETURN = r"""
 machine:
-  description: The record of the machine O(name), as in RV(machines), or null when there is none.
-  returned: when O(name) is given
+  description: The record of the machine O(name), as in RV(machines), or null if it does not exist.
+  returned: when O(name) is a single name
   type: dict
+missing:
+  description: Those of O(name) that do not exist on this hypervisor.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 machines:
   description: The records of the machines, sorted by name. Unknown values are null.
   returned: success
@@ -307,13 +324,13 @@ def main() -> t.NoReturn:
     """Answer with the records of the machines."""
     module = make_module(
         {
-            "name": {"type": "str"},
+            "name": {"type": "list", "elements": "str"},
             "addresses": {"type": "bool", "default": True},
             "agent_timeout": {"type": "int", "default": 2},
             "timeout": {"type": "int", "default": 30},
         }
     )
-    name = module.params["name"]
+    names = module.params["name"]
     addresses = module.params["addresses"]
     seconds = module.params["timeout"]
     if seconds < 1:
@@ -328,15 +345,17 @@ def main() -> t.NoReturn:
                 conn,
                 addresses=addresses,
                 pending=pending_of,
-                names=None if name is None else [name],
+                names=names,
                 agent_timeout_seconds=module.params["agent_timeout"],
                 timeout_seconds=seconds * MACHINES_SHARE,
             )
 
     def work() -> dict[str, t.Any]:
         machines = run_in_time(observe, seconds)
-        result: dict[str, t.Any] = {"changed": False, "machines": machines}
-        if name is not None:
+        found = {machine["name"] for machine in machines}
+        missing = [name for name in dict.fromkeys(names or ()) if name not in found]
+        result: dict[str, t.Any] = {"changed": False, "machines": machines, "missing": missing}
+        if names is not None and len(names) == 1:
             result["machine"] = machines[0] if machines else None
         return result
 

@@ -40,7 +40,9 @@ author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._uri
+  - brine.virt._devices
   - brine.virt._hardware
+  - brine.virt._seed
 attributes:
   check_mode:
     support: full
@@ -108,48 +110,6 @@ options:
         whole. A configuration without disk profiles is refused, and so is a profile next to these keys.
     type: dict
     default: {}
-  disks:
-    description:
-      - Disks of this machine, merged by name over those of the profile. A disk gives only the keys that it changes; one
-        with a new name is added, also to an existing machine, and while it runs.
-      - A key that is null is unset, as if the profile did not have it.
-      - Either a list of mappings with C(name), or a list of mappings from the name to the keys, or one such mapping.
-      - C(size), in the same format as O(memory); no less than the image's. Without it a disk is as large as its image.
-        An existing disk can grow, also while the machine runs, but never shrinks.
-      - C(pool), the name of the storage pool, by default V(default). It must exist.
-      - C(format), V(qcow2) or V(raw). The default is V(qcow2) in pools of files, V(raw) in others. It is stored with
-        the machine. The contents of the disk, which the guest can write, never change it.
-      - C(image), the disk's own image. Only the first disk gets the machine's O(image). A disk that is V(absent) does
-        not count as the first.
-      - C(clone), as O(clone); C(overlay), V(true) for V(clone=overlay).
-      - C(backing), an existing volume that backs the disk, which is an overlay; its name, or a mapping with C(volume),
-        C(pool) and C(format), which is refused if the volume has another format.
-      - C(source), an existing volume in C(pool) that is used as it is, by its name or its path; for a C(cdrom) also a
-        URL. V(none) empties a drive.
-      - The format of a volume in C(source) or C(backing) is the one in which the machines of this hypervisor use it, or
-        in which this collection created it for them. For a volume that no machine knows, set C(format). Without it, the
-        extension of its name (C(.qcow2), C(.raw), C(.iso)) and its first bytes must agree, because a guest may have
-        written the latter. Such a qcow2 volume is refused if it refers to a file that is not a volume of a storage
-        pool, or to one that a machine writes to, or if it keeps its data in another file.
-      - A volume in C(source) is refused if anything else uses it, by whatever name and in whatever pool. That is a
-        machine (also in its saved state, a snapshot, a checkpoint or a backup), another disk of this task, or an
-        overlay. It is also refused if that cannot be determined, as with a pool that is not active. An image in the
-        store is never written to either. Two disks of a task may share a volume if both have C(shareable) or
-        C(readonly). A disk with one of these, or a C(cdrom), may also share a volume with existing machines. A volume
-        in C(backing) is refused if anything writes to it, or may do so again later.
-      - The same is checked when an existing disk is no longer to be C(readonly) or C(shareable). A disk on a volume
-        that was not created for the machine does not grow if it is C(readonly), or if anything else uses it.
-      - To rename a disk, remove it under the old name and give its volume as C(source) under the new one, in the same
-        task.
-      - C(device), V(disk) (default), V(cdrom), V(floppy) or V(lun).
-      - C(model), the bus, V(virtio) (default), V(scsi), V(sata) (default for a C(cdrom)), V(usb) or V(fdc). An existing
-        disk keeps the one that it has.
-      - C(io), C(cache), C(discard), C(detect_zeroes), C(iothread), C(serial), C(boot_order), C(readonly) and
-        C(shareable), as in libvirt.
-      - Salt's names C(overlay_image), C(source_file), C(backing_store_path), C(backing_store_format) and C(iothread_id)
-        are accepted as well.
-      - C(state), V(absent) removes a disk from the machine. Its volume is kept, and no longer belongs to the machine.
-    type: raw
   nic_profile:
     description:
       - Name of the nic profile. Null, or the word V(none) in upper or lower case, means no profile. The word is refused
@@ -168,75 +128,6 @@ options:
       - The data may be what a Salt configuration has under C(virt.nic) or C(virt) C(nic), or that configuration as a
         whole. A configuration without nic profiles is refused, and so is a profile next to these keys.
     type: dict
-    default: {}
-  nics:
-    description:
-      - Nics of this machine, merged by name over those of the profile, in the same way and in the same formats as
-        O(disks). Inside the machine they have these names.
-      - C(bridge), C(network) or C(direct), the bridge of the hypervisor, the libvirt network, or the device of the
-        hypervisor (by macvtap) that the nic is connected to; also as C(type) and C(source). It must exist.
-      - C(mode) for V(direct), V(bridge) (default), V(vepa), V(private) or V(passthrough); C(portgroup) for C(network).
-      - C(model), V(virtio) (default), V(e1000e), V(e1000) or V(rtl8139). An existing nic keeps its model, its C(mac)
-        and what it is connected to, unless others are given.
-      - C(mac), by default derived from the names of machine and nic, so that a recreated machine has the same one.
-      - C(vlan), a tag, a list of tags, or a list of mappings with C(id) and C(native).
-      - C(virtualport), a type, or a mapping with C(type) and its parameters.
-      - C(filter), a network filter's name, or a mapping with C(name) and C(parameters).
-      - C(bandwidth), with C(inbound) and C(outbound), each with C(average), C(peak) and C(burst) in KiB (the first two
-        per second).
-      - C(link), V(up) or V(down); C(mtu); C(boot_order); C(queues); C(trust_guest_rx_filters).
-      - C(state), V(absent) removes a nic from the machine.
-      - C(addresses), static addresses with prefix, such as V(192.0.2.10/24).
-      - C(gateway), for static addresses; one, or a list with one of each family.
-      - C(nameservers) and C(search), name servers and search domains.
-      - C(routes), a list of mappings with C(to) (a network, or V(default)), C(via) and, optionally, C(metric).
-      - C(dhcp4) and C(dhcp6), whether to use DHCP. Without C(dhcp4), DHCP is used for IPv4 exactly when there are no
-        C(addresses).
-      - C(accept_ra), whether to accept router advertisements; the default is up to the image.
-    type: raw
-    aliases: [interfaces]
-  seed:
-    description:
-      - How the machine is set up at its first boot. V(false) is no seed at all.
-      - The machine's SSH host keys are generated here as well. Their public halves are stored in the machine's
-        metadata, from where P(brine.virt.domains#inventory) reads them.
-      - C(method), V(nocloud) (default) for images with cloud-init, V(guestfs) for images without, or V(none).
-      - V(nocloud) is a small disk that cloud-init reads. V(guestfs) writes into the machine's first disk before it is
-        started, inside libguestfs's appliance, and needs guestfish on the hypervisor (C(virt_hypervisor_guestfs) of the
-        role P(brine.virt.virt_hypervisor#role)). It knows Linux images with netplan, NetworkManager, systemd-networkd
-        or ifupdown. C(packages), C(run_commands), C(user_data), C(network), C(locale) and C(instance_id) are refused
-        with it. It does not install python3 and does not grow the root file system. An image with SELinux relabels its
-        files at its first boot, and reboots once for it. If the image contains cloud-init, it is disabled.
-      - C(hostname), by default the first part of C(fqdn), else the machine's name.
-      - C(fqdn), the full host name, such as V(web1.example.org).
-      - C(instance_id), by default derived from the machine's name and the seed, so that cloud-init treats a changed
-        seed as a new instance. If you set your own, a refreshed seed has an effect only when you change it.
-      - C(user), the user that Ansible logs in as, by default V(ansible). It may use sudo without a password.
-      - C(authorized_keys), the public SSH keys of this user, as a list, or as text with one per line.
-      - C(password_hash), the hash of this user's password for /etc/shadow, as produced by C(openssl passwd -6) or the
-        filter P(ansible.builtin.password_hash#filter). It is for the console; SSH accepts only keys, unless
-        C(ssh_pwauth) is V(true).
-      - C(ssh_pwauth), whether sshd accepts passwords, by default V(false).
-      - C(users), more users, each a mapping with C(name) and, optionally, C(gecos), C(groups) (created if missing),
-        C(shell) (default V(/bin/bash)), C(sudo) (default V(false); without a password), C(authorized_keys) and
-        C(password_hash). Without a hash the password is locked.
-      - C(files), files to write, each a mapping with C(path) and, optionally, C(content), C(owner) (default
-        V(root:root)), C(mode) (default V("0644"), in quotes), C(encoding) (V(text), the default, or V(base64)), and
-        C(secret) (default V(false)). The content of a file with V(secret=true) appears in no output. cloud-init before
-        21.4 writes files before it creates users, so these cannot own them.
-      - C(timezone), such as V(Europe/Vienna).
-      - C(locale), such as V(C.UTF-8).
-      - C(packages), packages to install.
-      - C(run_commands), commands to run once, each a line for the shell or a list of words.
-      - C(network), a complete network configuration for cloud-init, version 1 or 2, instead of the one generated from
-        O(nics). It may be wrapped in the key C(network).
-      - C(user_data), cloud-init's user-data, as data or as text. Data and cloud-config text are merged with what this
-        module writes, key by key, with lists appended. Any other text (scripts, include files, boothooks, part
-        handlers, cloud-config archives, jinja templates) is added as a part of its own.
-      - C(pool), the storage pool of the seed volume, by default V(default).
-      - The seed is stored on the hypervisor in a volume that root can read. The notes say which parts of it are kept
-        out of logs and output.
-    type: raw
     default: {}
   seed_policy:
     description:

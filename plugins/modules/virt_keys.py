@@ -266,7 +266,7 @@ issuers:
   type: list
   elements: str
   sample: [0f343b0931126a20f133d67c2b018a3b1cbfae0c8f3a6b3a1a5d8d0f6c5e2f11]
-done:
+actions:
   description: What was, or would be, done, one sentence each.
   returned: success
   type: list
@@ -399,7 +399,7 @@ def as_result(report: Report, wish: Wish) -> dict[str, t.Any]:
     """The report as plain data for the action plugin."""
     return {
         "changed": bool(report.done),
-        "done": report.done,
+        "actions": report.done,
         "kept": report.kept,
         "requests": report.requests,
         "names": list(wish.names),

@@ -37,7 +37,8 @@ description:
     being moved; if something else changes its definition during the move, the move fails before the switch.
   - A machine that is already on the target is left alone. An interrupted run is finished, or cleaned up, by the next
     one with the same target.
-  - The play's output shows the progress of each machine.
+  - The play's output shows the progress of each machine. It is read over a second connection, if Ansible's connection
+    is V(ssh) or V(local); over other connections no progress is shown.
   - When nobody waits for it any more (Ctrl-C, a lost connection, a killed module), the migration is cancelled, the
     machine keeps running where it was, and the target is cleaned up.
 options:
@@ -138,38 +139,64 @@ options:
   parallel_connections:
     description: The number of connections to send memory over.
     type: int
+  compression:
+    description:
+      - How memory is compressed while it is sent. Without this option it is not; with an empty mapping, C({}), libvirt
+        chooses the method.
+      - Which methods are available depends on QEMU.
+    type: dict
+    suboptions:
+      methods:
+        description:
+          - The methods. V(zlib) and V(zstd) need O(parallel_connections).
+        type: list
+        elements: str
+        choices: [mt, xbzrle, zlib, zstd]
+      mt_level:
+        description: Level of V(mt), 0 to 9.
+        type: int
+      mt_threads:
+        description: Number of compression threads of V(mt).
+        type: int
+      mt_dthreads:
+        description: Number of decompression threads of V(mt).
+        type: int
+      xbzrle_cache:
+        description: Size of the cache of V(xbzrle), in bytes.
+        type: int
   compressed:
-    description: Whether memory is sent compressed.
+    description: Salt's name for O(compression). V(true) is an empty mapping.
     type: bool
     default: false
   comp_methods:
-    description: The compression methods. Which of them are available depends on QEMU.
+    description: Salt's name for O(compression.methods).
     type: list
     elements: str
     choices: [mt, xbzrle, zlib, zstd]
   comp_mt_level:
-    description: Level of C(mt), 0 to 9.
+    description: Salt's name for O(compression.mt_level).
     type: int
   comp_mt_threads:
-    description: Number of compression threads of C(mt).
+    description: Salt's name for O(compression.mt_threads).
     type: int
   comp_mt_dthreads:
-    description: Number of decompression threads of C(mt).
+    description: Salt's name for O(compression.mt_dthreads).
     type: int
   comp_xbzrle_cache:
-    description: Size of the cache of C(xbzrle), in bytes.
+    description: Salt's name for O(compression.xbzrle_cache).
     type: int
   persistent:
     description: Whether the machine is defined on the target, so that it still exists there after it is shut down.
     type: bool
     default: true
-  undefinesource:
+  undefine_source:
     description:
       - Whether the machine is undefined at the source. Otherwise it stays defined there, off, with its disks as they
         were.
       - Never start it there while it runs on the target.
     type: bool
     default: true
+    aliases: [undefinesource]
   migration_address:
     description:
       - The target's address for memory and disks, for example in a dedicated network. The target's certificate must
@@ -184,12 +211,6 @@ options:
     description: MiB of memory to keep free on the target.
     type: int
     default: 256
-  progress_file:
-    description:
-      - Where to write progress lines, in a file that is created and removed again.
-      - The play's output has them even without this option, if Ansible's connection is V(ssh) or V(local). They are
-        read over a second connection; over other connections no progress is shown.
-    type: path
 extends_documentation_fragment:
   - brine.virt._uri
   - brine.virt._attributes
@@ -233,6 +254,12 @@ EXAMPLES = r"""
       - {name: db1, target: hv3}
     migration_address: 10.20.0.2
     timeout: 600
+
+- name: Move a machine over a slow line, with its memory compressed
+  brine.virt.virt_migrate:
+    name: web1
+    target: hv2
+    compression: {methods: [xbzrle]}
 """
 
 RETURN = r"""
@@ -271,12 +298,12 @@ machines:
       sample: ["make web1-system.qcow2 on hv2.example.org", "move web1 to hv2.example.org"]
     disks:
       description:
-        - How each disk was moved (C(way)). V(mirror) was copied while the machine ran, V(content) was copied while
+        - How each disk was moved (C(method)). V(mirror) was copied while the machine ran, V(content) was copied while
           nothing wrote to it, V(shared) is on storage that both hypervisors share, V(there) was on the target before.
         - C(kept_at_source) is true if it was copied and the volume at the source was not deleted.
       type: list
       elements: dict
-      sample: [{device: vda, pool: default, volume: web1-system.qcow2, way: mirror, kept_at_source: false}]
+      sample: [{device: vda, pool: default, volume: web1-system.qcow2, method: mirror, kept_at_source: false}]
     kept_volumes:
       description:
         - Volumes that should have been deleted and were not, each with the reason and what to do. These are also shown
@@ -284,7 +311,7 @@ machines:
       type: list
       elements: str
       sample: []
-    time_ms:
+    duration_ms:
       description: How long libvirt took to move it.
       returned: when it was not off and libvirt reports it
       type: int
@@ -312,7 +339,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import Removal, Wish
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import read_terms
@@ -342,6 +369,16 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "postcopy": {"type": "bool", "default": False},
     "postcopy_bandwidth": {"type": "int"},
     "parallel_connections": {"type": "int"},
+    "compression": {
+        "type": "dict",
+        "options": {
+            "methods": {"type": "list", "elements": "str", "choices": ["mt", "xbzrle", "zlib", "zstd"]},
+            "mt_level": {"type": "int"},
+            "mt_threads": {"type": "int"},
+            "mt_dthreads": {"type": "int"},
+            "xbzrle_cache": {"type": "int"},
+        },
+    },
     "compressed": {"type": "bool", "default": False},
     "comp_methods": {"type": "list", "elements": "str", "choices": ["mt", "xbzrle", "zlib", "zstd"]},
     "comp_mt_level": {"type": "int"},
@@ -349,11 +386,10 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "comp_mt_dthreads": {"type": "int"},
     "comp_xbzrle_cache": {"type": "int"},
     "persistent": {"type": "bool", "default": True},
-    "undefinesource": {"type": "bool", "default": True},
+    "undefine_source": {"type": "bool", "default": True, "aliases": ["undefinesource"]},
     "migration_address": {"type": "str"},
     "memory_ratio": {"type": "float", "default": 1.0},
     "memory_reserve_mib": {"type": "int", "default": 256},
-    "progress_file": {"type": "path"},
 }
 
 
@@ -385,7 +421,7 @@ def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
         raise InputError(
             f"{params['uri']} is another host", where="uri", hint="Run this on the hypervisor that the machines are on"
         )
-    path = None if module.check_mode else params["progress_file"]
+    path = None if module.check_mode else params[PROGRESS_FILE]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:
         removal = Removal(conn, stop, progress, bool(module.check_mode))
         outcomes = removal.carry_out(wishes, concurrency=params["concurrency"])
@@ -414,6 +450,7 @@ def main() -> None:
         ARGUMENTS,
         required_one_of=[("name", "machines")],
         mutually_exclusive=[("name", "machines")],
+        beside=[PROGRESS_FILE],
     )
     finish(module, lambda: work(module))
 

@@ -13,7 +13,8 @@ version_added: "0.1.0"
 description:
   - Waits on the hypervisor until each machine has an address where its SSH server answers.
   - While it waits, the play's output shows every few seconds which stage each machine has reached. The machine boots,
-    cloud-init runs, it has an address, and SSH answers.
+    cloud-init runs, it has an address, and SSH answers. That is read over a second connection, if Ansible's connection
+    is V(ssh) or V(local); over other connections no progress is shown.
   - It does not wait any longer for a machine that has stopped, whose serial console shows that it will not come up
     (such as a kernel panic, or no bootable device), or that has booted according to its console but has had no address
     for 60 seconds.
@@ -48,11 +49,6 @@ options:
     description: How many seconds to wait for all of them together.
     type: int
     default: 300
-  progress_file:
-    description:
-      - Where to write progress lines, in a file that is created and removed again.
-      - The play's output has them even without this option, if Ansible's connection is V(ssh) or V(local).
-    type: path
 seealso:
   - module: brine.virt.virt_init
 """
@@ -111,7 +107,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import visible
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import (
     Arrival,
@@ -134,7 +130,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     params = module.params
     if module.check_mode:
         return {"changed": False, "machines": []}
-    with open_connection(params["uri"]) as conn, progress_file(params["progress_file"]) as progress:
+    with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
         arrivals = wait_for_machines(
             conn,
             params["names"],
@@ -163,8 +159,8 @@ def main() -> None:
             "names": {"type": "list", "elements": "str", "required": True},
             "port": {"type": "int", "default": 22},
             "timeout": {"type": "int", "default": 300},
-            "progress_file": {"type": "path"},
-        }
+        },
+        beside=[PROGRESS_FILE],
     )
     finish(module, lambda: work(module))
 

@@ -17,6 +17,8 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 
+# What the action plugin calls the path, which it sends beside the module's options.
+PROGRESS_FILE = "_progress_file"
 # A host that has no room for a line has room for the work, perhaps.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE})
 
@@ -37,7 +39,7 @@ class ProgressFile:
         except OSError as exc:
             if exc.errno in _FULL:
                 return
-            raise InputError(f"cannot make the file {path}: {exc.strerror}", where="progress_file") from exc
+            raise InputError(f"cannot make the file {path}: {exc.strerror}") from exc
 
     def say(self, line: str) -> None:
         """Append one line. A disk that is full must not end the work itself."""

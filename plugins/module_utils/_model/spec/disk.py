@@ -100,20 +100,26 @@ DISK_OPTIONS: tuple[Line, ...] = (
 _FORMAT = validators.choice("qcow2", "raw")
 
 
-def _model(value: t.Any, where: str) -> str:
-    if value == "ide":
-        raise InputError(
-            "machines of type q35 have no IDE bus",
-            where=where,
-            hint="Write sata for a cdrom, or leave model out; for a disk virtio is best",
-        )
-    return validators.choice(*TARGET_PREFIXES)(value, where)
+class _bus(validators.choice):  # noqa: N801 - used like the rules beside it
+    """A rule for the bus of a disk."""
+
+    def __call__(self, value: t.Any, where: str) -> str:
+        if value == "ide":
+            raise InputError(
+                "machines of type q35 have no IDE bus",
+                where=where,
+                hint="Write sata for a cdrom, or leave model out; for a disk virtio is best",
+            )
+        return super().__call__(value, where)
+
+
+BACKING_RULES: dict[str, validators.Rule] = {"volume": validators.text, "pool": pool_name, "format": _FORMAT}
 
 
 def _backing(value: t.Any, where: str) -> dict[str, t.Any]:
     if not isinstance(value, Mapping):
         return {"volume": validators.text(value, where)}
-    clean = validators.read_mapping(value, where, {"volume": validators.text, "pool": pool_name, "format": _FORMAT})
+    clean = validators.read_mapping(value, where, BACKING_RULES)
     if "volume" not in clean:
         raise InputError("the backing volume has no name", where=where, hint="Say volume: NAME")
     return clean
@@ -122,7 +128,7 @@ def _backing(value: t.Any, where: str) -> dict[str, t.Any]:
 DISK_RULES: dict[str, validators.Rule] = {
     "size": validators.size,
     "format": _FORMAT,
-    "model": _model,
+    "model": _bus(*TARGET_PREFIXES),
     "pool": pool_name,
     "image": validators.text,
     "clone": validators.choice("overlay", "copy"),

@@ -63,7 +63,7 @@ def _destination(value: t.Any, where: str) -> str:
         ) from exc
 
 
-_ROUTE_RULES: dict[str, validators.Rule] = {
+ROUTE_RULES: dict[str, validators.Rule] = {
     "to": _destination,
     "via": _address,
     "metric": validators.whole_number(0, 2**32 - 1),
@@ -72,7 +72,7 @@ _ROUTE_RULES: dict[str, validators.Rule] = {
 
 def _route(value: t.Any, where: str) -> dict[str, t.Any]:
     """A route as the seeds take it: ``to`` always a network, older releases of cloud-init do not know ``default``."""
-    given = validators.read_mapping(value, where, _ROUTE_RULES)
+    given = validators.read_mapping(value, where, ROUTE_RULES)
     for key in ("to", "via"):
         if key not in given:
             raise InputError(f"{key} is missing", where=where, hint="A route needs to and via")

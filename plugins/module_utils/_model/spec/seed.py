@@ -185,7 +185,7 @@ def _content(value: t.Any, where: str) -> str:
     return validators.text(value, where)
 
 
-_FILE_RULES: dict[str, validators.Rule] = {
+FILE_RULES: dict[str, validators.Rule] = {
     "path": _path,
     "content": _content,
     "owner": _matching(_OWNER, "an owner", "Write it like root:root"),
@@ -196,7 +196,7 @@ _FILE_RULES: dict[str, validators.Rule] = {
 
 
 def _file(value: t.Any, where: str) -> SeedFile:
-    file = SeedFile(**{"path": "", **validators.read_mapping(value, where, _FILE_RULES)})
+    file = SeedFile(**{"path": "", **validators.read_mapping(value, where, FILE_RULES)})
     if not file.path:
         raise InputError("path is missing", where=where, hint="A file needs a path")
     if file.encoding != "base64":
@@ -209,7 +209,7 @@ def _file(value: t.Any, where: str) -> SeedFile:
     return replace(file, content=content)
 
 
-_USER_RULES: dict[str, validators.Rule] = {
+USER_RULES: dict[str, validators.Rule] = {
     "name": _user,
     "gecos": _matching(re.compile(r"^[^:\x00-\x1f\x7f]*\Z"), "a user's full name", "Use no colon and no line break"),
     "groups": validators.list_of(_matching(_USER, "the name of a group", "Write it like adm")),
@@ -221,7 +221,7 @@ _USER_RULES: dict[str, validators.Rule] = {
 
 
 def _more_user(value: t.Any, where: str) -> User:
-    user = User(**{"name": "", **validators.read_mapping(value, where, _USER_RULES)})
+    user = User(**{"name": "", **validators.read_mapping(value, where, USER_RULES)})
     if not user.name:
         raise InputError("name is missing", where=where, hint="A user needs a name")
     return user
@@ -290,7 +290,7 @@ def _network(value: t.Any, where: str) -> dict[str, t.Any]:
     return network
 
 
-_SEED_RULES: dict[str, validators.Rule] = {
+SEED_RULES: dict[str, validators.Rule] = {
     "method": validators.choice("nocloud", "guestfs", "none"),
     "hostname": _hostname,
     "fqdn": _matching(_FQDN, "a full host name", "Write it like web1.example.org"),
@@ -313,7 +313,7 @@ _SEED_RULES: dict[str, validators.Rule] = {
 
 def read_seed(value: t.Any, where: str) -> dict[str, t.Any]:
     """The keys of a seed that were given, checked, by the fields of Seed. Raises InputError with the place."""
-    return validators.read_mapping(value, where, _SEED_RULES)
+    return validators.read_mapping(value, where, SEED_RULES)
 
 
 def make_seed(

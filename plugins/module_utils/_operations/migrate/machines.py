@@ -82,7 +82,7 @@ class Outcome:
                     "device": disk.device,
                     "pool": disk.ref.pool,
                     "volume": disk.ref.name,
-                    "way": disk.way,
+                    "method": disk.way,
                     "kept_at_source": disk.travels and not disk.own,
                 }
                 for disk in (journey.disks if journey else ())

@@ -20,11 +20,19 @@ _PARAMETERS = {
     "bandwidth": "BANDWIDTH",
     "postcopy_bandwidth": "BANDWIDTH_POSTCOPY",
     "parallel_connections": "PARALLEL_CONNECTIONS",
-    "comp_methods": "COMPRESSION",
-    "comp_mt_level": "COMPRESSION_MT_LEVEL",
-    "comp_mt_threads": "COMPRESSION_MT_THREADS",
-    "comp_mt_dthreads": "COMPRESSION_MT_DTHREADS",
-    "comp_xbzrle_cache": "COMPRESSION_XBZRLE_CACHE",
+    "compression.methods": "COMPRESSION",
+    "compression.mt_level": "COMPRESSION_MT_LEVEL",
+    "compression.mt_threads": "COMPRESSION_MT_THREADS",
+    "compression.mt_dthreads": "COMPRESSION_MT_DTHREADS",
+    "compression.xbzrle_cache": "COMPRESSION_XBZRLE_CACHE",
+}
+# Salt's words for the keys of compression.
+_SALT_COMPRESSION = {
+    "comp_methods": "methods",
+    "comp_mt_level": "mt_level",
+    "comp_mt_threads": "mt_threads",
+    "comp_mt_dthreads": "mt_dthreads",
+    "comp_xbzrle_cache": "xbzrle_cache",
 }
 
 
@@ -36,7 +44,7 @@ class Terms:
     copy_storage: str = AUTO
     tls: bool = True
     persistent: bool = True
-    undefinesource: bool = True
+    undefine_source: bool = True
     source_volumes: str = "own"
     timeout_seconds: float | None = None
     max_downtime_ms: int | None = None
@@ -49,11 +57,11 @@ class Terms:
     parameters: dict[str, t.Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.persistent and self.undefinesource:
+        if not self.persistent and self.undefine_source:
             raise InputError(
                 "the machine would be defined nowhere, and gone when it is shut down",
                 where="persistent",
-                hint="Say undefinesource: false as well, or leave it persistent",
+                hint="Say undefine_source: false as well, or leave it persistent",
             )
         for where, value in (
             ("timeout", self.timeout_seconds),
@@ -72,23 +80,45 @@ class Terms:
 
 def read_terms(params: dict[str, t.Any]) -> Terms:
     """The terms in a module's parameters. Raises InputError for values that make no sense."""
+    compression = _read_compression(params)
+    own = {
+        **{name: params[name] for name in _PARAMETERS if "." not in name},
+        **{f"compression.{key}": value for key, value in (compression or {}).items()},
+    }
     return Terms(
         live=params["live"],
         copy_storage={"inc": AUTO, "incremental": AUTO}.get(params["copy_storage"], params["copy_storage"]),
         tls=params["tls"],
         persistent=params["persistent"],
-        undefinesource=params["undefinesource"],
+        undefine_source=params["undefine_source"],
         source_volumes=params["source_volumes"],
         timeout_seconds=params["timeout"],
         max_downtime_ms=params["max_downtime"],
         auto_converge=params["auto_converge"],
         postcopy=params["postcopy"],
-        compressed=params["compressed"] or bool(params["comp_methods"]),
+        compressed=compression is not None,
         migration_address=params["migration_address"],
         memory_ratio=params["memory_ratio"],
         memory_reserve_mib=params["memory_reserve_mib"],
-        parameters={name: params[name] for name in _PARAMETERS if params[name] is not None},
+        parameters={name: value for name, value in own.items() if value is not None},
     )
+
+
+def _read_compression(params: dict[str, t.Any]) -> dict[str, t.Any] | None:
+    """How memory is compressed, None for not at all: the mapping, or Salt's words for its keys.
+
+    Raises InputError where both are there.
+    """
+    named = [word for word in _SALT_COMPRESSION if params[word] is not None]
+    named = ["compressed", *named] if params["compressed"] else named
+    if params["compression"] is None:
+        return {ours: params[word] for word, ours in _SALT_COMPRESSION.items()} if named else None
+    if named:
+        raise InputError(
+            f"{' and '.join(named)} and compression are there at once",
+            hint="Say all of it with compression; the other words are Salt's",
+        )
+    return dict(params["compression"])
 
 
 def flags(terms: Terms, *, active: bool, copied: bool, whole: bool) -> int:
@@ -99,7 +129,7 @@ def flags(terms: Terms, *, active: bool, copied: bool, whole: bool) -> int:
     names = ["PEER2PEER"]
     if terms.persistent:
         names.append("PERSIST_DEST")
-    if terms.undefinesource:
+    if terms.undefine_source:
         names.append("UNDEFINE_SOURCE")
     if not active:
         return _flags([*names, "OFFLINE"])

@@ -132,7 +132,7 @@ def _has_arrived(failure: VirtError, traveller: Traveller, road: Road) -> bool:
         # It is forgotten here only after all of it has come there, whatever its guest has done since.
         return True
     # One that is off can be defined on both sides.
-    in_two_places = not traveller.active and road.terms.undefinesource and found.source is not None
+    in_two_places = not traveller.active and road.terms.undefine_source and found.source is not None
     return found.arrived(traveller.active) and not in_two_places
 
 
@@ -188,7 +188,7 @@ def figures(road: Road, traveller: Traveller) -> dict[str, t.Any]:
         except libvirt.libvirtError:
             return {}
     names = {
-        "time_elapsed": "time_ms",
+        "time_elapsed": "duration_ms",
         "downtime": "downtime_ms",
         "memory_processed": "memory_bytes",
         "disk_processed": "disk_bytes",

@@ -128,7 +128,7 @@ def test_check_run_check_run(cloud: Cloud) -> None:
     assert len(before) == 10
     for check_mode in (True, False):
         again = cloud.keep(check_mode=check_mode)
-        assert (again["changed"], again["done"], lasting(again)) == (False, [], lasting(first))
+        assert (again["changed"], again["actions"], lasting(again)) == (False, [], lasting(first))
     assert cloud.all() == before
 
 
@@ -157,7 +157,7 @@ def test_a_name_more_renews_and_a_name_less_does_not(cloud: Cloud) -> None:
     keys = [cloud.read(path) for path in KEYS]
     more = cloud.keep(names=["Mig.Example", "2001:DB8::7"])
     assert names(more) == ["2001:db8::7", "hv1", "mig.example"]
-    assert "lacks 2001:db8::7, mig.example" in more["done"][0]
+    assert "lacks 2001:db8::7, mig.example" in more["actions"][0]
     assert all(old != cloud.read(path) for old, path in zip(keys, KEYS, strict=True))
     less = cloud.keep()
     assert not less["changed"] and names(less) == names(more)
@@ -212,7 +212,7 @@ def test_the_names_of_hosts_that_a_limit_leaves_out_are_theirs_all_the_same() ->
 def test_another_wish_renews_once(cloud: Cloud, changes: dict[str, t.Any], words: str) -> None:
     cloud.keep()
     changed = cloud.keep(**changes)
-    assert changed["changed"] and any(words in line for line in changed["done"])
+    assert changed["changed"] and any(words in line for line in changed["actions"])
     assert not cloud.keep(**changes)["changed"]
 
 
@@ -229,7 +229,7 @@ def test_what_is_damaged_is_made_good(cloud: Cloud) -> None:
     result = cloud.keep()
     assert [len(one["reasons"]) for one in checked["certificates"]] == [1, 1, 1, 1]
     for words in ("could be read by others", "missing", "that of another certificate", "it cannot be read"):
-        assert any(words in line for line in result["done"])
+        assert any(words in line for line in result["actions"])
     assert all(serials[one["kind"]] != one["serial"] for one in result["certificates"])
     # What nobody could read is kept, as it may have been of worth to somebody.
     assert len(result["kept"]) == 3 and all(os.path.exists(path) for path in result["kept"])
@@ -259,7 +259,7 @@ def test_a_run_killed_between_two_files_is_finished_without_a_new_certificate(cl
     for path in (CERTIFICATES[0], KEYS[0]) if moved == "certificate" else (CERTIFICATES[0],):
         (root / path).rename(root / f"{path}.new")
     checked = cloud.keep(check_mode=True)
-    assert checked["changed"] and any("finished" in line for line in checked["done"])
+    assert checked["changed"] and any("finished" in line for line in checked["actions"])
     result = cloud.keep()
     assert result["changed"] and lasting(result) == lasting(first)
     assert not cloud.keep()["changed"]
@@ -355,7 +355,7 @@ def test_what_is_revoked_stays_so_with_an_older_folder(cloud: Cloud) -> None:
 def test_what_is_revoked_reaches_the_host(cloud: Cloud) -> None:
     cloud.keep("hv2")
     result = cloud.keep("hv1", revoked=["hv2"])
-    assert any("cacrl.pem: 4 revoked" in line for line in result["done"])
+    assert any("cacrl.pem: 4 revoked" in line for line in result["actions"])
     assert cloud.read("etc/pki/CA/cacrl.pem") == cloud.read("etc/pki/qemu/ca-crl.pem")
     assert not cloud.keep("hv1", revoked=["hv2"])["changed"]
     # Somebody who is on the list gets no new certificate.

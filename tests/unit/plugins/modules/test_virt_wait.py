@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import Arrival
 from ansible_collections.brine.virt.plugins.modules import virt_wait
 
@@ -28,7 +29,7 @@ def said(**params: t.Any) -> str:
     """The message of the failure."""
     messages: list[str] = []
     module = types.SimpleNamespace(
-        params={"uri": "", "names": ["test"], "port": 1, "timeout": 300, "progress_file": None, **params},
+        params={"uri": "", "names": ["test"], "port": 1, "timeout": 300, PROGRESS_FILE: None, **params},
         check_mode=False,
         fail_json=lambda msg, **_result: messages.append(msg),
     )

@@ -98,7 +98,7 @@ class whole_number:  # noqa: N801 - used like the functions beside it
     """A rule for whole numbers from minimum to maximum."""
 
     def __init__(self, minimum: int, maximum: int) -> None:
-        self._minimum, self._maximum = minimum, maximum
+        self.minimum, self.maximum = minimum, maximum
 
     def __call__(self, value: t.Any, where: str) -> int:
         number = None
@@ -106,11 +106,11 @@ class whole_number:  # noqa: N801 - used like the functions beside it
             number = value
         elif isinstance(value, str) and value.strip().isdecimal() and len(value.strip()) <= _MOST_DIGITS:
             number = int(value)
-        if number is None or not self._minimum <= number <= self._maximum:
+        if number is None or not self.minimum <= number <= self.maximum:
             raise InputError(
                 f"{value!r} is not possible",
                 where=where,
-                hint=f"Give a whole number from {self._minimum} to {self._maximum}",
+                hint=f"Give a whole number from {self.minimum} to {self.maximum}",
             )
         return number
 
@@ -172,17 +172,18 @@ word = pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]*", "a word", "EPYC-Rome")
 path = pattern(r"/[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f/]", "an absolute path", "/srv/data")
 
 
-def list_of(item_rule: Rule) -> Rule:
+class list_of:  # noqa: N801 - used like the functions beside it
     """A rule for a list, each item by its own rule; a single plain value counts as a list of one."""
 
-    def rule(value: t.Any, where: str) -> tuple[t.Any, ...]:
+    def __init__(self, item_rule: Rule) -> None:
+        self.item_rule = item_rule
+
+    def __call__(self, value: t.Any, where: str) -> tuple[t.Any, ...]:
         if isinstance(value, (str, int, float)):
             value = [value]
         if not isinstance(value, (list, tuple)):
             raise InputError(f"{value!r} is not a list", where=where)
-        return tuple(item_rule(item, f"{where}[{index}]") for index, item in enumerate(value))
-
-    return rule
+        return tuple(self.item_rule(item, f"{where}[{index}]") for index, item in enumerate(value))
 
 
 def any_mapping(value: t.Any, where: str) -> dict[str, t.Any]:

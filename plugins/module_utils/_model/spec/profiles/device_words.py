@@ -14,13 +14,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.give
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_RULES, SOURCE_ATTRIBUTES
 
 # Words of Salt Virt for the same things.
-_SALT_DISK_WORDS = {"source_file": "source", "backing_store_path": "backing", "iothread_id": "iothread"}
+SALT_DISK_WORDS = {"source_file": "source", "backing_store_path": "backing", "iothread_id": "iothread"}
 # True for an overlay, false for a copy; the second is Salt's.
 _OVERLAY_WORDS = ("overlay", "overlay_image")
 _BACKING_FORMAT = "backing_store_format"
 # All words that a device of each kind can have.
 DEVICE_WORDS: dict[str, tuple[str, ...]] = {
-    "disk": (*DISK_RULES, *_SALT_DISK_WORDS, *_OVERLAY_WORDS, _BACKING_FORMAT),
+    "disk": (*DISK_RULES, *SALT_DISK_WORDS, *_OVERLAY_WORDS, _BACKING_FORMAT),
     "nic": (*NIC_RULES, *SOURCE_ATTRIBUTES),
 }
 
@@ -35,7 +35,7 @@ def translate_device(kind: str, given: Given) -> Given:
 
 
 def _translate_disk(given: Given) -> Given:
-    for salt, ours in _SALT_DISK_WORDS.items():
+    for salt, ours in SALT_DISK_WORDS.items():
         if salt in given.values:
             given = given.renamed(salt, ours, given.values[salt])
     for word in _OVERLAY_WORDS:

@@ -246,7 +246,7 @@ class _Planner:
         return notes is not None and any((n.pool, n.name) == (volume.pool, volume.name) for n in notes.volumes)
 
     def _goes(self, own: bool) -> bool:
-        if not self.terms.undefinesource or self.terms.source_volumes == "none":
+        if not self.terms.undefine_source or self.terms.source_volumes == "none":
             return False
         return own or self.terms.source_volumes == "all"
 

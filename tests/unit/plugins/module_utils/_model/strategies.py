@@ -25,7 +25,7 @@ def of_rule(rule: validators.Rule) -> st.SearchStrategy[t.Any]:
     if isinstance(rule, validators.choice):
         return st.sampled_from(rule.words)
     if isinstance(rule, validators.whole_number):
-        return st.integers(rule._minimum, rule._maximum)
+        return st.integers(rule.minimum, rule.maximum)
     if isinstance(rule, validators.pattern):
         return st.from_regex(rule.expression, fullmatch=True).filter(lambda text: text.isascii() and len(text) < 60)
     simple: dict[t.Any, st.SearchStrategy[t.Any]] = {

@@ -78,8 +78,8 @@ def test_figures_come_last_and_never_make_a_finished_move_fail(recorder: Recorde
 
 
 def test_figures_are_part_of_the_result(recorder: Recorder) -> None:
-    outcome = walk(planned(recorder, measure=lambda: {"time_ms": 7}))
-    assert outcome.as_result()["time_ms"] == 7
+    outcome = walk(planned(recorder, measure=lambda: {"duration_ms": 7}))
+    assert outcome.as_result()["duration_ms"] == 7
 
 
 @pytest.mark.parametrize("failure", [HostError("it burns"), RuntimeError("it burns")])
@@ -106,7 +106,7 @@ def test_what_has_changed_since_the_plan_is_an_error_before_anything_is_done(rec
 
 
 @pytest.mark.parametrize(
-    ("active", "found", "undefinesource", "arrived"),
+    ("active", "found", "undefine_source", "arrived"),
     [
         (False, Whereabouts(None, False), True, True),
         (False, Whereabouts(False, False), True, False),
@@ -121,13 +121,13 @@ def test_what_has_changed_since_the_plan_is_an_error_before_anything_is_done(rec
     ],
 )
 def test_a_machine_that_is_off_and_still_here_has_not_been_moved(
-    monkeypatch: pytest.MonkeyPatch, active: bool, found: Whereabouts, undefinesource: bool, arrived: bool
+    monkeypatch: pytest.MonkeyPatch, active: bool, found: Whereabouts, undefine_source: bool, arrived: bool
 ) -> None:
     """libvirt failed between defining it there and forgetting it here: it is not to be left in two places."""
     monkeypatch.setattr(switch, "is_up", lambda _ends, _uuid: bool(found.source))
     monkeypatch.setattr(switch, "look", lambda _ends, _uuid: found)
     traveller = t.cast(t.Any, SimpleNamespace(name="web1", uuid="", active=active))
-    terms = Terms(undefinesource=undefinesource)
+    terms = Terms(undefine_source=undefine_source)
     road = t.cast(t.Any, SimpleNamespace(ends=Ends("", ""), terms=terms))
     assert switch._has_arrived(HostError("it burns"), traveller, road) is arrived
 

@@ -678,14 +678,14 @@ def test_flags() -> None:
     assert not {"NON_SHARED_DISK", "OFFLINE", "POSTCOPY", "UNSAFE", "TUNNELLED"} & _names(usual)
     off = moving_terms.flags(Terms(), active=False, copied=False, whole=False)
     assert _names(off) == {"PEER2PEER", "OFFLINE", "PERSIST_DEST", "UNDEFINE_SOURCE"}
-    special = Terms(live=False, tls=False, postcopy=True, compressed=True, undefinesource=False)
+    special = Terms(live=False, tls=False, postcopy=True, compressed=True, undefine_source=False)
     flags = moving_terms.flags(special, active=True, copied=True, whole=True)
     assert {"POSTCOPY", "COMPRESSED", "NON_SHARED_DISK"} <= _names(flags)
     assert not {"LIVE", "TLS", "UNDEFINE_SOURCE", "NON_SHARED_INC"} & _names(flags)
 
 
 def test_parameters() -> None:
-    words = Terms(parameters={"bandwidth": 5, "comp_methods": ["xbzrle"]})
+    words = Terms(parameters={"bandwidth": 5, "compression.methods": ["xbzrle"]})
     found = moving_terms.parameters(words, address="fd00::1", active=True, disks=["vda"])
     assert found == {
         "migrate_uri": "tcp://[fd00::1]",
