@@ -64,12 +64,14 @@ def test_options_are_those_of_the_machine(tmp_path: Path) -> None:
     assert "new1 on hv1: new" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "started"), [("false", False), ("no", False), ("true", True)])
 def test_a_machine_that_is_not_to_be_started_is_not(tmp_path: Path, start: str, started: bool) -> None:
     output = one_line(tmp_path, "vm=off1", "vcpus=1", "memory=128", *BARE, f"start={start}")
     assert ("off1 on hv1: start off1" in output) is started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
