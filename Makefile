@@ -4,7 +4,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check test test-full bench lab-up lab-down clean
+.PHONY: help demo dev check test test-full bench lab-up lab-down clean
 
 help: ## show these targets
 	@printf 'brine.virt: a private cloud of plain Linux hosts. Targets:\n\n'
@@ -14,14 +14,17 @@ help: ## show these targets
 demo: ## a private cloud to look at: two bare hosts made into hypervisors, and a machine on one of them that Ansible reaches
 	@tests/gate/setup demo lab && tests/demo/run
 
-check: ## the quick part of the tests: format, lint, types, documentation, sanity, unit tests
+dev: ## the tools to work on the collection: `.build/venv/bin/pytest tests/unit/...` runs after this one step, wherever the checkout lies
+	@tests/gate/setup check && echo "Run one test: .build/venv/bin/pytest tests/unit/..."
+
+check: ## the quick part of the tests, for every change: format, lint, types, documentation, unit tests of one ansible-core and Python; says at its end what it leaves to `test`
 	@tests/gate/setup check && .build/venv/bin/python -m tests.gate check
 
-test: ## everything that CI runs: check, and alongside it the scenario in the lab (SCENARIO=no leaves it out, KEEP_LAB=1 leaves the lab up)
-	@tests/gate/setup check $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
+test: ## everything that CI runs: check with nothing left out, sanity and unit tests on every ansible-core and Python, and alongside it the scenario in the lab (SCENARIO=no leaves it out, KEEP_LAB=1 leaves the lab up)
+	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
 
 test-full: ## test, and the stories that take long: every way to seed a guest, every option of a machine
-	@tests/gate/setup check $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
+	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
 
 bench: ## how long many machines take in the lab compared with virt-install and the bare tools, a move compared with virsh, a first login compared with a bare boot (KEEP_LAB=1 leaves the lab up)
 	@tests/gate/setup demo lab && tests/benchmark/run && tests/benchmark/run --moves && tests/benchmark/run --first-login

@@ -7,6 +7,8 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 * The folders inside a wing import one another in one direction only, as far as they do so already.
 * A folder holds at most 14 Python files: a family with one prefix is a folder of its own.
 * What is asked often takes few files along: the import closure of some plugins has a limit.
+* Unit tests import every room of `plugins/module_utils` and `plugins/plugin_utils`, or another one of its folder that
+  imports it, as far as they do so already: most faults are to be found without the lab.
 * XML is parsed by `parse_xml` alone: lxml's default parser resolves entities, and Python's own believe any DTD.
 * A program that opens disks is started in one file, which tells it the disk's format; so does what libvirt resizes.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
@@ -79,6 +81,46 @@ CLOSURES = {
 BACKWARD = {
     ("_model/spec", "_model/spec/profiles"),
     ("_operations/migrate", "_operations/migrate/storage"),
+}
+# Rooms that unit tests reach only by way of another folder (those of `_operations` by its `machines`, which makes and
+# changes whole machines). One that gets a test of its own goes from this list.
+BY_ANOTHER_FOLDER = {
+    "module_utils/_base/folders.py",
+    "module_utils/_base/qemu_img.py",
+    "module_utils/_base/text_file.py",
+    "module_utils/_model/image/qcow2_references.py",
+    "module_utils/_model/secret_names.py",
+    "module_utils/_model/spec/profiles/salt_words.py",
+    "module_utils/_model/spec/task_options.py",
+    "module_utils/_model/yaml_text.py",
+    "module_utils/_operations/create/machine.py",
+    "module_utils/_operations/create/seed.py",
+    "module_utils/_operations/create/unfinished.py",
+    "module_utils/_operations/disks/fragment.py",
+    "module_utils/_operations/disks/outside_volume.py",
+    "module_utils/_operations/disks/planned.py",
+    "module_utils/_operations/disks/sharing.py",
+    "module_utils/_operations/disks/volume_names.py",
+    "module_utils/_operations/update/disks.py",
+    "module_utils/_operations/update/hardware.py",
+    "module_utils/_operations/update/lost_disks.py",
+    "module_utils/_operations/update/machine.py",
+    "module_utils/_operations/update/media.py",
+    "module_utils/_operations/update/nics.py",
+    "module_utils/_operations/update/own_disks.py",
+    "module_utils/_operations/update/running_disks.py",
+    "module_utils/_operations/update/seed.py",
+    "module_utils/_operations/update/unfinished_disks.py",
+    "module_utils/_tls/check.py",
+    "module_utils/_tls/install.py",
+    "module_utils/_tls/renewal.py",
+    "module_utils/_tls/request.py",
+    "plugin_utils/_filter_answer.py",
+    "plugin_utils/_inventory/connection_vars.py",
+    "plugin_utils/_inventory/machine_hosts.py",
+    "plugin_utils/_placement/existing.py",
+    "plugin_utils/_reports/changes.py",
+    "plugin_utils/_withholding_action.py",
 }
 TOP_FLOOR = 99
 # A file that lies in a wing itself, and in no folder of it: the wing's folder and its own name.
@@ -179,6 +221,30 @@ def check_folders() -> Iterator[str]:
                 yield f"{folder}: {count} Python files, at most {MOST_FILES}: make a folder of a family among them"
             if folder.with_suffix(".py").exists():
                 yield f"{folder}: Ansible would take this folder for the file {folder.name}.py beside it"
+
+
+def imported_files(source: Path) -> set[Path]:
+    """Return the files of plugins/ that a file imports."""
+    names = (name.removeprefix(PREFIX) for _line, name in imported_modules(source) if name.startswith(PREFIX))
+    files = (Path("plugins", *name.split(".")).with_suffix(".py") for name in names)
+    return {file for file in files if file.exists()}
+
+
+def check_tested() -> Iterator[str]:
+    """Yield each room that no unit test imports, itself or through its own folder, and what needs no exception."""
+    reached: set[Path] = set()
+    ahead = [file for test in sorted(Path("tests/unit").rglob("*.py")) for file in imported_files(test)]
+    while ahead:
+        here = ahead.pop()
+        if here not in reached:
+            reached.add(here)
+            ahead += [file for file in imported_files(here) if file.parent == here.parent]
+    rooms = [*MODULE_UTILS.rglob("*.py"), *Path("plugins/plugin_utils").rglob("*.py")]
+    missing = {str(room.relative_to("plugins")) for room in rooms if room not in reached} - {"module_utils/__init__.py"}
+    for room in sorted(missing - BY_ANOTHER_FOLDER):
+        yield f"plugins/{room}: no unit test imports it: write one where it stands, below tests/unit/plugins"
+    for room in sorted(BY_ANOTHER_FOLDER - missing):
+        yield f"plugins/{room}: take it out of BY_ANOTHER_FOLDER in {Path(__file__).name}: it is tested, or gone"
 
 
 def closure(start: Path) -> set[Path]:
@@ -323,6 +389,7 @@ def main() -> int:
     broken = [
         *check_floors(),
         *check_folders(),
+        *check_tested(),
         *check_closures(),
         *check_homes(),
         *check_parsers(),

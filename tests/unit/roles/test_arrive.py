@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-COLLECTIONS = Path(__file__).resolve().parents[6]
+COLLECTIONS = Path(os.environ["ANSIBLE_COLLECTIONS_PATH"])
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
 PLAYBOOK = COLLECTIONS / "ansible_collections" / "brine" / "virt" / "playbooks" / "provision.yml"
 # Where no Python is named, Ansible looks for one itself.
 PYTHON = f"ansible_python_interpreter={sys.executable}"

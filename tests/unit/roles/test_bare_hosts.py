@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-COLLECTIONS = Path(__file__).resolve().parents[6]
+COLLECTIONS = Path(os.environ["ANSIBLE_COLLECTIONS_PATH"])
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
 PLAYBOOKS = sorted(path.stem for path in (COLLECTIONS / "ansible_collections/brine/virt/playbooks").glob("*.yml"))
 
 

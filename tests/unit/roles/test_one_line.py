@@ -74,6 +74,7 @@ def test_options_are_those_of_the_machine(tmp_path: Path) -> None:
     assert "new1 on hv1: new" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "started"), [("false", False), ("no", False), ("true", True)])
 def test_a_machine_that_is_not_to_be_started_is_not(tmp_path: Path, start: str, started: bool) -> None:
     output = one_line(tmp_path, "vm=off1", "vcpus=1", "memory=128", *BARE, f"start={start}")
@@ -83,6 +84,7 @@ def test_a_machine_that_is_not_to_be_started_is_not(tmp_path: Path, start: str, 
 LIST = {"virt_vms": [{"name": "of_list", "vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none"}]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("second", "play"), [({"vm": "hidden"}, LIST), (None, {**LIST, "vm": "hidden"})])
 def test_a_machine_from_anywhere_does_not_hide_the_list(
     tmp_path: Path, second: dict[str, t.Any] | None, play: dict[str, t.Any]
@@ -92,12 +94,14 @@ def test_a_machine_from_anywhere_does_not_hide_the_list(
     assert "hidden on hv" not in output and "of_list on hv" not in output
 
 
+@pytest.mark.slow
 def test_a_machine_on_the_command_line_comes_before_the_list(tmp_path: Path) -> None:
     output = one_line(tmp_path, "vm=new1", "vcpus=1", "memory=128", *BARE, play=LIST)
     assert "new1 on hv1: new" in output and "of_list" not in output
     assert "Not used for" not in output
 
 
+@pytest.mark.slow
 def test_variables_of_the_inventory_are_no_options_of_it(tmp_path: Path) -> None:
     strange = {"title": "of the play", "disks": "on a shelf", "image": "portrait", "hypervisor": "the boss"}
     output = one_line(tmp_path, "vm=new1", "vcpus=1", "memory=128", *BARE, "tags=web", play=strange)
@@ -106,12 +110,14 @@ def test_variables_of_the_inventory_are_no_options_of_it(tmp_path: Path) -> None
     assert "new1 on hv1: new" in output and "of the play" not in output
 
 
+@pytest.mark.slow
 def test_a_machine_of_the_play_has_its_options_there(tmp_path: Path) -> None:
     bare = {"disk_profile": "none", "nic_profile": "none", "virt_provision_wait": False, "seed": False}
     output = one_line(tmp_path, play={"vm": "new1", "vcpus": 1, "memory": 128, "title": "Two", **bare})
     assert "\n+title: Two\n" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

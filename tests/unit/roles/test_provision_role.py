@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-COLLECTIONS = Path(__file__).resolve().parents[6]
+COLLECTIONS = Path(os.environ["ANSIBLE_COLLECTIONS_PATH"])
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
 # A machine that is there as it is to be, with an address of the test driver's, where nobody answers.
 NODE = """<node>
 <memory>16777216</memory>

@@ -16,6 +16,8 @@ import pytest
 import yaml
 
 ROLE = Path(__file__).resolve().parents[3] / "roles/virt_hypervisor"
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
 PASSWORD = "sekrit-word-77"
 
 

@@ -24,6 +24,8 @@ from pathlib import Path
 
 import pytest
 
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
 SLICE = 12
 PLAYBOOK = "import sys; from ansible.cli.playbook import main; main(['ansible-playbook', *sys.argv[1:]])"
 PRIVATE_KEY = "\n".join(

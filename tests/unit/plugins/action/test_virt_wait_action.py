@@ -10,7 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_stage_is_in_the_output_while_the_module_waits(
     tmp_path: Path, collections_root: Path, other_process: dict[str, str]
 ) -> None:

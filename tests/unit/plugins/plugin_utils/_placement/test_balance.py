@@ -164,7 +164,7 @@ def fewest_by_looking_at_all(hosts: Hosts, limit: float) -> int | None:
     return None
 
 
-@settings(max_examples=150)
+@settings(max_examples=settings().max_examples * 3 // 2)
 @given(clouds(), st.sampled_from([5.0, 10.0, 20.0, 40.0]))
 def test_as_few_moves_as_a_search_through_everything_finds(hosts: Hosts, limit: float) -> None:
     before = copy.deepcopy(hosts)

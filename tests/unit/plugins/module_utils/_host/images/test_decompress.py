@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import bz2
+import functools
 import gzip
 import lzma
 import os
@@ -33,6 +34,7 @@ KINDS = ["xz", "gzip", "bzip2", pytest.param("zstd", marks=needs_zstd)]
 CONTENT = random.Random(1).randbytes(CHUNK_BYTES) + bytes(3 * CHUNK_BYTES) + b"end"  # noqa: S311
 
 
+@functools.lru_cache(maxsize=16)
 def compress(kind: str, content: bytes) -> bytes:
     if kind == "zstd":
         return subprocess.run(["zstd", "--quiet"], input=content, stdout=subprocess.PIPE, check=True).stdout

@@ -105,7 +105,7 @@ def test_an_image_is_accepted_by_both(path: t.Any) -> None:
     assert (judged_here(image), judged_there(path, image)) == ("qcow2", "qcow2")
 
 
-@settings(max_examples=500)
+@settings(max_examples=5 * settings().max_examples)
 @given(st.lists(st.tuples(st.sampled_from(_FIELDS), _NUMBERS), min_size=1, max_size=3))
 @example([((8, 8), 112), ((16, 4), 0)])
 @example([((8, 8), 2**63)])
