@@ -10,7 +10,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from brine_lab.lab import Lab
+from brine_lab.base.lab import Lab
 
 FIRST_HOST = 11
 LAST_HOST = 30

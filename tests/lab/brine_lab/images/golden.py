@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brine_lab import trees
-from brine_lab.lab import FILES, Lab, cache, recipe_hash
-from brine_lab.lock import locked
-from brine_lab.say import say
+from brine_lab.base.lab import FILES, Lab, cache, recipe_hash
+from brine_lab.base.lock import locked
+from brine_lab.base.say import say
+from brine_lab.images import trees
 
 RELEASES = ("bookworm", "trixie")
 # What a fresh install with an SSH server has. Whatever a hypervisor needs beyond it is the roles' work.

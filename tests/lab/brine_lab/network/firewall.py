@@ -7,8 +7,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from brine_lab.commands import run
-from brine_lab.lab import Lab
+from brine_lab.base.commands import run
+from brine_lab.base.lab import Lab
 
 RULES = """\
 table ip {table}

@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from brine_lab.commands import run
-from brine_lab.lab import Lab
-from brine_lab.state import State, write
+from brine_lab.base.commands import run
+from brine_lab.base.lab import Lab
+from brine_lab.base.state import State, write
 
 
 def key(lab: Lab) -> Path:

@@ -23,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import IO
 
-from brine_lab.lab import cache
+from brine_lab.base.lab import cache
 
 PORT = 9142
 KEEP_DAYS = 30

@@ -10,9 +10,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from brine_lab import package_cache
-from brine_lab.commands import run_long
-from brine_lab.lab import FILES, Lab, cache
+from brine_lab.base.commands import run_long
+from brine_lab.base.lab import FILES, Lab, cache
+from brine_lab.network import package_cache
 
 KEEP_DAYS = 14
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"

@@ -10,7 +10,7 @@ import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
-FILES = Path(__file__).resolve().parent.parent / "files"
+FILES = Path(__file__).resolve().parents[2] / "files"
 TREES = Path("/var/lib/brine-virt-lab")
 
 
@@ -69,7 +69,7 @@ def cache() -> Path:
 
 def this_lab() -> Lab:
     """The lab of the checkout that this file stands in."""
-    return Lab(Path(__file__).resolve().parents[3])
+    return Lab(Path(__file__).resolve().parents[4])
 
 
 def recipe_hash(*parts: str | Path) -> str:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brine_lab import ssh
-from brine_lab.lab import Lab
-from brine_lab.state import SUDO_USER, State, write
+from brine_lab.base.lab import Lab
+from brine_lab.base.state import SUDO_USER, State, write
+from brine_lab.hosts import ssh
 
 HEAD = "# Written by tests/lab/lab; goes with `tests/lab/lab down`.\n---\n"
 

@@ -8,8 +8,8 @@ again. A fixed delay is not among it: few kernels have netem.
 
 from __future__ import annotations
 
-from brine_lab.commands import run
-from brine_lab.lab import Lab
+from brine_lab.base.commands import run
+from brine_lab.base.lab import Lab
 
 _CHAINS = """\
 add table bridge {table}

@@ -8,11 +8,12 @@ import time
 import urllib.error
 import urllib.request
 
-from brine_lab import package_cache, processes
-from brine_lab.commands import start, tail
-from brine_lab.lab import Lab
-from brine_lab.say import LabError, say
-from brine_lab.state import DOMAIN, FIRST_HOST, FIRST_LEASE, LAST_HOST, LAST_LEASE, State
+from brine_lab.base import processes
+from brine_lab.base.commands import start, tail
+from brine_lab.base.lab import Lab
+from brine_lab.base.say import LabError, say
+from brine_lab.base.state import DOMAIN, FIRST_HOST, FIRST_LEASE, LAST_HOST, LAST_LEASE, State
+from brine_lab.network import package_cache
 
 
 def up(lab: Lab, state: State) -> None:

@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from brine_lab.commands import MARK
-from brine_lab.lab import Lab
-from brine_lab.say import LabError
+from brine_lab.base.commands import MARK
+from brine_lab.base.lab import Lab
+from brine_lab.base.say import LabError
 
 
 @dataclass(frozen=True)

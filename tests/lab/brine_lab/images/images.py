@@ -8,10 +8,10 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from brine_lab import trees
-from brine_lab.lab import FILES, Lab, cache, recipe_hash
-from brine_lab.lock import locked
-from brine_lab.say import say
+from brine_lab.base.lab import FILES, Lab, cache, recipe_hash
+from brine_lab.base.lock import locked
+from brine_lab.base.say import say
+from brine_lab.images import trees
 
 RELEASE = "bookworm"
 

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from brine_lab.say import LabError, alive
+from brine_lab.base.say import LabError, alive
 
 # Every child carries this variable: <lab id>:<role>. It survives double forks and lost pid files.
 MARK = "BRINE_VIRT_LAB"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from brine_lab.say import LabError, say
+from brine_lab.base.say import LabError, say
 
 RUN = Path("/run/lock")
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from brine_lab import guest, images
-from brine_lab.lab import Lab, cache
-from brine_lab.say import LabError, say
-from brine_lab.state import write
+from brine_lab.base.lab import Lab, cache
+from brine_lab.base.say import LabError, say
+from brine_lab.base.state import write
+from brine_lab.images import guest, images
 
 DEVICE = Path("/dev/kvm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import time
 
-from brine_lab.commands import start, tail
-from brine_lab.images import Image, Recipe
-from brine_lab.lab import FILES, Lab, cache
-from brine_lab.say import LabError
+from brine_lab.base.commands import start, tail
+from brine_lab.base.lab import FILES, Lab, cache
+from brine_lab.base.say import LabError
+from brine_lab.images.images import Image, Recipe
 
 PACKAGES = {"qemu-system-x86": "qemu-system-x86_64"}
 SEED = FILES / "seed"

@@ -12,11 +12,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from brine_lab import cgroups, golden, package_cache, processes, ssh, trees
-from brine_lab.commands import run, start, tail
-from brine_lab.lab import Lab
-from brine_lab.say import LabError, alive, say
-from brine_lab.state import DOMAIN, SUDO_USER, State, write
+from brine_lab.base import processes
+from brine_lab.base.commands import run, start, tail
+from brine_lab.base.lab import Lab
+from brine_lab.base.say import LabError, alive, say
+from brine_lab.base.state import DOMAIN, SUDO_USER, State, write
+from brine_lab.hosts import cgroups, ssh
+from brine_lab.images import golden, trees
+from brine_lab.network import package_cache
 
 READY_SECONDS = 90
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brine_lab.lab import Lab
+from brine_lab.base.lab import Lab
 
 ROOT = Path("/sys/fs/cgroup")
 # The hierarchies that systemd itself uses: cgroup v2, or v1's named one with v2 beside it.

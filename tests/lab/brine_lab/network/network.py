@@ -10,12 +10,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from brine_lab import firewall
-from brine_lab.commands import run
-from brine_lab.lab import Lab
-from brine_lab.lock import locked
-from brine_lab.say import LabError, say
-from brine_lab.state import State
+from brine_lab.base.commands import run
+from brine_lab.base.lab import Lab
+from brine_lab.base.lock import locked
+from brine_lab.base.say import LabError, say
+from brine_lab.base.state import State
+from brine_lab.network import firewall
 
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 # Holds the boot it was written in: /run does not survive a boot on most machines, and the setting on none.
