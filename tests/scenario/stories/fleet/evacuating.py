@@ -7,8 +7,8 @@ import json
 import re
 import typing as t
 
-from ..cloud import Answer, Cloud, must
-from ..teller import Teller
+from ...cloud import Answer, Cloud, must
+from ...teller import Teller
 
 NEEDS = ("hypervisors", "alone", "tiny")
 WISH: dict[str, t.Any] = {

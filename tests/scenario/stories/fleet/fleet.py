@@ -7,8 +7,8 @@ import json
 import re
 import typing as t
 
-from ..cloud import Answer, Cloud, must
-from ..teller import Teller
+from ...cloud import Answer, Cloud, must
+from ...teller import Teller
 from .evacuating import BRIDGE, empty_hv1, five_machines, names, provision
 
 NEEDS = ("hypervisors", "alone", "tiny")

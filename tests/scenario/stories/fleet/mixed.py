@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from ..cloud import FLEET, Cloud, must
-from ..needs import NEWER
-from ..teller import Teller
+from ...cloud import FLEET, Cloud, must
+from ...needs import NEWER
+from ...teller import Teller
 from .evacuating import WISH, names, provision
 
 NEEDS = ("hypervisors", "alone", "tiny", "newer")

@@ -7,9 +7,9 @@ import json
 import time
 import typing as t
 
-from ..cloud import Cloud, must
-from ..needs import TINY, web_file
-from ..teller import Teller
+from ...cloud import Cloud, must
+from ...needs import TINY, web_file
+from ...teller import Teller
 
 NEEDS = ("hypervisors", "tiny", "web1")
 SECONDS_TO_FALL_SILENT = 60

@@ -8,9 +8,9 @@ import json
 import time
 import typing as t
 
-from ..cloud import Answer, Cloud, must
-from ..teller import Teller
-from ..trouble import cut
+from ...cloud import Answer, Cloud, must
+from ...teller import Teller
+from ...trouble import cut
 
 NEEDS = ("hypervisors", "tiny", "tiny1")
 STUCK = "hv2"

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import re
 
-from ..cloud import Cloud, must
-from ..teller import Teller
+from ...cloud import Cloud, must
+from ...teller import Teller
 
 NEEDS = ()
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from ..cloud import Cloud, must
-from ..needs import start_lab
-from ..teller import Teller
+from ...cloud import Cloud, must
+from ...needs import start_lab
+from ...teller import Teller
 
 NEEDS = ()
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ..cloud import Answer, Cloud, must
-from ..teller import Teller
+from ...cloud import Answer, Cloud, must
+from ...teller import Teller
 
 NEEDS = ("hypervisors", "alone", "tiny")
 USER = "sudoer"

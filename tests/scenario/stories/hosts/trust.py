@@ -8,9 +8,9 @@ import json
 import shlex
 import typing as t
 
-from ..cloud import Answer, Cloud, must
-from ..papers import lay_out
-from ..teller import Teller
+from ...cloud import Answer, Cloud, must
+from ...papers import lay_out
+from ...teller import Teller
 
 NEEDS = ("hypervisors", "tiny", "tiny1")
 FOLDER = "/root/trust"

@@ -13,10 +13,10 @@ import re
 import subprocess
 import typing as t
 
-from ..cloud import Answer, Cloud, must
-from ..moving import forget, has_moved, migrate, refused, volumes
-from ..needs import TINY
-from ..teller import Teller
+from ...cloud import Answer, Cloud, must
+from ...moving import forget, has_moved, migrate, refused, volumes
+from ...needs import TINY
+from ...teller import Teller
 
 NEEDS = ("hypervisors", "tiny")
 HERE, THERE = "hv2", "hv1"

@@ -10,9 +10,9 @@ import json
 import shlex
 import typing as t
 
-from ..cloud import Cloud, must
-from ..needs import TINY
-from ..teller import Teller
+from ...cloud import Cloud, must
+from ...needs import TINY
+from ...teller import Teller
 from .provisioning import validate_all
 
 NEEDS = ("hypervisors", "tiny")

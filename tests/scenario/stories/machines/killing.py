@@ -11,8 +11,8 @@ import functools
 import re
 import subprocess
 
-from ..cloud import Answer, Cloud, must
-from ..teller import Teller
+from ...cloud import Answer, Cloud, must
+from ...teller import Teller
 
 NEEDS = ("hypervisors", "tiny")
 HOST = "hv2"

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 
-from ..cloud import Cloud, must
-from ..needs import TINY
-from ..teller import Teller
+from ...cloud import Cloud, must
+from ...needs import TINY
+from ...teller import Teller
 from .provisioning import validate_all
 
 NEEDS = ("hypervisors",)

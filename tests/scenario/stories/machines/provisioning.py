@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 import re
 
-from ..cloud import Cloud, must
-from ..needs import WEB, web_file
-from ..teller import Teller
+from ...cloud import Cloud, must
+from ...needs import WEB, web_file
+from ...teller import Teller
 
 # web1 is what it makes, so it begins without.
 NEEDS = ("hypervisors", "alone")

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ..cloud import Cloud, must
-from ..teller import Teller
+from ...cloud import Cloud, must
+from ...teller import Teller
 
 NEEDS = ("hypervisors", "tiny")
 CLOUD, PLAIN = "seeded1", "plain1"

@@ -13,9 +13,9 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-from .. import needs
-from ..cloud import FLEET, Answer, Cloud, must
-from ..teller import Teller
+from ... import needs
+from ...cloud import FLEET, Answer, Cloud, must
+from ...teller import Teller
 
 NEEDS = ("hypervisors", "tiny")
 TINY: dict[str, t.Any] = {**needs.TINY, "start": False}

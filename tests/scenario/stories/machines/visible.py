@@ -7,9 +7,9 @@ import json
 import re
 import typing as t
 
-from ..cloud import Cloud, must
-from ..needs import TINY
-from ..teller import Teller
+from ...cloud import Cloud, must
+from ...needs import TINY
+from ...teller import Teller
 
 NEEDS = ("hypervisors", "tiny")
 NAME = "seen1"

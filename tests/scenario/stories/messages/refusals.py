@@ -7,8 +7,8 @@ import functools
 import json
 import typing as t
 
-from ..cloud import Cloud, must
-from ..teller import Teller
+from ...cloud import Cloud, must
+from ...teller import Teller
 
 NEEDS = ("hypervisors", "tiny", "web1")
 GOOD: dict[str, t.Any] = {"name": "bad1", "vcpus": 1, "memory": 128, "image": "tiny"}

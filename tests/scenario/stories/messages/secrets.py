@@ -13,10 +13,10 @@ import typing as t
 from functools import partial
 from pathlib import Path
 
-from ..cloud import SUDO_HOST, Answer, Cloud, must
-from ..needs import TINY
-from ..teller import Teller
-from ..trouble import slow
+from ...cloud import SUDO_HOST, Answer, Cloud, must
+from ...needs import TINY
+from ...teller import Teller
+from ...trouble import slow
 
 NEEDS = ("hypervisors", "tiny")
 NAME = "secretive"

@@ -7,11 +7,11 @@ import contextlib
 import json
 import typing as t
 
-from ..cloud import Cloud, must
-from ..moving import Move, forget, has_moved, migrate, taken_back, volumes
-from ..needs import TINY
-from ..teller import Teller
-from ..trouble import slow
+from ...cloud import Cloud, must
+from ...moving import Move, forget, has_moved, migrate, taken_back, volumes
+from ...needs import TINY
+from ...teller import Teller
+from ...trouble import slow
 from .mishaps import MODULE
 
 NEEDS = ("hypervisors", "tiny")

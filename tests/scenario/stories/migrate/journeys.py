@@ -10,10 +10,10 @@ import json
 import re
 import typing as t
 
-from ..cloud import Cloud, must
-from ..moving import counting, forget, has_moved, home, inside, life, migrate, refused, volumes
-from ..needs import NEWER, TINY, WEB, newer
-from ..teller import Teller
+from ...cloud import Cloud, must
+from ...moving import counting, forget, has_moved, home, inside, life, migrate, refused, volumes
+from ...needs import NEWER, TINY, WEB, newer
+from ...teller import Teller
 
 NEEDS = ("hypervisors", "tiny", "web1")
 PLACE = "/var/tmp/writing"

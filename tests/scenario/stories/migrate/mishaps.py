@@ -7,12 +7,12 @@ import re
 import time
 import typing as t
 
-from ..cloud import Cloud, must
-from ..moving import Life, forget, has_moved, home, life, migrate, on_its_way, result_of, taken_back, volumes
-from ..needs import TINY
-from ..papers_expired import expired
-from ..teller import Teller
-from ..trouble import cut, daemon_stopped, filled, small_pool
+from ...cloud import Cloud, must
+from ...moving import Life, forget, has_moved, home, life, migrate, on_its_way, result_of, taken_back, volumes
+from ...needs import TINY
+from ...papers_expired import expired
+from ...teller import Teller
+from ...trouble import cut, daemon_stopped, filled, small_pool
 
 NEEDS = ("hypervisors", "tiny", "mover")
 NAME = "mover"

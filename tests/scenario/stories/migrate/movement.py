@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 
-from ..cloud import Cloud, must
-from ..moving import Counting, forget, has_moved, home, inside, life, migrate, refused, volumes
-from ..needs import MOVER, TINY, WEB
-from ..teller import Teller
-from ..trouble import small_pool
+from ...cloud import Cloud, must
+from ...moving import Counting, forget, has_moved, home, inside, life, migrate, refused, volumes
+from ...needs import MOVER, TINY, WEB
+from ...teller import Teller
+from ...trouble import small_pool
 
 NEEDS = ("hypervisors", "tiny", "web1")
 BLOB = "/var/tmp/blob"

@@ -6,9 +6,9 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ..cloud import Cloud, must
-from ..teller import Teller
-from ..trouble import small_pool
+from ...cloud import Cloud, must
+from ...teller import Teller
+from ...trouble import small_pool
 
 NEEDS = ("hypervisors", "tiny")
 HOST = "hv1"

@@ -12,9 +12,9 @@ import os
 import re
 import typing as t
 
-from ..cloud import Answer, Cloud, must
-from ..teller import Teller
-from ..trouble import slow
+from ...cloud import Answer, Cloud, must
+from ...teller import Teller
+from ...trouble import slow
 
 NEEDS = ("hypervisors",)
 HOST, WEB_HOST = "hv1", "hv2"
