@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.text_file import read_setting
 
 KINDS = ("libvirt", "qemu", "client")
 # The part of a certificate's name that says what it opens. QEMU's keys are readable by a process that a guest may break
 # out into, so they have another one than libvirt's, which the list of allowed names leaves out.
 UNITS = {"libvirt": "hypervisor", "qemu": "migration", "client": "operator"}
 _QEMU_USERS = ("libvirt-qemu", "qemu")
-_QEMU_USER_SETTING = re.compile(r"""^\s*user\s*=\s*["']?\+?([^"'\s#]+)""", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -124,15 +123,10 @@ def find_qemu_user(wanted: str | None, settings_path: str) -> Owner:
     """The account that QEMU runs as: the wanted one, qemu.conf's, or the one that the distribution made."""
     if wanted:
         return find_owner(wanted, "qemu_user")
-    try:
-        with open(settings_path, encoding="utf-8", errors="replace") as file:
-            setting = _QEMU_USER_SETTING.search(file.read())
-    except FileNotFoundError:
-        setting = None
-    except OSError as exc:
-        raise InputError(f"{settings_path} cannot be read: {exc}", hint="Run it with become: true") from exc
+    # A plus before a number says that it is not a name.
+    setting = (read_setting(settings_path, "user") or "").lstrip("+")
     if setting:
-        return find_owner(setting[1], settings_path)
+        return find_owner(setting, settings_path)
     for name in _QEMU_USERS:
         try:
             return _owner(pwd.getpwnam(name))
