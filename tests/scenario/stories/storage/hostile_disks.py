@@ -152,7 +152,7 @@ def _source(cloud: Cloud) -> None:
             {"name": "data", "pool": POOL, "backing": "hostile1-data.raw"},
         )
     _write_header(cloud, "a backing file")
-    _refused(cloud, "no volume of a storage pool here", {**again, "format": "qcow2"})
+    _refused(cloud, "not a volume of a storage pool here", {**again, "format": "qcow2"})
     _init(cloud, True, {**again, "format": "raw"})
     must(_formats(cloud, "hostile1") == ["raw"], f"its format is {_formats(cloud, 'hostile1')}")
     # Now a machine says what it is.
@@ -169,8 +169,8 @@ def _outside(cloud: Cloud) -> None:
         f" && virsh -q pool-refresh {POOL}",
     )
     disk = {"name": "data", "pool": POOL}
-    _refused(cloud, "no volume of a storage pool here", {**disk, "source": "away.qcow2"})
-    _refused(cloud, "no volume of a storage pool here", {**disk, "backing": "away.qcow2"})
+    _refused(cloud, "not a volume of a storage pool here", {**disk, "source": "away.qcow2"})
+    _refused(cloud, "not a volume of a storage pool here", {**disk, "backing": "away.qcow2"})
     _refused(cloud, "has its data in another file", {**disk, "source": "data.qcow2"})
     _refused(cloud, "looks like an overlay on base.qcow2", {**disk, "source": "over.img"})
     _init(cloud, True, {**disk, "source": "over.qcow2"}, name="hostile2")

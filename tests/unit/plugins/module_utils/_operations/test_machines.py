@@ -262,12 +262,12 @@ def test_the_mistakes_of_all_machines_are_named_at_once_and_nothing_is_made(conn
     with pytest.raises(VirtError) as caught:
         make_plans(wishes, Hypervisor(conn, image_pool="images"), "machines", places)
     first, second = str(caught.value).splitlines()
-    assert first.startswith("vms[4].memory: a2 wants") and second.startswith("vms[5].machine_type: ")
+    assert first.startswith("vms[4].memory: a2 needs") and second.startswith("vms[5].machine_type: ")
     assert volumes(conn) == before
 
 
 REFUSED: list[tuple[dict[str, t.Any], type[VirtError], str]] = [
-    ({"memory": "9TiB"}, ConflictError, "memory: new1 wants"),
+    ({"memory": "9TiB"}, ConflictError, "memory: new1 needs"),
     ({"image": "debain"}, NotFoundError, r"image: there is no image 'debain'.*debian"),
     ({"nics": [{"name": "eth0", "bridge": "br7"}]}, NotFoundError, r"^nics\[0\]\.bridge: there is no bridge 'br7'"),
     ({"nics": [{"name": "eth0", "network": "defualt"}]}, NotFoundError, "'defualt'.*Did you mean default"),

@@ -301,7 +301,7 @@ def test_other_formats_are_not_guessed(host: Host, made: str, word: str) -> None
     subprocess.run(["qemu-img", "create", "-q", "-f", made, "x.img", "1M"], cwd=host.pool, check=True)
     host.more_volumes = _volume("x.img", made, MIB)
     assert word in refused(host, source="x.img")
-    assert "to be qcow2, and looks like" in refused(host, source="x.img", format="qcow2")
+    assert "should be qcow2, but looks like" in refused(host, source="x.img", format="qcow2")
     host.plan(disks=[{"name": "data", "pool": "default", "source": "x.img", "format": "raw"}])
 
 
