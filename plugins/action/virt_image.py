@@ -17,6 +17,11 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Uns
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import resolve_checksum
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import (
+    read_header,
+    require_file,
+    require_whole_file,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import Preview, Source, preview
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import Tell, untold
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
@@ -170,10 +175,10 @@ def look_at_file(path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadl
     wanted: of the file; wanted_inside: of the image itself.
     """
     with _as_failure():
-        image_files.require_file(path, "src")
+        require_file(path, "src")
         checksum = resolve_checksum(wanted, os.path.basename(path), deadline, "checksum") if wanted else None
         source = Source(path=path, checksum=checksum, content=read_content_checksum(wanted_inside))
-        header, size_bytes = image_files.read_header(path)
+        header, size_bytes = read_header(path)
         compressed = compression(header) is not None
         image_format = None if compressed else judge_image(header, size_bytes, path, "src")
         content = image_files.hash_file(path, source.algorithms, tell)
@@ -181,7 +186,7 @@ def look_at_file(path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadl
         image = None
         if image_format is not None:
             source.verify_image(content.sha256)
-            image_files.require_whole_file(path, path, "src")
+            require_whole_file(path, path, "src")
             image = Preview(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))
     return LocalFile(Checksum("sha256", content.sha256), image)
 

@@ -107,8 +107,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
@@ -125,8 +124,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.clai
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import (
     Decision,
-    check_decision,
-    check_maintenance,
+    check_hypervisor,
     read_decision,
 )
 
@@ -154,9 +152,8 @@ def claim(conn: VirConnect, wanted: list[Claim], decision: Decision, check_mode:
     """Take the names; whether something is, or would be, changed, and the claims."""
     domains = list_domains(conn)
     new = new_claims(wanted, domains)
-    names = [one.name for one in wanted if one.name not in domains or is_claim(domains[one.name])]
-    check_maintenance(names, read_maintenance() if is_local(conn.getURI()) else None)
-    check_decision(new, decision, domains, Pools(conn), names)
+    unmade = [one for one in wanted if one.name not in domains or is_claim(domains[one.name])]
+    check_hypervisor(unmade, decision, conn, domains, Pools(conn))
     if check_mode:
         wanted = [one for one in wanted if one not in new]
     return bool(new), make_claims(conn, wanted, domains)

@@ -361,6 +361,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch impo
     resolve_checksum,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import (
+    inspect_file,
+    read_header,
+    require_file,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import (
     Preview,
     Source,
@@ -550,7 +555,7 @@ def read_source(params: dict[str, t.Any], deadline: Deadline, tell: Tell = untol
     if not path:
         checksum = parse_checksum(params["checksum"], "checksum")
         return Source(checksum=checksum, content=inside, origins=(checksum,))
-    image_files.require_file(path, "path")
+    require_file(path, "path")
     wanted = None
     if params["checksum"]:
         wanted = resolve_checksum(params["checksum"], os.path.basename(path), deadline, "checksum")
@@ -564,10 +569,10 @@ def read_source(params: dict[str, t.Any], deadline: Deadline, tell: Tell = untol
 def look_ahead(source: Source, deadline: Deadline) -> Preview:
     """What a file here, which has been hashed, would be in the store. Raises what the real run would raise."""
     path = source.what
-    header, size_bytes = image_files.read_header(path)
+    header, size_bytes = read_header(path)
     if source.checksum is None or compression(header) is not None:
         return preview(source, deadline)
-    found = image_files.inspect_file(path, path)
+    found = inspect_file(path, path)
     source.verify_image(source.checksum.digest)
     return Preview(source.checksum.digest, found.format, size_bytes, found.virtual_size_bytes)
 

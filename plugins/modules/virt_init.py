@@ -419,55 +419,37 @@ machines:
 """
 
 import contextlib
+import functools
 import typing as t
-from collections.abc import Sequence
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError, as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import (
-    Existing,
-    FindExisting,
-    none_exists,
-    read_values,
-)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, none_exists
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import (
     Machine,
     read_machine,
     read_machines,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import (
-    DirectoryAsPoolError,
-    with_pool_named,
-)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import DirectoryAsPoolError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.task_options import named_options
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
-    Claim,
-    new_claims,
-    withdraw_claims,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import (
-    Decision,
-    check_decision,
-    check_maintenance,
-    machines_gone,
-    read_decision,
-)
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import withdrawn_on_error
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import machines_gone, read_decision
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     carry_out,
-    is_new,
+    check_still_chosen,
     left_running,
     look_ahead,
     make_plans,
+    read_wishes_here,
+    records_of,
 )
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
@@ -580,25 +562,6 @@ def check_ahead(params: dict[str, t.Any]) -> None:
         read_wishes(params, lambda _name: Existing())
 
 
-def read_wishes_here(params: dict[str, t.Any], hypervisor: Hypervisor, gone: t.Container[str] = ()) -> list[Machine]:
-    """The same on a hypervisor, whose machines may keep what they have.
-
-    gone: machines that were there when the run looked. What they had is not known any more, and is no mistake.
-    Where the task has the directory of a pool, the error has the pool's name.
-    """
-
-    def existing(name: str) -> Existing | None:
-        domain = hypervisor.domains.get(name)
-        if name in gone:
-            return Existing()
-        return None if domain is None or is_new(domain) else Existing(read_values(domain.xml, domain.notes))
-
-    try:
-        return read_wishes(params, existing)
-    except DirectoryAsPoolError as exc:
-        raise with_pool_named(exc, {pool.path: pool.name for pool in hypervisor.pools.all()}) from exc
-
-
 def check_images(images: t.Mapping[str, t.Any]) -> None:
     """Raise InputError unless each is what virt_image returned, or empty where that is not known."""
     for name, image in images.items():
@@ -606,16 +569,6 @@ def check_images(images: t.Mapping[str, t.Any]) -> None:
             raise InputError(
                 f"{image!r} is not an image", where=f"images.{name}", hint="Give what virt_image returned as image"
             )
-
-
-def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, decision: Decision) -> None:
-    """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines."""
-    new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
-    names = [machine.name for machine in new]
-    check_maintenance(names, read_maintenance() if is_local(hypervisor.conn.getURI()) else None)
-    needs = [Claim(machine.name, machine.memory_mib, machine.vcpus) for machine in new]
-    missing = new_claims(needs, hypervisor.domains)
-    check_decision(missing, decision, hypervisor.domains, hypervisor.pools, names)
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
@@ -637,15 +590,11 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             default_machine_type=default_type,
             claims=params["claims"],
         )
-        try:
+        with withdrawn_on_error(conn, hypervisor.claims, check_mode=module.check_mode):
             gone = machines_gone(decision, hypervisor.domains)
-            machines = read_wishes_here(params, hypervisor, gone)
+            machines = read_wishes_here(functools.partial(read_wishes, params), hypervisor, gone)
             check_still_chosen([machine for machine in machines if machine.name not in gone], hypervisor, decision)
             plans = make_plans(machines, hypervisor, where, params["places"], gone)
-        except VirtError:
-            if not module.check_mode:
-                withdraw_claims(conn, hypervisor.claims)
-            raise
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:
             module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")
         for name in left_running(plans, hypervisor):
@@ -679,15 +628,6 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     if params["machines"] is None and names[0] in records:
         answer["machine"] = records[names[0]]
     return answer
-
-
-def records_of(conn: VirConnect, names: Sequence[str], warn: t.Callable[[str], None]) -> dict[str, t.Any]:
-    """What is true of the machines now. A failure here must not hide what became of them."""
-    try:
-        return {record["name"]: record for record in observe_machines(conn, addresses=False, names=names)}
-    except Exception as exc:
-        warn(f"The current state of the machines cannot be determined: {as_ours(exc)}")
-        return {}
 
 
 def main() -> None:

@@ -228,8 +228,10 @@ attributes:
     support: full
 notes:
   - When the target no longer answers, or a cancelled migration does not end by itself, the connections of the machine's
-    QEMU to ports 49152 to 49215 of other hosts, which libvirt uses for migrations, are closed with C(ss --kill).
-    Otherwise QEMU would wait for a broken network for a quarter of an hour.
+    QEMU to the migration ports of other hosts are closed with C(ss --kill). Otherwise QEMU would wait for a broken
+    network for a quarter of an hour. The migration ports are those from C(migration_port_min) to
+    C(migration_port_max) in this hypervisor's C(/etc/libvirt/qemu.conf), by default 49152 to 49215; they have to be the
+    same on the target.
   - Machines with snapshots, with devices or directories of the hypervisor, and machines that are off but have UEFI
     variables or a TPM, are not moved. Neither are machines that a run is still creating or adding a disk to, or was
     interrupted while doing so. The error says how to proceed.

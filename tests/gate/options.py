@@ -26,7 +26,7 @@ import yaml
 # The collection as Ansible names it, from wherever its top stands.
 sys.path.insert(0, str(Path.cwd().parents[2]))
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import disk, network, nic, seed
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import disk, network, nic, seed, seed_parts
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import shapes, table, validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
@@ -61,8 +61,8 @@ RULES: dict[str, Inside] = {
     "nics": {**nic.NIC_RULES, **{line.key: line for line in nic.NIC_OPTIONS}},
     "nics.routes": network.ROUTE_RULES,
     "seed": seed.SEED_RULES,
-    "seed.users": seed.USER_RULES,
-    "seed.files": seed.FILE_RULES,
+    "seed.users": seed_parts.USER_RULES,
+    "seed.files": seed_parts.FILE_RULES,
 }
 DEFAULTS: dict[str, t.Any] = {
     "disks": disk.Disk,

@@ -5,7 +5,8 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 
 * A wing of `plugins/module_utils` imports only from itself and from wings on lower floors, and never in a circle.
 * The folders inside a wing import one another in one direction only, as far as they do so already.
-* A folder holds at most 14 Python files: a family with one prefix is a folder of its own.
+* A folder holds at most 14 Python files: a family with one prefix is a folder of its own. plugins/modules is flat,
+  because a module's folder would be part of the name that tasks call it by.
 * What is asked often takes few files along: the import closure of some plugins has a limit.
 * Unit tests import every room of `plugins/module_utils` and `plugins/plugin_utils`, or another one of its folder that
   imports it, as far as they do so already: most faults are to be found without the lab.
@@ -67,6 +68,7 @@ FLOORS = {
 }
 # More Python files than a reader can take in at once are two folders.
 MOST_FILES = 14
+FLAT = Path("plugins/modules")
 # The most files of ours that Ansible may send along with a module, or that a plugin may read in: its import closure in
 # plugins/, without itself.
 CLOSURES = {
@@ -74,8 +76,8 @@ CLOSURES = {
     "modules/virt_info": 23,
     "modules/virt_host_info": 25,
     "inventory/domains": 18,
-    "modules/virt_init": 119,
-    "modules/virt_migrate": 73,
+    "modules/virt_init": 120,
+    "modules/virt_migrate": 75,
 }
 # Pairs (above, below) of folders inside a wing whose imports still go both ways: those of the lower one are let pass.
 BACKWARD = {
@@ -85,9 +87,7 @@ BACKWARD = {
 # Rooms that unit tests reach only by way of another folder (those of `_operations` by its `machines`, which makes and
 # changes whole machines). One that gets a test of its own goes from this list.
 BY_ANOTHER_FOLDER = {
-    "module_utils/_base/folders.py",
     "module_utils/_base/qemu_img.py",
-    "module_utils/_base/text_file.py",
     "module_utils/_model/image/qcow2_references.py",
     "module_utils/_model/secret_names.py",
     "module_utils/_model/spec/profiles/salt_words.py",
@@ -214,10 +214,10 @@ def check_circles(graph: dict[Path, set[Path]]) -> Iterator[str]:
 
 def check_folders() -> Iterator[str]:
     """Yield each folder that holds more Python files than it may, and each that is called like a file beside it."""
-    for top in ("plugins", "tests/unit"):
+    for top in ("plugins", "tests"):
         for folder in sorted({path.parent for path in Path(top).rglob("*.py")}):
             count = len(list(folder.glob("*.py")))
-            if count > MOST_FILES:
+            if count > MOST_FILES and folder != FLAT:
                 yield f"{folder}: {count} Python files, at most {MOST_FILES}: make a folder of a family among them"
             if folder.with_suffix(".py").exists():
                 yield f"{folder}: Ansible would take this folder for the file {folder.name}.py beside it"

@@ -15,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from brine_lab import processes
-from brine_lab.lab import this_lab
+from brine_lab.base import processes
+from brine_lab.base.lab import this_lab
 
 HERE = Path(__file__).resolve().parent
 LAB = this_lab()

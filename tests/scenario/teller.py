@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tells the stories one after the other and counts what they prove.
 
-A story is a module with `tell(teller, cloud)`. It says what it begins with in NEEDS (names of `needs.NEEDS`), and gets
-it whatever was told before it. What it leaves behind, `tidy` takes away. So each can be told alone, in any order, and
-a failed one keeps no other from being told.
+A story is a module with `tell(teller, cloud)`, in the folder of its feature below stories/. It says what it begins
+with in NEEDS (names of `needs.NEEDS`), and gets it whatever was told before it. What it leaves behind, `tidy` takes
+away. So each can be told alone, in any order, and a failed one keeps no other from being told.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import sys
 import time
 import traceback
+import types
 import typing as t
 from pathlib import Path
 
@@ -98,7 +99,7 @@ class Teller:
         """One story, with what it needs before it and nothing left of it behind it."""
         print(f"-- {name}", flush=True)
         try:
-            story = importlib.import_module(f"tests.scenario.stories.{name}")
+            story = find_story(name)
             wanted: tuple[str, ...] = story.NEEDS
             tidy(cloud, needs.kept_for(wanted))
             for need in wanted:
@@ -119,6 +120,14 @@ class Teller:
 
 class StoryEnds(Exception):
     """A vital step failed."""
+
+
+def find_story(name: str) -> types.ModuleType:
+    """Import the story of this name, whichever folder below stories/ it is in. Raises Failure when there is none."""
+    if name not in FULL_STORIES:
+        raise Failure(f"there is no story {name!r}; there are: {', '.join(FULL_STORIES)}")
+    (path,) = Path(__file__).parent.glob(f"stories/*/{name}.py")
+    return importlib.import_module(f"tests.scenario.stories.{path.parent.name}.{name}")
 
 
 def main(arguments: list[str]) -> int:

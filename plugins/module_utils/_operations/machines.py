@@ -11,16 +11,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, Mistakes, VirtError, as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_move_note
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, read_values
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, places_of
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import (
+    DirectoryAsPoolError,
+    with_pool_named,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import check_claim
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import Claim, check_claim
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import Decision, check_hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import steps_to_build
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.machine import difference
@@ -63,6 +70,35 @@ class Outcome:
         if self.error is not None:
             result["msg"] = str(self.error)
         return result
+
+
+def read_wishes_here(
+    read: t.Callable[[FindExisting], list[Machine]], hypervisor: Hypervisor, gone: t.Container[str] = ()
+) -> list[Machine]:
+    """The machines that a task asks for on this hypervisor, whose own machines may keep what they have.
+
+    read: reads them, given what is there already. gone: machines that were there when the run looked. What they had is
+    not known any more, and is no mistake.
+    Where the task has the directory of a pool, the error has the pool's name.
+    """
+
+    def existing(name: str) -> Existing | None:
+        domain = hypervisor.domains.get(name)
+        if name in gone:
+            return Existing()
+        return None if domain is None or is_new(domain) else Existing(read_values(domain.xml, domain.notes))
+
+    try:
+        return read(existing)
+    except DirectoryAsPoolError as exc:
+        raise with_pool_named(exc, {pool.path: pool.name for pool in hypervisor.pools.all()}) from exc
+
+
+def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, decision: Decision) -> None:
+    """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines."""
+    new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
+    needs = [Claim(machine.name, machine.memory_mib, machine.vcpus) for machine in new]
+    check_hypervisor(needs, decision, hypervisor.conn, hypervisor.domains, hypervisor.pools)
 
 
 def make_plans(
@@ -177,3 +213,12 @@ def _carry_out(todo: MachinePlan) -> Outcome:
     except Exception as exc:  # one machine's error is not to hide what became of the others
         outcome.error = as_ours(exc)
     return outcome
+
+
+def records_of(conn: VirConnect, names: Sequence[str], warn: t.Callable[[str], None]) -> dict[str, t.Any]:
+    """What is true of the machines now. A failure here must not hide what became of them."""
+    try:
+        return {record["name"]: record for record in observe_machines(conn, addresses=False, names=names)}
+    except Exception as exc:
+        warn(f"The current state of the machines cannot be determined: {as_ours(exc)}")
+        return {}

@@ -23,12 +23,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.commands import r
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, Nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import (
-    SeedFile,
-    User,
-    plain_data,
-    user_data_kind,
-)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import plain_data, user_data_kind
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed_parts import SeedFile, User
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import KINDS, HostKey
 
 # For some kilobytes in memory.

@@ -15,7 +15,7 @@ import tarfile
 from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import User
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed_parts import User
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
 from ansible_collections.brine.virt.plugins.module_utils._seeding.offline_network import network_files
 

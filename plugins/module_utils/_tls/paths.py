@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 from dataclasses import dataclass, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_setting
 
 KINDS = ("libvirt", "qemu", "client")
 PKI = "/etc/pki"
@@ -22,7 +21,6 @@ PKI = "/etc/pki"
 # out into, so they have another one than libvirt's, which the list of allowed names leaves out.
 UNITS = {"libvirt": "hypervisor", "qemu": "migration", "client": "operator"}
 _QEMU_USERS = ("libvirt-qemu", "qemu")
-_QEMU_USER_SETTING = re.compile(r"""^\s*user\s*=\s*["']?\+?([^"'\s#]+)""", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -139,9 +137,10 @@ def find_qemu_user(wanted: str | None, settings_path: str) -> Owner:
     """The account that QEMU runs as: the wanted one, qemu.conf's, or the one that the distribution made."""
     if wanted:
         return find_owner(wanted, "qemu_user")
-    setting = _QEMU_USER_SETTING.search(read_text(settings_path) or "")
+    # A plus before a number says that it is not a name.
+    setting = (read_setting(settings_path, "user") or "").lstrip("+")
     if setting:
-        return find_owner(setting[1], settings_path)
+        return find_owner(setting, settings_path)
     for name in _QEMU_USERS:
         try:
             return _owner(pwd.getpwnam(name))

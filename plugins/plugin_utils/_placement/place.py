@@ -22,6 +22,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.vali
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, places_of
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import Room
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import choose, notes_on
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import (
+    check_home,
+    check_name,
+    homes_of,
+    left_behind,
+    unseen,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.machine_type import (
     BoundMachines,
@@ -80,17 +87,17 @@ def place(
     living: dict[str, dict[str, str | None]] = {host: {} for host in rooms}
 
     for index, machine in enumerate(machines):
-        living_on, left = _homes(machine, rooms)
+        living_on, left = homes_of(machine, rooms)
         for host in left:
             withdraw.setdefault(host, {})[machine.name] = rooms[host].machines[machine.name]["uuid"]
         refusal = None
         if not living_on:
-            refusal = _unseen(machine, silent, terms, (homes or {}).get(machine.name))
-            refusal = refusal or _left_behind(machine, hosts, last_seen, terms)
+            refusal = unseen(machine, silent, terms, (homes or {}).get(machine.name))
+            refusal = refusal or left_behind(machine, hosts, last_seen, terms)
         try:
-            _check_home(machine, living_on, hosts, titles[index])
+            check_home(machine, living_on, hosts, titles[index])
             if not living_on:
-                _check_name(machine, hosts, taken, titles[index])
+                check_name(machine, hosts, taken, titles[index])
             if refusal is None:
                 _check_images(machine, known_images, rooms, titles[index])
         except VirtError as exc:
@@ -197,100 +204,6 @@ def _check_images(machine: Machine, known: Mapping[str, t.Any], rooms: Mapping[s
             listed = f"Known are: {', '.join(sorted(names))}" if names else "No image is known"
             hint = f"{near} {listed}" if near.startswith("Did") else listed
             raise InputError(f"unknown image {image!r}", where=where, hint=hint)
-
-
-def _check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.Any], where: str) -> None:
-    """Raises when the machine lives twice, or elsewhere than the wish says, or is wished where nothing is."""
-    if len(homes) > 1:
-        raise ConflictError(
-            f"it is on {' and '.join(homes)} at once",
-            where=where,
-            hint="Find out which of them is the right one, and rename or purge the other",
-        )
-    if machine.hypervisor is not None and machine.hypervisor not in hosts:
-        raise InputError(
-            f"unknown hypervisor {machine.hypervisor!r}", where=where, hint=f"Known are: {', '.join(sorted(hosts))}"
-        )
-    if homes and machine.hypervisor not in (None, homes[0]) and _is_unfinished(machine.name, hosts[homes[0]]):
-        raise ConflictError(
-            f"a run that has not ended, or was interrupted, makes it on {homes[0]}, and the task asks for "
-            f"{machine.hypervisor}",
-            where=where,
-            hint=f"Say hypervisor: {homes[0]} to finish it there; then it can be moved",
-        )
-    if homes and machine.hypervisor not in (None, homes[0]):
-        raise ConflictError(
-            f"it is on {homes[0]} already, and the task asks for {machine.hypervisor}",
-            where=where,
-            hint=f"To move it, migrate it to {machine.hypervisor}; to leave it, say hypervisor: {homes[0]}",
-        )
-
-
-def _homes(machine: Machine, rooms: Mapping[str, Room]) -> tuple[list[str], list[str]]:
-    """The hypervisors that a machine lives on, and those where a run that was cut off has left a claim of its name.
-
-    Where there are only claims, one of them is the home, so that the machine is made there: the one that the task asks
-    for, else the first. The others are left to the run that settles the claims.
-    """
-    homes = [host for host, room in rooms.items() if machine.name in room.machines]
-    claimed = [host for host in homes if rooms[host].machines[machine.name].get("claimed")]
-    living_on = [host for host in homes if host not in claimed]
-    if living_on:
-        return living_on, claimed
-    return ([machine.hypervisor] if machine.hypervisor in claimed else claimed[:1]), []
-
-
-def _is_unfinished(name: str, facts: Mapping[str, t.Any]) -> bool:
-    return any(found["name"] == name and found.get("building") for found in facts.get("machines") or [])
-
-
-def _unseen(
-    machine: Machine, silent: Mapping[str, str], terms: Terms, home: str | None
-) -> tuple[str | None, str] | None:
-    """Why a machine that lives on no hypervisor which answered is not to be made now, or None.
-
-    home: the hypervisor that it lived on when the inventory was made. With the reason comes the hypervisor that it
-    belongs to, where that is known. Why that one did not answer is not repeated for each machine: silent has it.
-    """
-    if machine.hypervisor is not None and machine.hypervisor in silent:
-        return machine.hypervisor, f"it is to be on {machine.hypervisor}, which did not answer"
-    if home in silent and machine.hypervisor is None and terms.unseen != "place":
-        return home, f"it is on {home}, as the inventory says, which did not answer"
-    if not silent or machine.hypervisor is not None or terms.unseen == "place":
-        return None
-    return None, (
-        f"it may live on {' or '.join(silent)}, which did not answer, and made on another one it would exist twice, "
-        "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with "
-        "virt_unseen: place"
-    )
-
-
-def _left_behind(
-    machine: Machine, hosts: Mapping[str, t.Any], last_seen: Mapping[str, Sequence[str]] | None, terms: Terms
-) -> tuple[None, str] | None:
-    """Why a machine that was seen on a hypervisor which nobody asks any more is not to be made now, or None."""
-    gone = [host for host in (last_seen or {}).get(machine.name, ()) if host not in hosts]
-    if not gone or machine.hypervisor is not None or terms.unseen == "place":
-        return None
-    return None, (
-        f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now, and made on another one it "
-        "would exist twice, with the same addresses. Put that hypervisor back into the inventory, or name this "
-        "machine's hypervisor, or place it with virt_unseen: place. If it is another cloud that has a machine of this "
-        "name there, give each cloud its own file of host keys: known_hosts of its live inventory, and virt_known_hosts"
-    )
-
-
-def _check_name(machine: Machine, hosts: Mapping[str, t.Any], taken: t.Container[str], where: str) -> None:
-    """Raise InputError for a new machine whose name means something else in the inventory."""
-    hypervisor = next((host for host in hosts if str(host).casefold() == machine.name.casefold()), None)
-    if hypervisor is not None:
-        raise InputError(f"{hypervisor} is a hypervisor", where=where, hint="Choose another name for the machine")
-    if machine.name in taken:
-        raise InputError(
-            "another host or a group of the inventory has this name",
-            where=where,
-            hint="Choose another name, or put that host into the group virt_machines if it is this machine",
-        )
 
 
 def _assignment(

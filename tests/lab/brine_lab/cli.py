@@ -11,27 +11,14 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from brine_lab import (
-    cgroups,
-    firewall,
-    golden,
-    guest,
-    hosts,
-    images,
-    inventory,
-    network,
-    package_cache,
-    prerequisites,
-    probe,
-    processes,
-    services,
-    ssh,
-    state,
-    trouble,
-)
-from brine_lab.lab import Lab, cache, this_lab
-from brine_lab.lock import locked
-from brine_lab.say import LabError, say
+from brine_lab import prerequisites
+from brine_lab.base import processes, state
+from brine_lab.base.lab import Lab, cache, this_lab
+from brine_lab.base.lock import locked
+from brine_lab.base.say import LabError, say
+from brine_lab.hosts import cgroups, hosts, inventory, ssh
+from brine_lab.images import golden, guest, images, probe
+from brine_lab.network import firewall, network, package_cache, services, trouble
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,6 +13,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images import fil
 from ansible_collections.brine.virt.plugins.module_utils._host.images.decompress import BrokenStreamError, decompressed
 from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import download
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, RoomGuard
+from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import read_header, require_whole_file
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import (
     Content,
     HashedChunks,
@@ -111,7 +112,7 @@ def preview(source: Source, deadline: Deadline, where: str | None = None, tell: 
     image_format = judge_image(taken.header, size_bytes, source.what, where)
     if taken.how is None and source.path is not None:
         # What is in a compressed file lies nowhere yet; its compressor's check sums have been right.
-        image_files.require_whole_file(source.path, source.what, where)
+        require_whole_file(source.path, source.what, where)
     return Preview(taken.content.sha256, image_format, size_bytes, virtual_size(taken.header, size_bytes))
 
 
@@ -136,7 +137,7 @@ def _take_file(
     path = source.path
     if path is None:
         raise InputError("an image needs a path or an address to come from", where=where)
-    header = image_files.read_header(path)[0]
+    header = read_header(path)[0]
     how = compression(header)
     if how is not None:
         with image_files.disk_errors(f"cannot decompress {path}", directory or None), open(path, "rb") as file:

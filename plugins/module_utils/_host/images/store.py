@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import inspect_file
 from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import (
     Preview,
     Source,
@@ -146,7 +147,7 @@ class ImageStore:
                 return linked
             with image_files.part_file(directory) as part:
                 taken = take_in(source, part.fd, directory, deadline, self._tell)
-                found = image_files.inspect_file(part.path, source.what)
+                found = inspect_file(part.path, source.what)
                 image = image_name(name, taken.content.sha256, found.format)
                 final_path = self._pool.volume_path(image.volume)
                 provenance = taken.provenance(source.origins)

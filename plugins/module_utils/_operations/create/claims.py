@@ -11,12 +11,13 @@ under the same UUID, without the mark. One that a killed run left belongs to the
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_kinds import GuestKinds
@@ -80,6 +81,17 @@ def withdraw_claims(conn: VirConnect, claims: Mapping[str, str], *, check_mode: 
                 host_domains.undefine(conn, name)
             gone.append(name)
     return gone
+
+
+@contextlib.contextmanager
+def withdrawn_on_error(conn: VirConnect, claims: Mapping[str, str], *, check_mode: bool) -> Iterator[None]:
+    """Inside the block, an error of ours withdraws the claims, unless in check mode: the run makes nothing then."""
+    try:
+        yield
+    except VirtError:
+        if not check_mode:
+            withdraw_claims(conn, claims)
+        raise
 
 
 def look_for(conn: VirConnect, names: Collection[str]) -> dict[str, dict[str, t.Any]]:

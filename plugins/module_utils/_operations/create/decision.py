@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance, read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import Claim
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import Claim, new_claims
 
 _KIB_PER_MIB = 1024
 
@@ -78,6 +79,18 @@ def machines_gone(decision: Decision, domains: Mapping[str, Domain]) -> dict[str
         elif uuid not in (None, now):
             gone[name] = f"since this run checked, another machine has this name here: its UUID is {now}, it was {uuid}"
     return gone
+
+
+def check_hypervisor(
+    new: Sequence[Claim], decision: Decision, conn: VirConnect, domains: Mapping[str, Domain], pools: Pools
+) -> None:
+    """Raise ConflictError when a hypervisor is not any more what it was when it was chosen for these new machines.
+
+    new: those among them, too, whose names are claimed already; domains: all that are defined.
+    """
+    names = [claim.name for claim in new]
+    check_maintenance(names, read_maintenance() if is_local(conn.getURI()) else None)
+    check_decision(new_claims(new, domains), decision, domains, pools, names)
 
 
 def check_maintenance(names: Sequence[str], maintenance: Maintenance | None) -> None:

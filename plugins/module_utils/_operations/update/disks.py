@@ -12,16 +12,15 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, plain
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import DiskNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS, REMOVABLE, Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS, Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Values,
     covers,
@@ -30,7 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_disk, attachable, disk_targets
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_disk, disk_targets
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import (
@@ -52,13 +51,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.update.own_
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.running_disks import (
     find_disk,
     living_disk,
-    same_place,
+    plug_in,
+    scsi_controller,
+    unplug,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.unfinished_disks import clear_half_added
-
-# Buses on which a living machine takes and gives back a disk.
-_HOT_MODELS = ("virtio", "scsi", "usb")
-_SCSI_CONTROLLER = "devices/controller[@type='scsi']"
 
 
 def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
@@ -115,45 +112,10 @@ def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
         draft.volume_steps.append(step)
     draft.notes = replace(draft.notes, disks=(*draft.notes.disks, DiskNote(disk.name, target)))
     devices = need(draft.record(f"disk {disk.name}"), "devices")
-    controller = _scsi_controller(devices, disk)
+    controller = scsi_controller(devices, disk)
     element = add_disk(devices, planned.placed(target), disk.options.get("boot_order"))
     if draft.live is not None:
-        _plug_in(disk, element, draft, controller)
-
-
-def _plug_in(disk: Disk, element: etree._Element, draft: Draft, controller: etree._Element | None = None) -> None:
-    """Give the living machine a disk that it has on record; one that it cannot take now is pending."""
-    if disk.model not in _HOT_MODELS or disk.device in REMOVABLE:
-        draft.pending.append(f"disks.{disk.name}")
-        return
-    if controller is not None and draft.live is not None and draft.live.find(_SCSI_CONTROLLER) is None:
-        _attach(controller, f"attach a SCSI controller to {draft.name}", draft, undo=False)
-    _attach(element, f"attach disk {disk.name} to {draft.name}", draft)
-
-
-def _scsi_controller(devices: etree._Element, disk: Disk) -> etree._Element | None:
-    """The controller that a SCSI disk needs; libvirt's own choice would be one that few guests have a driver for."""
-    if disk.model != "scsi" or devices.find(_SCSI_CONTROLLER.partition("/")[2]) is not None:
-        return None
-    return etree.SubElement(devices, "controller", type="scsi", model="virtio-scsi")
-
-
-def _attach(element: etree._Element, what: str, draft: Draft, *, undo: bool = True) -> None:
-    xml, handle = attachable(element), draft.domain.handle
-    flag = libvirt.VIR_DOMAIN_AFFECT_LIVE
-    target = element.find("target")
-    draft.live_step(
-        what,
-        lambda: handle.attachDeviceFlags(xml, flag),
-        (lambda: _detach_if_there(draft, element)) if undo and target is not None else None,
-    )
-
-
-def _detach_if_there(draft: Draft, ours: etree._Element) -> None:
-    """Take a disk out of the living machine again; what others have attached there in its place stays."""
-    element = find_disk(parse_xml(draft.domain.handle.XMLDesc(0)), need(ours, "target").get("dev"))
-    if element is not None and same_place(element, ours):
-        host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
+        plug_in(disk, element, draft, controller)
 
 
 def _take_out(disk: Disk, element: etree._Element, draft: Draft) -> None:
@@ -172,13 +134,7 @@ def _take_out(disk: Disk, element: etree._Element, draft: Draft) -> None:
         disks=tuple(note for note in draft.notes.disks if note.name != disk.name),
         volumes=kept,
     )
-    live = living_disk(disk, element, draft)
-    if live is None:
-        return
-    if need(live, "target").get("bus") not in _HOT_MODELS:
-        draft.pending.append(f"disks.{disk.name}")
-        return
-    draft.live_detach(f"detach disk {disk.name} from {draft.name}", live)
+    unplug(disk, element, draft)
 
 
 def _is_volume(volume: VolumeNote, source: DiskSource, draft: Draft) -> bool:
@@ -208,7 +164,7 @@ def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft
     if draft.live is not None and find_disk(draft.live, target.get("dev")) is None:
         # A killed run, or somebody with --config, has put it on record alone.
         draft.differ(("disks", disk.name, "attached"), False, True)
-        _plug_in(disk, element, draft)
+        plug_in(disk, element, draft)
 
 
 def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etree._Element, draft: Draft) -> None:

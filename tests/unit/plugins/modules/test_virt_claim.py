@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._operations.create import decision
 from ansible_collections.brine.virt.plugins.modules import virt_claim, virt_init
 
 NEW = {"name": "new1", "memory_mib": 512, "vcpus": 2}
@@ -35,9 +36,8 @@ def conn(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
 @pytest.fixture
 def maintenance(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hypervisor is in maintenance now."""
-    for module in (virt_claim, virt_init):
-        monkeypatch.setattr(module, "is_local", lambda _uri: True)
-        monkeypatch.setattr(module, "read_maintenance", lambda: Maintenance("2026-11-21T10:00:00Z", "disks"))
+    monkeypatch.setattr(decision, "is_local", lambda _uri: True)
+    monkeypatch.setattr(decision, "read_maintenance", lambda: Maintenance("2026-11-21T10:00:00Z", "disks"))
 
 
 def claim(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:

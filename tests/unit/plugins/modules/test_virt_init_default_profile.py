@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 import pytest
@@ -16,7 +17,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, read_values
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, carry_out, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
+    MachinePlan,
+    carry_out,
+    make_plans,
+    read_wishes_here,
+)
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
 from ansible_collections.brine.virt.plugins.modules import virt_init
 
@@ -49,7 +55,7 @@ def plan(conn: t.Any, *, listed: bool = True, places: t.Sequence[str] = ("vms[3]
     params = found.validated_parameters
     hypervisor = Hypervisor(conn, image_pool="images")
     virt_init.check_ahead(params)
-    machines = virt_init.read_wishes_here(params, hypervisor)
+    machines = read_wishes_here(functools.partial(virt_init.read_wishes, params), hypervisor)
     return make_plans(machines, hypervisor, "machines" if listed else "", params["places"])[0]
 
 

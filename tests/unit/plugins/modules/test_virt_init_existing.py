@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import typing as t
 import uuid
@@ -25,7 +26,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing im
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import covers
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, carry_out, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
+    MachinePlan,
+    carry_out,
+    make_plans,
+    read_wishes_here,
+)
 from ansible_collections.brine.virt.plugins.modules import virt_init
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import recorded
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.schema_machines import SchemaMachines
@@ -93,7 +99,9 @@ def plans(hypervisor: Hypervisor, *requests: dict[str, t.Any]) -> list[MachinePl
     """What virt_init would do."""
     params = params_of(*requests)
     virt_init.check_ahead(params)
-    return make_plans(virt_init.read_wishes_here(params, hypervisor), hypervisor, "machines")
+    return make_plans(
+        read_wishes_here(functools.partial(virt_init.read_wishes, params), hypervisor), hypervisor, "machines"
+    )
 
 
 def must_change_nothing(plan: MachinePlan) -> None:

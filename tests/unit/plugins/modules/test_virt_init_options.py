@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 import pytest
@@ -20,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import MACHINE_RULES, Machine, read_machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import read_wishes_here
 from ansible_collections.brine.virt.plugins.modules import virt_init, virt_profile_info
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model import strategies
 
@@ -169,7 +171,7 @@ def test_a_directory_for_a_pool_is_told_the_pool_that_the_hypervisor_has_there(n
     params = ArgumentSpecValidator({**virt_init.ARGUMENTS, "uri": {"type": "str"}}).validate(task).validated_parameters
     words = r"^disks\[0\]\.pool: .* is a directory.* Say pool: default, which is the pool"
     with open_connection(node_uri) as conn, pytest.raises(InputError, match=words):
-        virt_init.read_wishes_here(params, Hypervisor(conn, image_pool="images"))
+        read_wishes_here(functools.partial(virt_init.read_wishes, params), Hypervisor(conn, image_pool="images"))
 
 
 def expanded(**options: t.Any) -> dict[str, t.Any]:

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import posixpath
 import typing as t
-import uuid
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
@@ -18,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
     VirtError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
@@ -31,15 +29,12 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import ALL, NONE, Terms
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import Target, Traveller
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import by_hand
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.shared import is_shared
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.volume_identity import is_the_one
 
 # SHARED: both hypervisors see it. MIRROR: QEMU copies it while the machine runs. CONTENT: we copy it, nobody writes to
 # it. THERE: the target has it already, and nobody writes to it.
 SHARED, MIRROR, CONTENT, THERE = "shared", "mirror", "content", "there"
-
-# Pools that are a way to storage elsewhere: two of them with the same source show the same volumes.
-_NETWORKED = frozenset({"netfs", "rbd", "gluster", "iscsi", "iscsi-direct"})
-_SAN = frozenset({"scsi", "mpath"})
 
 
 @dataclass(frozen=True)
@@ -135,7 +130,7 @@ class _Planner:
 
         readonly = disk.find("readonly") is not None
         known = self.target.hypervisor.volumes(there_pool)
-        if self._is_shared(pool, there_pool, volume, volume.name in known, probe):
+        if is_shared(pool, there_pool, seen=volume.name in known, probe=probe):
             return move(SHARED)
         if disk.find("shareable") is not None:
             raise ConflictError("it is shared with other machines, and the target does not see it", where=self.place)
@@ -228,19 +223,6 @@ class _Planner:
         except VirtError as exc:
             raise type(exc)(f"on {self.target.name}, {exc.what}", where=self.place, hint=exc.hint) from exc
 
-    def _is_shared(self, here: Pool, there: Pool, volume: Volume, seen: bool, probe: bool) -> bool:
-        """Whether the target sees this very volume."""
-        if here.type != there.type:
-            return False
-        if here.type in _NETWORKED and _origin(here) == _origin(there):
-            return here.path == there.path
-        if here.type in _SAN:
-            return seen
-        if not seen or here.path != there.path or here.source_type != FILE or not here.local:
-            return False
-        # The same name in a folder of the same name: one file, or two. In check mode nobody can tell; it counts as two.
-        return probe and _same_folder(here, there)
-
     def _is_own(self, volume: Volume) -> bool:
         notes = self.traveller.notes
         return notes is not None and any((n.pool, n.name) == (volume.pool, volume.name) for n in notes.volumes)
@@ -313,31 +295,3 @@ class _Planner:
             size_bytes = os.stat(found.path).st_size
         path_there = self._pool_there(pool.name).volume_path(image.volume)
         return Base(pool.name, image.volume, found.path, path_there, size_bytes, found.capacity_bytes, image.format)
-
-
-def _origin(pool: Pool) -> bytes:
-    """Where a pool's storage is, in libvirt's words, without what each hypervisor has of its own."""
-    with errors_as_ours(f"cannot look into storage pool {pool.name}"):
-        source = parse_xml(pool.handle.XMLDesc(0)).find("source")
-    if source is None:
-        return b""
-    for own in [*source.findall("auth"), *source.findall("initiator")]:
-        source.remove(own)
-    return bytes(etree.tostring(source, method="c14n")).replace(b" ", b"").replace(b"\n", b"")
-
-
-def _same_folder(here: Pool, there: Pool) -> bool:
-    """Whether a file that is made here is seen there."""
-    name = f"brine-virt-probe-{uuid.uuid4().hex}"
-    path = posixpath.join(here.path, name)
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError:
-        return False
-    try:
-        with contextlib.suppress(VirtError), errors_as_ours(f"cannot refresh pool {there.name}"):
-            there.handle.refresh(0)
-            return name in there.handle.listVolumes()
-        return False
-    finally:
-        os.unlink(path)

@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, locked_file, write_whole
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import (
+    LockTimeout,
+    locked_file,
+    read_setting,
+    write_whole,
+)
 
 
 def test_the_second_one_waits_no_longer_than_its_limit(tmp_path: Path) -> None:
@@ -88,3 +94,34 @@ def test_what_cannot_be_put_in_place_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         write_whole(str(tmp_path / "file"), b"ours", 0o600)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("port = 49152", "49152"),
+        ("  port=49152 # the first", "49152"),
+        ('port = "a b"', "a b"),
+        ("port = 'a'  # quoted", "a"),
+        ('port = ""', ""),
+        ('port = "a#b"', "a#b"),
+        ("port = 1\nport = 2", "1"),
+        ("#port = 1", None),
+        ("other_port = 1", None),
+        ("port_max = 1", None),
+        ("", None),
+    ],
+)
+def test_a_setting(tmp_path: Path, line: str, value: str | None) -> None:
+    path = tmp_path / "qemu.conf"
+    path.write_text(f"# port = 7\nsomething = 1\n{line}\nlast = [ 1 ]\n")
+    assert read_setting(str(path), "port") == value
+
+
+def test_a_file_that_is_not_there_has_no_settings(tmp_path: Path) -> None:
+    assert read_setting(str(tmp_path / "missing"), "port") is None
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="cannot be read"):
+        read_setting(str(tmp_path), "port")

@@ -5,7 +5,16 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.stalled_connections import links
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.stalled_connections import (
+    links,
+    migration_ports,
+)
+
+PORTS = range(49152, 49216)
 
 # As ss of Debian 12 writes it.
 LISTING = """\
@@ -20,11 +29,34 @@ ESTAB 0      0       10.0.0.11:22    10.0.0.1:51152
 
 
 def test_only_what_a_machine_is_sent_over() -> None:
-    assert list(links(LISTING, 16298)) == [
+    assert list(links(LISTING, 16298, PORTS)) == [
         ("10.0.0.11:56082", "10.0.0.12:49153"),
         ("[2001:db8::1]:56090", "[2001:db8::2]:49215"),
     ]
 
 
 def test_nothing_of_an_unknown_process() -> None:
-    assert list(links(LISTING, 298)) == []
+    assert list(links(LISTING, 298, PORTS)) == []
+
+
+def test_the_ports_are_those_of_the_host() -> None:
+    assert list(links(LISTING, 16298, range(6700, 6801))) == [("10.0.0.11:40000", "10.0.0.12:6800")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "first", "last"),
+    [
+        ("", 49152, 49215),
+        ("#migration_port_min = 1\n", 49152, 49215),
+        ("migration_port_min = 61152\nmigration_port_max = 61215\n", 61152, 61215),
+        ("migration_port_max=49160", 49152, 49160),
+    ],
+)
+def test_the_settings_of_qemu_conf_count(tmp_path: Path, settings: str, first: int, last: int) -> None:
+    path = tmp_path / "qemu.conf"
+    path.write_text(f"# a comment\n{settings}")
+    assert migration_ports(str(path)) == range(first, last + 1)
+
+
+def test_without_qemu_conf_the_ports_are_libvirts_own(tmp_path: Path) -> None:
+    assert migration_ports(str(tmp_path / "missing")) == PORTS
