@@ -23,7 +23,7 @@ check: ## the quick part of the tests, for every change: format, lint, types, do
 test: ## everything that CI runs: check with nothing left out, sanity and unit tests on every ansible-core and Python, and alongside it the scenario in the lab (SCENARIO=no leaves it out, KEEP_LAB=1 leaves the lab up)
 	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
 
-test-full: ## test, and the stories that take long: every way to seed a guest, every option of a machine
+test-full: ## test, and the scenarios that take long: every way to seed a guest, every option of a machine
 	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
 
 bench: ## how long many machines take in the lab compared with virt-install and the bare tools, a move compared with virsh, a first login compared with a bare boot (KEEP_LAB=1 leaves the lab up)

@@ -107,7 +107,7 @@ import typing as t
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.balance import plan_balance
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms, read_number
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, read_number
 
 
 def balance_filter(
@@ -116,7 +116,7 @@ def balance_filter(
     """The moves; see RETURN."""
 
     def work() -> dict[str, t.Any]:
-        return plan_balance(read_fleet(hosts, settings, Terms()), read_number(float, limit, "limit"))
+        return plan_balance(read_fleet(hosts, settings, PlacementOptions()), read_number(float, limit, "limit"))
 
     return answer(work, errors, "brine.virt.balance: ")
 

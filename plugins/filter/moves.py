@@ -178,7 +178,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_moves
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
 
 def moves_filter(
@@ -194,11 +194,11 @@ def moves_filter(
     """The decisions for machines that live somewhere; see RETURN."""
 
     def work() -> dict[str, t.Any]:
-        terms = Terms(policy=policy, anti_affinity=anti_affinity)
+        options = PlacementOptions(policy=policy, anti_affinity=anti_affinity)
         if isinstance(names, str) or not (names is None or isinstance(names, (list, tuple))):
             raise InputError(f"{names!r} is not a list of names", where="names")
-        fleet = read_fleet(hosts, settings, terms)
-        return plan_moves(fleet, terms, names=names, source=source, target=target)
+        fleet = read_fleet(hosts, settings, options)
+        return plan_moves(fleet, options, names=names, source=source, target=target)
 
     return answer(work, errors, "brine.virt.moves: ")
 

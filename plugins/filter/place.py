@@ -280,7 +280,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.vali
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import places_of, read_good_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.existing import find_existing
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms, read_number
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, read_number
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.place import place
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
@@ -289,7 +289,7 @@ _ROLE_LISTS = ("virt_vms", "")
 
 
 def place_filter(
-    wishes: t.Any,
+    specs: t.Any,
     hosts: t.Any,
     disk_profiles: t.Any = None,
     nic_profiles: t.Any = None,
@@ -310,10 +310,10 @@ def place_filter(
     errors: str = "raise",
     baseline: t.Any = False,
 ) -> dict[str, t.Any]:
-    """The decisions for a list of wishes; see RETURN."""
+    """The decisions for a list of specs; see RETURN."""
 
     def work() -> dict[str, t.Any]:
-        terms = Terms(
+        options = PlacementOptions(
             policy=policy,
             memory_reserve_mib=read_number(int, memory_reserve_mib, "memory_reserve_mib"),
             memory_ratio=read_number(float, memory_ratio, "memory_ratio"),
@@ -327,7 +327,7 @@ def place_filter(
         # The variables of the role, whose names these are.
         prefix = "virt_" if where in _ROLE_LISTS else ""
         machines = read_good_machines(
-            wishes,
+            specs,
             mistakes,
             disk_profiles=disk_profiles,
             nic_profiles=nic_profiles,
@@ -336,17 +336,17 @@ def place_filter(
             prefix=prefix,
             existing=find_existing(hosts, homes, last_seen),
         )
-        places = places_of(len(wishes), where)
+        places = places_of(len(specs), where)
         # Those that are right are placed all the same, so that what hinders them is said in the same run.
         with mistakes.noted():
             placed = place(
                 list(machines.values()),
-                [wishes[index] for index in machines],
+                [specs[index] for index in machines],
                 hosts,
                 images=images,
                 images_where=f"{prefix}images",
                 settings=settings,
-                terms=terms,
+                options=options,
                 places=[places[index] for index in machines],
                 homes=homes,
                 taken=frozenset(taken or ()),
@@ -356,7 +356,7 @@ def place_filter(
         return placed
 
     written = {
-        "machines": wishes,
+        "machines": specs,
         "seed": seed_defaults,
         "images": images,
         "disk_profiles": disk_profiles,

@@ -191,8 +191,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars im
     ssh_args_with_ours_first,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import (
-    Entry,
-    Hypervisor,
+    HypervisorEntry,
+    InventoryHypervisor,
     ask_hypervisors,
     read_entries,
     unasked,
@@ -257,7 +257,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """An option that may hold templates. The file is the user's own, so these are trusted."""
         return self.templar.template(self.get_option(option))
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[HypervisorEntry]:
         """The hypervisors to ask, by name."""
         entries = read_entries(self._templated("hypervisors") or [])
         group_name = self._templated("hypervisor_group")
@@ -270,7 +270,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                     hint="Name its inventory first: -i hosts.yml -i cloud.virt.yml",
                 )
             listed = {entry.name for entry in entries}
-            entries += [Entry(host.name) for host in group.get_hosts() if host.name not in listed]
+            entries += [HypervisorEntry(host.name) for host in group.get_hosts() if host.name not in listed]
         elif not entries:
             raise VirtError(
                 "no hypervisors are named",
@@ -278,29 +278,29 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             )
         return entries
 
-    def _hypervisor(self, entry: Entry) -> Hypervisor:
+    def _hypervisor(self, entry: HypervisorEntry) -> InventoryHypervisor:
         """An entry with its URI; what it leaves open comes from the host of that name in the inventory.
 
         Raises VirtError when a variable that this needs cannot be read.
         """
         if entry.uri:
-            return Hypervisor(entry.name, entry.uri)
+            return InventoryHypervisor(entry.name, entry.uri)
         variables = self._variables_of(entry.name)
         own_uri = variables.get("virt_uri")
         if own_uri:
             uri = str(own_uri)
             is_ssh = uri.partition("://")[0].endswith("+ssh") and entry.name in self._data.hosts
-            return Hypervisor(entry.name, uri, ssh_settings(variables)[0] if is_ssh else None)
+            return InventoryHypervisor(entry.name, uri, ssh_settings(variables)[0] if is_ssh else None)
         transport = entry.transport or self.get_option("transport")
         if variables.get("ansible_connection") in ("local", "ansible.builtin.local"):
             transport = "local"
         if transport == "local":
-            return Hypervisor(entry.name, make_uri(host=entry.name, transport=transport))
+            return InventoryHypervisor(entry.name, make_uri(host=entry.name, transport=transport))
         address = str(variables.get("ansible_host") or entry.name)
         if transport != "ssh":
-            return Hypervisor(entry.name, make_uri(host=address, transport=transport))
+            return InventoryHypervisor(entry.name, make_uri(host=address, transport=transport))
         settings, user, port = ssh_settings(variables)
-        return Hypervisor(entry.name, make_uri(host=address, transport="ssh", user=user, port=port), settings)
+        return InventoryHypervisor(entry.name, make_uri(host=address, transport="ssh", user=user, port=port), settings)
 
     def _variables_of(self, name: str) -> ConnectionVars:
         """What the inventory says of a host, group_vars and host_vars included."""
@@ -321,7 +321,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     # answers
 
-    def _answers(self, entries: list[Entry], path: str, cache: bool) -> tuple[list[dict[str, t.Any]], bool]:
+    def _answers(self, entries: list[HypervisorEntry], path: str, cache: bool) -> tuple[list[dict[str, t.Any]], bool]:
         """The hypervisors' answers as plain data, and whether they are of now."""
         key = self.get_cache_key(path)
         use_cache = self.get_option("cache")
@@ -335,7 +335,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._cache[key] = answers
         return answers, True
 
-    def _ask(self, entries: list[Entry]) -> list[dict[str, t.Any]]:
+    def _ask(self, entries: list[HypervisorEntry]) -> list[dict[str, t.Any]]:
         hypervisors, not_asked = [], []
         for entry in entries:
             try:

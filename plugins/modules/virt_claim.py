@@ -123,7 +123,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.clai
     withdraw_claims,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import (
-    Decision,
+    PlacementDecision,
     check_hypervisor,
     read_decision,
 )
@@ -148,7 +148,9 @@ def read_claims(machines: list[dict[str, t.Any]]) -> list[Claim]:
     return claims
 
 
-def claim(conn: VirConnect, wanted: list[Claim], decision: Decision, check_mode: bool) -> tuple[bool, dict[str, str]]:
+def claim(
+    conn: VirConnect, wanted: list[Claim], decision: PlacementDecision, check_mode: bool
+) -> tuple[bool, dict[str, str]]:
     """Take the names; whether something is, or would be, changed, and the claims."""
     domains = list_domains(conn)
     new = new_claims(wanted, domains)
@@ -166,7 +168,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     decision = read_decision(params["decision"], "decision")
     writes = wanted or params["withdraw"]
     # Looking needs no lock, and must not wait for a run that is at work here.
-    lock = hypervisor_lock("init", patience_seconds=params["lock_timeout"]) if writes else contextlib.nullcontext()
+    lock = hypervisor_lock("init", wait_seconds=params["lock_timeout"]) if writes else contextlib.nullcontext()
     with open_connection(params["uri"]) as conn:
         changed = False
         claims: dict[str, str] = {}

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible module: what a hypervisor has, and what of it is promised already."""
+"""Ansible module: what a hypervisor has, and what of it is allocated already."""
 
 from __future__ import annotations
 

@@ -361,31 +361,31 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch impo
     resolve_checksum,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import (
+    ImagePreview,
+    ImageSource,
+    checksums,
+    preview,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import (
     inspect_file,
     read_header,
     require_file,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import (
-    Preview,
-    Source,
-    checksums,
-    preview,
-)
 from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import (
     ASK_THE_OTHERS,
-    Leave,
-    Verdict,
+    PruneDecision,
+    PruneOptions,
     prune_images,
     remove_images,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.store import (
+    HashedImage,
     ImageStore,
-    Kept,
     as_result,
     require_own_host,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import Tell, untold
+from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import (
     Checksum,
@@ -394,7 +394,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum i
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import compression
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
@@ -448,8 +448,8 @@ def main() -> None:
         check_options(params)
         if params["state"] == "present":
             with progress_file(None if module.check_mode else params[PROGRESS_FILE]) as progress:
-                tell = Meter(progress.say, params["name"]).at
-                return have_image(params, check_mode=module.check_mode, warn=module.warn, tell=tell)
+                on_progress = ProgressMeter(progress.write_line, params["name"]).at
+                return have_image(params, check_mode=module.check_mode, warn=module.warn, on_progress=on_progress)
         return clear_images(params, check_mode=module.check_mode, warn=module.warn)
 
     finish(module, work)
@@ -476,7 +476,7 @@ def have_image(
     *,
     check_mode: bool,
     warn: t.Callable[[str], None] = lambda _text: None,
-    tell: Tell = untold,
+    on_progress: ProgressCallback = no_progress,
 ) -> dict[str, t.Any]:
     """Have the image in the store, as far as this can be done on the hypervisor alone, and say what changed.
 
@@ -485,10 +485,10 @@ def have_image(
     """
     name = validators.name(params["name"], "name")
     deadline = Deadline(params["timeout"])
-    source = read_source(params, deadline, tell)
+    source = read_source(params, deadline, on_progress)
     planned: dict[str, t.Any] = {}
     with open_connection(params["uri"]) as conn:
-        store = ImageStore(conn, params["pool"], read_only=check_mode, tell=tell)
+        store = ImageStore(conn, params["pool"], read_only=check_mode, on_progress=on_progress)
         before = store.volumes(name)
         kept, origins = search(store.find, name, source)
         changed = False
@@ -503,8 +503,8 @@ def have_image(
                     warn(FORGETS.format(pool=params["pool"], name=name))
             else:
                 if source.url:
-                    store.require_room(source, look_at_url(source.url, deadline, "url"))
-                ahead = look_ahead(source, deadline) if source.path else None
+                    store.require_free_space(source, look_at_url(source.url, deadline, "url"))
+                ahead = preview_source(source, deadline) if source.path else None
                 kept = store.find(name, Checksum("sha256", ahead.sha256)) if ahead else None
                 known = {"sha256": source.content.digest if source.content else None}
                 planned = store.planned(name, ahead) if ahead else known
@@ -520,7 +520,9 @@ def have_image(
     }
 
 
-def search(look: t.Callable[..., Kept | None], name: str, source: Source) -> tuple[Kept | None, tuple[Checksum, ...]]:
+def search(
+    look: t.Callable[..., HashedImage | None], name: str, source: ImageSource
+) -> tuple[HashedImage | None, tuple[Checksum, ...]]:
     """An image by what its file hashes to, or by what it does itself; and the checksums that it is proven to come from.
 
     Only a source without path and url has been looked into, by the action plugin. Of another one, that a file becomes
@@ -532,16 +534,18 @@ def search(look: t.Callable[..., Kept | None], name: str, source: Source) -> tup
     return look(name, source.content), () if source.path or source.url else source.origins
 
 
-def at_hand(store: ImageStore, name: str, source: Source) -> Source:
+def at_hand(store: ImageStore, name: str, source: ImageSource) -> ImageSource:
     """The source itself, or in its place the same image when the store has it under another name."""
     twin, origins = (None, ()) if source.path else search(store.find_twin, name, source)
     if twin is None:
         return source
     content = Checksum("sha256", twin.sha256)
-    return Source(path=twin.image.path, checksum=content, content=source.content, origins=origins)
+    return ImageSource(path=twin.image.path, checksum=content, content=source.content, origins=origins)
 
 
-def read_source(params: dict[str, t.Any], deadline: Deadline, tell: Tell = untold) -> Source:
+def read_source(
+    params: dict[str, t.Any], deadline: Deadline, on_progress: ProgressCallback = no_progress
+) -> ImageSource:
     """Where the image is to come from, with all checksums that are known of it; a file here has been hashed for that.
 
     A src has neither path nor url: its bytes are elsewhere.
@@ -551,22 +555,22 @@ def read_source(params: dict[str, t.Any], deadline: Deadline, tell: Tell = untol
     if url:
         check_url(url, "url")
         checksum = resolve_checksum(params["checksum"], name_in_url(url), deadline, "checksum")
-        return Source(url=url, checksum=checksum, content=inside, origins=(checksum,))
+        return ImageSource(url=url, checksum=checksum, content=inside, origins=(checksum,))
     if not path:
         checksum = parse_checksum(params["checksum"], "checksum")
-        return Source(checksum=checksum, content=inside, origins=(checksum,))
+        return ImageSource(checksum=checksum, content=inside, origins=(checksum,))
     require_file(path, "path")
     wanted = None
     if params["checksum"]:
         wanted = resolve_checksum(params["checksum"], os.path.basename(path), deadline, "checksum")
-    source = Source(path=path, checksum=wanted)
-    content = image_files.hash_file(path, source.algorithms, tell)
+    source = ImageSource(path=path, checksum=wanted)
+    content = image_files.hash_file(path, source.algorithms, on_progress)
     source.verify(content)
     checksum = Checksum("sha256", content.sha256)
-    return Source(path=path, checksum=checksum, content=inside, origins=checksums(content))
+    return ImageSource(path=path, checksum=checksum, content=inside, origins=checksums(content))
 
 
-def look_ahead(source: Source, deadline: Deadline) -> Preview:
+def preview_source(source: ImageSource, deadline: Deadline) -> ImagePreview:
     """What a file here, which has been hashed, would be in the store. Raises what the real run would raise."""
     path = source.what
     header, size_bytes = read_header(path)
@@ -574,7 +578,7 @@ def look_ahead(source: Source, deadline: Deadline) -> Preview:
         return preview(source, deadline)
     found = inspect_file(path, path)
     source.verify_image(source.checksum.digest)
-    return Preview(source.checksum.digest, found.format, size_bytes, found.virtual_size_bytes)
+    return ImagePreview(source.checksum.digest, found.format, size_bytes, found.virtual_size_bytes)
 
 
 def clear_images(
@@ -584,7 +588,7 @@ def clear_images(
     deadline = Deadline(params["timeout"])
     pruned = params["state"] == "pruned"
     elsewhere = params["used_elsewhere"]
-    leave = Leave(
+    prune_options = PruneOptions(
         keep=1 if params["keep"] is None else params["keep"],
         ignore_unseen=params["ignore_unseen"],
         used_elsewhere=None if elsewhere is None else frozenset(elsewhere),
@@ -594,34 +598,36 @@ def clear_images(
         name = validators.name(name, "name")
     with open_connection(params["uri"]) as conn:
         work = prune_images if pruned else remove_images
-        clearance = work(conn, params["pool"], name, leave, deadline, check_mode=check_mode)
-    if clearance.blocked:
-        hint = f". {ASK_THE_OTHERS}" if clearance.shared else ""
-        warn(f"No image is removed, as one may be used where nothing can be seen: {'; '.join(clearance.unseen)}{hint}")
+        prune_result = work(conn, params["pool"], name, prune_options, deadline, check_mode=check_mode)
+    if prune_result.blocked:
+        hint = f". {ASK_THE_OTHERS}" if prune_result.shared else ""
+        warn(
+            f"No image is removed, as one may be used where nothing can be seen: {'; '.join(prune_result.unseen)}{hint}"
+        )
     answer = {
-        "changed": bool(clearance.gone),
-        "pruned": [_result(params, verdict) for verdict in clearance.verdicts if verdict.goes],
+        "changed": bool(prune_result.gone),
+        "pruned": [_result(params, decision) for decision in prune_result.decisions if decision.goes],
         "diff": {
-            "before": {"volumes": list(clearance.before)},
-            "after": {"volumes": [volume for volume in clearance.before if volume not in clearance.gone]},
+            "before": {"volumes": list(prune_result.before)},
+            "after": {"volumes": [volume for volume in prune_result.before if volume not in prune_result.gone]},
         },
     }
     if pruned:
         answer["kept"] = [
-            {**_result(params, verdict), "used_by": list(verdict.users), "reason": verdict.reason}
-            for verdict in clearance.verdicts
-            if not verdict.goes
+            {**_result(params, decision), "used_by": list(decision.users), "reason": decision.reason}
+            for decision in prune_result.decisions
+            if not decision.goes
         ]
     return answer
 
 
-def _result(params: dict[str, t.Any], verdict: Verdict) -> dict[str, t.Any]:
-    image = verdict.image
+def _result(params: dict[str, t.Any], decision: PruneDecision) -> dict[str, t.Any]:
+    image = decision.image
     return {
         "name": image.name,
         "volume": image.volume,
         "pool": params["pool"],
-        "size_bytes": verdict.size_bytes,
+        "size_bytes": decision.size_bytes,
     }
 
 

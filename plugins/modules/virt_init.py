@@ -443,13 +443,13 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.clai
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import machines_gone, read_decision
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
-    carry_out,
     check_still_chosen,
     left_running,
-    look_ahead,
     make_plans,
-    read_wishes_here,
+    preview_results,
+    read_specs_here,
     records_of,
+    run_plans,
 )
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
@@ -530,7 +530,7 @@ TASK_OPTIONS = (
 MACHINE_OPTIONS = tuple(name for name in ARGUMENTS if name not in TASK_OPTIONS)
 
 
-def read_wishes(params: dict[str, t.Any], existing: FindExisting = none_exists) -> list[Machine]:
+def read_specs(params: dict[str, t.Any], existing: FindExisting = none_exists) -> list[Machine]:
     """The machines that the task asks for: one by the module's own options, or the list with these as its defaults.
 
     existing: the machines that are there already.
@@ -559,7 +559,7 @@ def check_ahead(params: dict[str, t.Any]) -> None:
     """Raise InputError for what is wrong whatever machines there are, without waiting for the hypervisor."""
     # A directory where a pool is to be named is complained of when the pool's name can be told.
     with contextlib.suppress(DirectoryAsPoolError):
-        read_wishes(params, lambda _name: Existing())
+        read_specs(params, lambda _name: Existing())
 
 
 def check_images(images: t.Mapping[str, t.Any]) -> None:
@@ -580,7 +580,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     default_type = params["default_machine_type"] or None
     decision = read_decision(params["decision"], "decision")
     check_images(params["images"])
-    with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
+    with open_connection(params["uri"]) as conn, hypervisor_lock("init", wait_seconds=params["lock_timeout"]):
         hypervisor = Hypervisor(
             conn,
             image_pool=params["image_pool"],
@@ -592,14 +592,14 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         )
         with withdrawn_on_error(conn, hypervisor.claims, check_mode=module.check_mode):
             gone = machines_gone(decision, hypervisor.domains)
-            machines = read_wishes_here(functools.partial(read_wishes, params), hypervisor, gone)
+            machines = read_specs_here(functools.partial(read_specs, params), hypervisor, gone)
             check_still_chosen([machine for machine in machines if machine.name not in gone], hypervisor, decision)
             plans = make_plans(machines, hypervisor, where, params["places"], gone)
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:
             module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")
         for name in left_running(plans, hypervisor):
             module.warn(f"Machine {name} runs, and start: false does not stop it. Shut it down to have it off.")
-        outcomes = look_ahead(plans) if module.check_mode else carry_out(plans, concurrency=params["concurrency"])
+        outcomes = preview_results(plans) if module.check_mode else run_plans(plans, concurrency=params["concurrency"])
         names = [machine.name for machine in machines]
         records = records_of(conn, names, module.warn)
     results = [outcome.as_result() for outcome in outcomes]

@@ -292,13 +292,13 @@ from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.check import Wish
+from ansible_collections.brine.virt.plugins.module_utils._tls.check import TlsSpec
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_name, own_names
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KINDS, find_places
 from ansible_collections.brine.virt.plugins.module_utils._tls.reload import MARK
 from ansible_collections.brine.virt.plugins.module_utils._tls.renewal import (
-    Orders,
-    Report,
+    RenewalReport,
+    TrustUpdate,
     conclude,
     install_all,
     prepare,
@@ -346,38 +346,38 @@ def keep_keys(
     places = find_places(params["kinds"], folder=params["folder"], qemu_user=params["qemu_user"], root=root)
     if places.note:
         warn(places.note)
-    wish = read_wish(params)
-    report = Report(check_mode, reload_mark)
+    spec = read_spec(params)
+    report = RenewalReport(check_mode, reload_mark)
     if "certificates" in exchange:
-        install_all(places, wish, exchange["certificates"], report)
+        install_all(places, spec, exchange["certificates"], report)
     else:
-        orders = Orders(
-            trust=_authorities(exchange, "trust"),
-            tolerated=_authorities(exchange, "tolerated"),
+        trust_update = TrustUpdate(
+            trust=_read_cas(exchange, "trust"),
+            tolerated=_read_cas(exchange, "tolerated"),
             drop_unknown=exchange["drop_unknown"],
             revocations=exchange["revocations"],
             only_trust=params["state"] == "trusted",
         )
-        prepare(places, wish, orders, report)
+        prepare(places, spec, trust_update, report)
     conclude(report)
-    return as_result(report, wish)
+    return as_result(report, spec)
 
 
-def _authorities(exchange: dict[str, t.Any], key: str) -> tuple[t.Any, ...]:
+def _read_cas(exchange: dict[str, t.Any], key: str) -> tuple[t.Any, ...]:
     return tuple(certs.read_certificates(exchange[key], f"exchange.{key}")) if exchange[key] else ()
 
 
-def read_wish(params: dict[str, t.Any]) -> Wish:
+def read_spec(params: dict[str, t.Any]) -> TlsSpec:
     """What the certificates are to be; at the first visit the names of the host are found out."""
     exchange = params["exchange"]
-    return Wish(
+    return TlsSpec(
         organization=params["organization"],
         name=params["name"],
         names=tuple(exchange["names"] if "names" in exchange else _find_names(params)),
         key_type=params["key_type"],
         renew_before_days=params["renew_before"],
-        known=_authorities(exchange, "known"),
-        accepted=_authorities(exchange, "accepted"),
+        known=_read_cas(exchange, "known"),
+        accepted=_read_cas(exchange, "accepted"),
         replace_foreign=params["replace_foreign"],
     )
 
@@ -395,14 +395,14 @@ def _find_names(params: dict[str, t.Any]) -> list[str]:
     return [name for name in dict.fromkeys([*found, *given]) if name not in others]
 
 
-def as_result(report: Report, wish: Wish) -> dict[str, t.Any]:
+def as_result(report: RenewalReport, spec: TlsSpec) -> dict[str, t.Any]:
     """The report as plain data for the action plugin."""
     return {
         "changed": bool(report.done),
         "actions": report.done,
         "kept": report.kept,
         "requests": report.requests,
-        "names": list(wish.names),
+        "names": list(spec.names),
         "certificates": report.certificates,
         "trusts": report.trusts,
         "issuers": sorted(set(report.issuers)),

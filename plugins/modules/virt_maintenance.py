@@ -118,13 +118,13 @@ def show_to_others(module: AnsibleModule, maintenance: Maintenance | None) -> No
         module.warn(f"Moves from other hypervisors do not see this change: {exc}. Run it again when libvirt answers")
 
 
-def wait_for_runs(patience_seconds: float) -> None:
+def wait_for_runs(wait_seconds: float) -> None:
     """Come back when no run makes machines here that may have looked before the maintenance began.
 
     Raises ConflictError when one does not end, HostError when that cannot be known.
     """
     try:
-        with hypervisor_lock("init", patience_seconds=patience_seconds):
+        with hypervisor_lock("init", wait_seconds=wait_seconds):
             pass
     except ConflictError as exc:
         raise ConflictError(

@@ -343,8 +343,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import Removal, Wish
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import read_terms
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import MigrationSpec, Removal
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import read_migration_options
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},
@@ -395,30 +395,30 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 }
 
 
-def read_wishes(params: dict[str, t.Any]) -> list[Wish]:
+def read_specs(params: dict[str, t.Any]) -> list[MigrationSpec]:
     """Who is to go where, and how. Raises InputError for what makes no sense."""
     machines = params["machines"]
     if machines is None:
         machines = [{"name": params["name"]}]
-    wishes: list[Wish] = []
+    specs: list[MigrationSpec] = []
     for index, machine in enumerate(machines):
         where = "" if params["machines"] is None else f"machines[{index}]"
         own = {key: value for key, value in machine.items() if value is not None}
         target = own.get("target") or params["target"]
         if not target:
             raise InputError(f"{own['name']} has no target", where=where or None, hint="Name a hypervisor with target")
-        if any(wish.name == own["name"] for wish in wishes):
+        if any(spec.name == own["name"] for spec in specs):
             raise InputError(f"{own['name']} is given twice", where=where)
-        wish = Wish(own["name"], target, where, read_terms({**params, **own}))
-        wish.check()
-        wishes.append(wish)
-    return wishes
+        spec = MigrationSpec(own["name"], target, where, read_migration_options({**params, **own}))
+        spec.check()
+        specs.append(spec)
+    return specs
 
 
 def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     """Move the machines, unless in check mode, and say what became of each."""
     params = module.params
-    wishes = read_wishes(params)
+    specs = read_specs(params)
     if not is_local(params["uri"]):
         raise InputError(
             f"{params['uri']} is another host", where="uri", hint="Run this on the hypervisor that the machines are on"
@@ -426,7 +426,7 @@ def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     path = None if module.check_mode else params[PROGRESS_FILE]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:
         removal = Removal(conn, stop, progress, bool(module.check_mode))
-        outcomes = removal.carry_out(wishes, concurrency=params["concurrency"])
+        outcomes = removal.carry_out(specs, concurrency=params["concurrency"])
     results = [outcome.as_result() for outcome in outcomes]
     return {"changed": any(result["changed"] for result in results), "machines": results}
 

@@ -71,15 +71,15 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_setup import PoolWish, make_pool, plan_pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_setup import PoolSpec, make_pool, plan_pools
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Make what is missing."""
-    wishes = [PoolWish(name=pool["name"], path=pool["path"]) for pool in module.params["pools"]]
+    specs = [PoolSpec(name=pool["name"], path=pool["path"]) for pool in module.params["pools"]]
     with open_connection(module.params["uri"], read_only=module.check_mode) as conn:
-        plan = plan_pools(conn, wishes)
+        plan = plan_pools(conn, specs)
         if not module.check_mode:
             for step in plan:
                 if step.changes:

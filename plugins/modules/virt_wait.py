@@ -110,18 +110,18 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import (
-    Arrival,
+    WaitState,
     wait_for_machines,
 )
 
 
-def as_result(arrival: Arrival) -> dict[str, t.Any]:
-    """One arrival in the words of the module's result."""
+def as_result(wait_state: WaitState) -> dict[str, t.Any]:
+    """What became of one machine, in the words of the module's result."""
     result: dict[str, t.Any] = {
-        key: getattr(arrival, key) for key in ("name", "ready", "address", "seen", "waited_seconds")
+        key: getattr(wait_state, key) for key in ("name", "ready", "address", "seen", "waited_seconds")
     }
-    if not arrival.ready:
-        result["serial_log_end"] = list(arrival.console.lines)
+    if not wait_state.ready:
+        result["serial_log_end"] = list(wait_state.console.lines)
     return result
 
 
@@ -131,19 +131,19 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     if module.check_mode:
         return {"changed": False, "machines": []}
     with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
-        arrivals = wait_for_machines(
+        wait_states = wait_for_machines(
             conn,
             params["names"],
             port=params["port"] or None,
             timeout_seconds=params["timeout"],
-            tell=progress.say,
+            on_progress=progress.write_line,
         )
-    results = [as_result(arrival) for arrival in arrivals]
+    results = [as_result(wait_state) for wait_state in wait_states]
     missing = [result for result in results if not result["ready"]]
     if missing:
         # One that nothing more is to be expected of was not waited for until the limit.
         within = f"did not arrive within {params['timeout']} s"
-        late = {arrival.name: "does not arrive" if arrival.hopeless else within for arrival in arrivals}
+        late = {wait_state.name: "does not arrive" if wait_state.hopeless else within for wait_state in wait_states}
         words = []
         for result in missing:
             end = result["serial_log_end"]

@@ -52,7 +52,7 @@ WIDTH = 120
 MOST_SAID = 2_000_000
 
 Node = dict[str, t.Any]
-Inside = Mapping[str, "validators.Rule | table.Line"]
+Inside = Mapping[str, "validators.Rule | table.Field"]
 
 # The rules of keys that stand in no line of a table, by their places, and what new ones have by default.
 RULES: dict[str, Inside] = {
@@ -104,10 +104,10 @@ def shape_of_rule(rule: t.Any) -> Node:
 
 
 def shape(item: t.Any) -> tuple[Node, Inside]:
-    """Return what a rule or a line of a table tells of the values, and what is inside of them."""
-    if isinstance(item, shapes.Named):
+    """Return what a rule or a field of a table tells of the values, and what is inside of them."""
+    if isinstance(item, shapes.NamedListField):
         return {"type": "raw" if item.default is not None else "dict", "by_name": item}, {}
-    if isinstance(item, shapes.Rows):
+    if isinstance(item, shapes.ListField):
         inside = {line.key: line for line in item.table}
         if item.short and len(inside) == 1:
             only, _nothing = shape(inside[item.short])
@@ -115,13 +115,13 @@ def shape(item: t.Any) -> tuple[Node, Inside]:
         return {"type": "list", "elements": "raw" if item.short else "dict", "required": item.required}, inside
     if hasattr(item, "rows"):
         return {"type": "raw", "required": item.rows.required}, {line.key: line for line in item.rows.table}
-    if isinstance(item, (shapes.Group, shapes.Device)):
+    if isinstance(item, (shapes.GroupField, shapes.DeviceField)):
         tells = {"type": "raw" if getattr(item, "short", None) else "dict", "required": getattr(item, "required", ())}
         fixed = dict(getattr(item, "fixed", ()))
         return {**tells, "fixed": fixed}, {line.key: line for line in item.table}
-    if isinstance(item, table.Mark):
+    if isinstance(item, table.FlagField):
         return {"type": "bool"}, {}
-    if isinstance(item, table.Size):
+    if isinstance(item, table.SizeField):
         return {"type": "str"}, {}
     return shape_of_rule(getattr(item, "rule", item)), {}
 
@@ -172,7 +172,7 @@ def node(text: t.Any, item: t.Any, place: str) -> Node:
     return result
 
 
-def named(texts: Mapping[str, t.Any], item: shapes.Named, place: str) -> Node:
+def named(texts: Mapping[str, t.Any], item: shapes.NamedListField, place: str) -> Node:
     """Return the one key that stands for the names of a mapping by names. Raises TextError."""
     if len(texts) != 1 or not next(iter(texts)).isupper():
         raise TextError(f"{place} needs one key in capitals, for the names")

@@ -5,7 +5,7 @@
 
 A module can be killed in ways that it cannot answer to, and the person who started it can go away (Ctrl-C, a lost
 connection) without its hearing of it. The work goes on in a child process. It holds one end of a pipe; when the other
-end closes, for whatever reason, the work is told to stop, takes back what it did and ends.
+end closes, for whatever reason, the work is told to stop, rolls back what it did and ends.
 """
 
 from __future__ import annotations

@@ -39,15 +39,15 @@ class VirtError(Exception):
 
 
 class InputError(VirtError):
-    """The wish itself is wrong: unknown key, wrong type, impossible value."""
+    """The spec itself is wrong: unknown key, wrong type, impossible value."""
 
 
 class NotFoundError(VirtError):
-    """Something the wish names does not exist on this hypervisor."""
+    """Something the spec names does not exist on this hypervisor."""
 
 
 class ConflictError(VirtError):
-    """The wish collides with what already exists, and acting would lose something."""
+    """The spec collides with what already exists, and acting would lose something."""
 
 
 class UnsupportedError(VirtError):
@@ -71,7 +71,7 @@ def stopped() -> StoppedError:
     return StoppedError("it was interrupted")
 
 
-def as_ours(exc: BaseException) -> VirtError:
+def as_virt_error(exc: BaseException) -> VirtError:
     """Any exception as an error of ours, for where one machine's failure must not be everybody's.
 
     One that nobody expected says its type and where it was raised, so that its cause can be found.
@@ -84,7 +84,7 @@ def as_ours(exc: BaseException) -> VirtError:
     return HostError(f"unexpected {type(exc).__name__}{place}" + (f": {words}" if words else ""))
 
 
-def in_one(errors: t.Sequence[VirtError]) -> VirtError:
+def combined_error(errors: t.Sequence[VirtError]) -> VirtError:
     """Several errors as one with a line for each; a single one as it is. Of their class when they share it."""
     if len(errors) == 1:
         return errors[0]
@@ -112,4 +112,4 @@ class Mistakes:
     def conclude(self) -> None:
         """Raise what was found, as one error."""
         if self.found:
-            raise in_one(self.found)
+            raise combined_error(self.found)

@@ -80,31 +80,31 @@ class LockTimeout(TimeoutError):
     """Somebody else has held the lock all the while; who asked knows what to say of it."""
 
 
-def lock_descriptor(descriptor: int, patience_seconds: float) -> None:
+def lock_descriptor(descriptor: int, wait_seconds: float) -> None:
     """Lock an open file for this process alone, by flock(2). Raises LockTimeout; OSError where it cannot be locked.
 
     The kernel lets go of it when the process dies, however it dies.
     """
-    deadline = time.monotonic() + patience_seconds
+    deadline = time.monotonic() + wait_seconds
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise LockTimeout(f"locked by somebody else for more than {patience_seconds:g} s") from None
+                raise LockTimeout(f"locked by somebody else for more than {wait_seconds:g} s") from None
             time.sleep(_POLL_SECONDS)
 
 
 @contextlib.contextmanager
-def locked_file(path: str, patience_seconds: float) -> t.Iterator[None]:
+def locked_file(path: str, wait_seconds: float) -> t.Iterator[None]:
     """Hold the lock of a file for the block. The file is made where it is missing, for its owner alone, and stays.
 
     Raises LockTimeout, and OSError where it cannot be opened; a link is not followed.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        lock_descriptor(descriptor, patience_seconds)
+        lock_descriptor(descriptor, wait_seconds)
         yield
     finally:
         os.close(descriptor)

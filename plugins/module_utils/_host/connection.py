@@ -140,7 +140,7 @@ if libvirt is not None:
     _keep_reports(libvirt.libvirtError)
 
 
-def one_line(text: t.Any) -> str:
+def single_line_message(text: t.Any) -> str:
     """Any message as one clause: line breaks and runs of blanks become one blank, a closing full stop goes."""
     return " ".join(str(text).split()).rstrip(".")
 
@@ -165,11 +165,11 @@ def translate_error(exc: LibvirtError, what: str, where: str | None = None) -> V
     what: the clause that says what was being done (``cannot start machine web1``); libvirt's own words follow it.
     where: path in the user's input. Raise the result ``from exc``.
     """
-    return _class_of(exc)(f"{what}: {one_line(exc.get_error_message() or exc)}", where=where)
+    return _class_of(exc)(f"{what}: {single_line_message(exc.get_error_message() or exc)}", where=where)
 
 
 @contextlib.contextmanager
-def errors_as_ours(what: str, where: str | None = None) -> t.Iterator[None]:
+def translate_errors(what: str, where: str | None = None) -> t.Iterator[None]:
     """Inside the block, a libvirt error is raised as one of ours; everything else passes."""
     # Without the module nothing in the block can raise its error.
     caught: t.Any = libvirt.libvirtError if libvirt is not None else ()
@@ -223,11 +223,11 @@ def open_connection(
     opener = libvirt.openReadOnly if read_only else libvirt.open
 
     def connect() -> VirConnect:
-        with errors_as_ours(f"cannot connect to {uri}"):
+        with translate_errors(f"cannot connect to {uri}"):
             return opener(uri)
 
     if keepalive:
-        with errors_as_ours(f"cannot connect to {uri}"):
+        with translate_errors(f"cannot connect to {uri}"):
             run_events()
     connection = run_in_time(connect, timeout_seconds, f"{uri} did not answer")
     try:

@@ -28,7 +28,7 @@ LOCK_DIR = _default_dir()
 
 
 @contextlib.contextmanager
-def hypervisor_lock(purpose: str, *, patience_seconds: float, lock_dir: str = LOCK_DIR) -> t.Iterator[None]:
+def hypervisor_lock(purpose: str, *, wait_seconds: float, lock_dir: str = LOCK_DIR) -> t.Iterator[None]:
     """Hold the lock of this purpose for the block; the kernel lets go of it when the process dies, however it dies.
 
     Raises ConflictError when another run holds it for longer than patience_seconds, HostError when the directory of
@@ -38,10 +38,10 @@ def hypervisor_lock(purpose: str, *, patience_seconds: float, lock_dir: str = LO
     with contextlib.ExitStack() as held:
         try:
             _own_directory(lock_dir)
-            held.enter_context(locked_file(path, patience_seconds))
+            held.enter_context(locked_file(path, wait_seconds))
         except LockTimeout as exc:
             raise ConflictError(
-                f"another run has been at work on this hypervisor for more than {patience_seconds:g} s",
+                f"another run has been at work on this hypervisor for more than {wait_seconds:g} s",
                 hint=f"Wait for it to end; fuser {path} names its process",
             ) from exc
         except OSError as exc:

@@ -16,14 +16,14 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnreachableError, VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnreachableError, VirtError, as_virt_error
 
 Item = t.TypeVar("Item")
 Value = t.TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Outcome(t.Generic[Value]):
+class ItemResult(t.Generic[Value]):
     """What became of one item: its value, or the error instead."""
 
     value: Value | None = None
@@ -48,12 +48,12 @@ def map_in_threads(
     threads: int,
     timeout_seconds: float | None = None,
     late: str = "no answer",
-) -> list[Outcome[Value]]:
+) -> list[ItemResult[Value]]:
     """``work(item)`` for every item, at most ``threads`` at once; outcomes stand in the order of the items.
 
     timeout_seconds: limit for all of them together; what has no answer by then has an UnreachableError, and its
     thread is left behind. late: what that error says, before the time. Whatever an item raises is its outcome alone;
-    what is no VirtError becomes one (as_ours).
+    what is no VirtError becomes one (as_virt_error).
     """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, Value | None, Exception | None]] = queue.SimpleQueue()
@@ -75,14 +75,14 @@ def map_in_threads(
     for _number in range(min(threads, len(items))):
         threading.Thread(target=run, daemon=True).start()
 
-    unanswered: Outcome[Value] = Outcome(error=UnreachableError(f"{late} within {timeout_seconds or 0:g} s"))
+    unanswered: ItemResult[Value] = ItemResult(error=UnreachableError(f"{late} within {timeout_seconds or 0:g} s"))
     outcomes = [unanswered] * len(items)
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     try:
         for _item in items:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             index, value, error = done.get(timeout=left)
-            outcomes[index] = Outcome(value, None if error is None else as_ours(error))
+            outcomes[index] = ItemResult(value, None if error is None else as_virt_error(error))
     except queue.Empty:
         pass  # the time is up: the rest stays unanswered
     finally:

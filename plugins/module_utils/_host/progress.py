@@ -41,7 +41,7 @@ class ProgressFile:
                 return
             raise InputError(f"cannot make the file {path}: {exc.strerror}") from exc
 
-    def say(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """Append one line. A disk that is full must not end the work itself."""
         with self._lock, contextlib.suppress(OSError):
             if self._file is not None:

@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._network.networkd import File, bridge_files
+from ansible_collections.brine.virt.plugins.module_utils._network.networkd import NetworkdFile, bridge_files
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import (
     NETWORKD_FOLDERS,
     Link,
@@ -33,7 +33,7 @@ class Change:
 
     bridge: str
     uplink: str
-    files: tuple[File, ...]
+    files: tuple[NetworkdFile, ...]
     addresses: tuple[str, ...]
     gateways: tuple[str, ...]
 
@@ -153,7 +153,7 @@ def _known(network: Network) -> str:
     return f"Interfaces that could be: {', '.join(names) or 'none'}"
 
 
-def _check_no_file_in_the_way(bridge: str, files: tuple[File, ...]) -> None:
+def _check_no_file_in_the_way(bridge: str, files: tuple[NetworkdFile, ...]) -> None:
     for file in files:
         for folder in NETWORKD_FOLDERS:
             path = f"{folder}/{file.name}"

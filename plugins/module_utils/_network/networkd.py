@@ -67,7 +67,7 @@ _PREFIXES = ("05-brine-", "00-brine-", "00--brine-")
 
 
 @dataclass(frozen=True)
-class Section:
+class NetworkdSection:
     """One section of a file: its name and its entries in order, each (key, value)."""
 
     name: str
@@ -75,7 +75,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class File:
+class NetworkdFile:
     """A file of ours: its name within the folder of systemd-networkd, and its text."""
 
     name: str
@@ -83,7 +83,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Source:
+class NetworkdSource:
     """An uplink's configuration: the path and text of its file, then those of its drop-ins, in order."""
 
     parts: tuple[tuple[str, str], ...]
@@ -94,7 +94,7 @@ class Source:
         return self.parts[0][0]
 
 
-def parse(text: str) -> tuple[Section, ...]:
+def parse(text: str) -> tuple[NetworkdSection, ...]:
     """The sections of a file in order. One that stands twice is given twice: each [Address] or [Route] counts."""
     sections: list[tuple[str, list[tuple[str, str]]]] = []
     # A comment may stand between the lines of a continued value, so comments go first.
@@ -106,7 +106,7 @@ def parse(text: str) -> tuple[Section, ...]:
         elif "=" in stripped and sections:
             key, value = stripped.split("=", 1)
             sections[-1][1].append((key.strip(), value.strip()))
-    return tuple(Section(name, tuple(entries)) for name, entries in sections)
+    return tuple(NetworkdSection(name, tuple(entries)) for name, entries in sections)
 
 
 def file_names(bridge: str, source_name: str | None) -> tuple[str, str, str]:
@@ -125,8 +125,14 @@ def file_names(bridge: str, source_name: str | None) -> tuple[str, str, str]:
 
 
 def bridge_files(
-    *, bridge: str, uplink: str, mac: str, source: Source | None, dhcpv4_iaid: int | None, dhcpv6_iaid: int | None
-) -> tuple[File, File, File]:
+    *,
+    bridge: str,
+    uplink: str,
+    mac: str,
+    source: NetworkdSource | None,
+    dhcpv4_iaid: int | None,
+    dhcpv6_iaid: int | None,
+) -> tuple[NetworkdFile, NetworkdFile, NetworkdFile]:
     """The three files that make ``bridge`` with ``uplink`` as its port and everything that the uplink had.
 
     mac: the uplink's address, which the bridge takes over so that a DHCP lease stays. source: the uplink's own
@@ -134,28 +140,30 @@ def bridge_files(
     makes them from the interface's name, so they are kept by number. Raises ConflictError and UnsupportedError.
     """
     netdev_name, bridge_name, uplink_name = file_names(bridge, source.path.rsplit("/", 1)[-1] if source else None)
-    of_bridge, of_uplink = _split(source) if source else ([Section("Network", (("LinkLocalAddressing", "no"),))], [])
+    of_bridge, of_uplink = (
+        _split(source) if source else ([NetworkdSection("Network", (("LinkLocalAddressing", "no"),))], [])
+    )
     of_bridge += _dhcp_identity(of_bridge, "DHCPv4", dhcpv4_iaid) + _dhcp_identity(of_bridge, "DHCPv6", dhcpv6_iaid)
 
     origin = f"from {', '.join(path for path, _text in source.parts)}" if source else f"{uplink} had no configuration"
     head = f"# Made by brine.virt, role virt_bridge: {origin}.\n"
     netdev = (
-        Section("NetDev", (("Name", bridge), ("Kind", "bridge"), ("MACAddress", mac))),
+        NetworkdSection("NetDev", (("Name", bridge), ("Kind", "bridge"), ("MACAddress", mac))),
         # One uplink makes no loop, and without STP a port forwards at once.
-        Section("Bridge", (("STP", "no"), ("ForwardDelaySec", "0"))),
+        NetworkdSection("Bridge", (("STP", "no"), ("ForwardDelaySec", "0"))),
     )
-    port = Section("Network", (("Bridge", bridge), ("LinkLocalAddressing", "no")))
+    port = NetworkdSection("Network", (("Bridge", bridge), ("LinkLocalAddressing", "no")))
     return (
-        File(netdev_name, head + _text(netdev)),
-        File(bridge_name, head + _text((Section("Match", (("Name", bridge),)), *of_bridge))),
-        File(uplink_name, head + _text((Section("Match", (("Name", uplink),)), port, *of_uplink))),
+        NetworkdFile(netdev_name, head + _text(netdev)),
+        NetworkdFile(bridge_name, head + _text((NetworkdSection("Match", (("Name", bridge),)), *of_bridge))),
+        NetworkdFile(uplink_name, head + _text((NetworkdSection("Match", (("Name", uplink),)), port, *of_uplink))),
     )
 
 
-def _split(source: Source) -> tuple[list[Section], list[Section]]:
+def _split(source: NetworkdSource) -> tuple[list[NetworkdSection], list[NetworkdSection]]:
     """The sections for the bridge and those for the uplink."""
-    of_bridge: list[Section] = []
-    of_uplink: list[Section] = []
+    of_bridge: list[NetworkdSection] = []
+    of_uplink: list[NetworkdSection] = []
     for path, text in source.parts:
         for section in parse(text):
             if section.name == "Match":
@@ -177,23 +185,25 @@ def _split(source: Source) -> tuple[list[Section], list[Section]]:
     return of_bridge, of_uplink
 
 
-def _share(section: Section, keys: frozenset[str], chosen: list[Section], others: list[Section]) -> None:
+def _share(
+    section: NetworkdSection, keys: frozenset[str], chosen: list[NetworkdSection], others: list[NetworkdSection]
+) -> None:
     """Put the entries with one of ``keys`` into ``chosen``, the rest into ``others``."""
     for target, wanted in ((chosen, True), (others, False)):
         entries = tuple(entry for entry in section.entries if (entry[0] in keys) is wanted)
         if entries:
-            target.append(Section(section.name, entries))
+            target.append(NetworkdSection(section.name, entries))
 
 
-def _dhcp_identity(sections: Iterable[Section], name: str, iaid: int | None) -> list[Section]:
+def _dhcp_identity(sections: Iterable[NetworkdSection], name: str, iaid: int | None) -> list[NetworkdSection]:
     """A section that keeps the IAID, unless there is none or the user has chosen one."""
     chosen = any(
         key == "IAID" for section in sections if section.name in (name, "DHCP") for key, _value in section.entries
     )
-    return [] if iaid is None or chosen else [Section(name, (("IAID", str(iaid)),))]
+    return [] if iaid is None or chosen else [NetworkdSection(name, (("IAID", str(iaid)),))]
 
 
-def _text(sections: Iterable[Section]) -> str:
+def _text(sections: Iterable[NetworkdSection]) -> str:
     parts = []
     for section in sections:
         parts.append("\n".join([f"[{section.name}]", *(f"{key}={value}" for key, value in section.entries)]) + "\n")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._network.networkd import Source
+from ansible_collections.brine.virt.plugins.module_utils._network.networkd import NetworkdSource
 
 # systemd.network(5): of two files with one name, the one in the earlier folder counts.
 NETWORKD_FOLDERS = (
@@ -62,7 +62,7 @@ class Network:
 class Networkd:
     """What systemd-networkd says of a link. source: None when no file matches it."""
 
-    source: Source | None
+    source: NetworkdSource | None
     foreign_addresses: tuple[str, ...]
     dhcpv4_iaid: int | None
     dhcpv6_iaid: int | None
@@ -155,7 +155,7 @@ def _iaid(text: str, pattern: str) -> int | None:
     return int(found.group(1), 16) if found else None
 
 
-def _source(path: str | None, drop_ins: list[str] | None) -> Source | None:
+def _source(path: str | None, drop_ins: list[str] | None) -> NetworkdSource | None:
     """The text of a link's file and of its drop-ins; older systemd does not list these, so they are looked for."""
     if path is None:
         return None
@@ -165,7 +165,7 @@ def _source(path: str | None, drop_ins: list[str] | None) -> Source | None:
             for drop_in in glob.glob(f"{folder}/{os.path.basename(path)}.d/*.conf"):
                 found[os.path.basename(drop_in)] = drop_in
         drop_ins = [found[name] for name in sorted(found)]
-    return Source(tuple((part, _read(part)) for part in (path, *drop_ins)))
+    return NetworkdSource(tuple((part, _read(part)) for part in (path, *drop_ins)))
 
 
 def _read(path: str) -> str:

@@ -22,13 +22,13 @@ from dataclasses import asdict
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._network.change import Change
-from ansible_collections.brine.virt.plugins.module_utils._network.networkd import File
+from ansible_collections.brine.virt.plugins.module_utils._network.networkd import NetworkdFile
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import run
 
 _STATE_ROOT = "/run/brine-virt"
 # Time for the answer "armed" to reach the controller over the old network.
 _DELAY_SECONDS = 3
-# How long going back waits for the uplink's addresses before it starts systemd-networkd anew.
+# How long going back waits for the uplink's addresses before it starts systemd-networkd again.
 _RETURN_SECONDS = 20
 
 # States of a switch, in its file `state`.
@@ -165,7 +165,7 @@ def _read_change(said: t.Any) -> Change:
     return Change(
         bridge=said["bridge"],
         uplink=said["uplink"],
-        files=tuple(File(file["name"], file["text"]) for file in said["files"]),
+        files=tuple(NetworkdFile(file["name"], file["text"]) for file in said["files"]),
         addresses=tuple(said["addresses"]),
         gateways=tuple(said["gateways"]),
     )

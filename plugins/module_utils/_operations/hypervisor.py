@@ -10,20 +10,20 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guests import Guests
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platform import GuestPlatforms
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import observe_bridges, observe_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage, find_image_in
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Nic
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import Side
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 
 
-class Hypervisor(Side):
+class Hypervisor(HypervisorView):
     """A hypervisor that machines are made and changed on.
 
-    offered: images by the names that wishes have for them, as virt_image returned them. In check mode one of them
+    offered: images by the names that specs have for them, as virt_image returned them. In check mode one of them
     counts as stored even if virt_image only said that it would store it. default_cpu, default_machine_type: for new
     machines that do not say what they have. claims: the UUIDs of the claims that this run has here, by the names of the
     machines.
@@ -50,9 +50,9 @@ class Hypervisor(Side):
         self._images: dict[str, StoredImage] = {}
 
     @functools.cached_property
-    def guests(self) -> Guests:
+    def guests(self) -> GuestPlatforms:
         """What guests can be here."""
-        return Guests(self.conn, self._default_cpu, self._default_machine_type)
+        return GuestPlatforms(self.conn, self._default_cpu, self._default_machine_type)
 
     @functools.cached_property
     def _bridges(self) -> list[str] | None:

@@ -12,9 +12,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Not
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     libvirt,
     translate_error,
+    translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import (
     Domain,
@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains 
     macs_in_use,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, is_there
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, volume_exists
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import (
     RAW,
@@ -30,12 +30,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_format impo
     noted_format,
     safest_format,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import RoomWish
+from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import TaskVolumes
 
 
-class Side:
+class HypervisorView:
     """One hypervisor for the length of a task. Nothing here changes anything."""
 
     def __init__(self, conn: VirConnect) -> None:
@@ -43,7 +43,7 @@ class Side:
         self.pools = Pools(conn)
         self._volumes: dict[str, set[str]] = {}
         # What the plans so far will take of the storage at once.
-        self.room_wishes: list[RoomWish] = []
+        self.space_requests: list[SpaceRequest] = []
         # What the plans so far use of the volumes that are there.
         self.task_volumes = TaskVolumes()
 
@@ -75,7 +75,7 @@ class Side:
     @functools.cached_property
     def memory_mib(self) -> int:
         """The hypervisor's own memory."""
-        with errors_as_ours("cannot read the hypervisor's memory"):
+        with translate_errors("cannot read the hypervisor's memory"):
             return int(self.conn.getInfo()[1])
 
     def volumes(self, pool: Pool) -> set[str]:
@@ -111,7 +111,7 @@ class Side:
 
     @functools.cached_property
     def _machines_by_place(self) -> dict[t.Hashable, set[str]]:
-        """The machines by what they have on record as disks."""
+        """The machines by what their definitions have as disks."""
         users: dict[t.Hashable, set[str]] = {}
         for domain in self.domains.values():
             for disk in domain.xml.iterfind("devices/disk"):
@@ -126,13 +126,13 @@ class Side:
         for known in self._all_pools:
             name = known.name_at(source)
             # By its name it is asked of a pool that has been looked at again.
-            if name and is_there(self.pools.get(known.name), name):
+            if name and volume_exists(self.pools.get(known.name), name):
                 return self.pools.get(known.name), name
         if source.type == NETWORK:
             return None
         # In a folder below that of a pool, or a device, which has many paths.
         try:
-            with errors_as_ours(f"cannot look for a volume {source.path}"):
+            with translate_errors(f"cannot look for a volume {source.path}"):
                 handle = self.conn.storageVolLookupByPath(source.path)
                 return self.pools.get(handle.storagePoolLookupByVolume().name()), handle.name()
         except NotFoundError:
@@ -153,20 +153,20 @@ class Side:
     @functools.cached_property
     def _disk_formats(self) -> dict[t.Hashable, str]:
         """What machines open their disks as, now or at their next start, by place or by pool and volume."""
-        said: dict[t.Hashable, list[str]] = {}
+        formats_by_place: dict[t.Hashable, list[str]] = {}
         for disk in self._disks:
-            said.setdefault(_place(disk), []).append(driver_format(disk))
-        return {place: safest_format(formats) or RAW for place, formats in said.items()}
+            formats_by_place.setdefault(_place(disk), []).append(driver_format(disk))
+        return {place: safest_format(formats) or RAW for place, formats in formats_by_place.items()}
 
     @functools.cached_property
     def _noted_formats(self) -> dict[tuple[str, str], str]:
-        said: dict[tuple[str, str], list[str]] = {}
+        formats_by_place: dict[tuple[str, str], list[str]] = {}
         for domain in self.domains.values():
             for note in domain.notes.volumes if domain.notes else ():
                 known = noted_format(note)
                 if known:
-                    said.setdefault((note.pool, note.name), []).append(known)
-        return {volume: safest_format(formats) or RAW for volume, formats in said.items()}
+                    formats_by_place.setdefault((note.pool, note.name), []).append(known)
+        return {volume: safest_format(formats) or RAW for volume, formats in formats_by_place.items()}
 
 
 def _place(disk: etree._Element) -> t.Hashable:

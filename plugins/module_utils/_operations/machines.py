@@ -10,14 +10,19 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, Mistakes, VirtError, as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    Mistakes,
+    VirtError,
+    as_virt_error,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_move_note
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, read_values
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, places_of
@@ -27,7 +32,10 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name i
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import Claim, check_claim
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import Decision, check_hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import (
+    PlacementDecision,
+    check_hypervisor,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import steps_to_build
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.machine import difference
@@ -48,7 +56,7 @@ class MachinePlan:
 
 
 @dataclass
-class Outcome:
+class MachineResult:
     """What became of one plan; error is None when all went well."""
 
     plan: MachinePlan
@@ -72,7 +80,7 @@ class Outcome:
         return result
 
 
-def read_wishes_here(
+def read_specs_here(
     read: t.Callable[[FindExisting], list[Machine]], hypervisor: Hypervisor, gone: t.Container[str] = ()
 ) -> list[Machine]:
     """The machines that a task asks for on this hypervisor, whose own machines may keep what they have.
@@ -94,7 +102,7 @@ def read_wishes_here(
         raise with_pool_named(exc, {pool.path: pool.name for pool in hypervisor.pools.all()}) from exc
 
 
-def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, decision: Decision) -> None:
+def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, decision: PlacementDecision) -> None:
     """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines."""
     new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
     needs = [Claim(machine.name, machine.memory_mib, machine.vcpus) for machine in new]
@@ -139,7 +147,7 @@ def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachineP
     except VirtError:
         raise
     except Exception as exc:  # whatever it is, it is not the other machines' fault
-        return MachinePlan(machine, False, (), before={}, after={}, error=as_ours(exc))
+        return MachinePlan(machine, False, (), before={}, after={}, error=as_virt_error(exc))
 
 
 def _plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
@@ -151,7 +159,7 @@ def _plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
     found = difference(machine, domain, hypervisor, where)
     if found.steps():
         _require_settled(domain, where)
-        _require_on_record(domain, where)
+        _require_defined(domain, where)
     return MachinePlan(machine, False, found.steps(), found.before, found.after, found.pending, found.outdated)
 
 
@@ -160,7 +168,7 @@ def _require_settled(domain: Domain, where: str) -> None:
 
     Also for one whose move was cut off: its next run clears what that has left. One that has come here is settled.
     """
-    note = read_move_note(domain.xml)
+    note = read_migration_note(domain.xml)
     if note is None or not note.source_id or note.source_id != host_identity():
         return
     raise ConflictError(
@@ -171,11 +179,11 @@ def _require_settled(domain: Domain, where: str) -> None:
     )
 
 
-def _require_on_record(domain: Domain, where: str) -> None:
+def _require_defined(domain: Domain, where: str) -> None:
     """Raise ConflictError for a machine that only runs until it stops: there is no next boot to change anything for."""
-    with errors_as_ours(f"cannot look at machine {domain.name}"):
-        on_record = bool(domain.handle.isPersistent())
-    if not on_record:
+    with translate_errors(f"cannot look at machine {domain.name}"):
+        in_definition = bool(domain.handle.isPersistent())
+    if not in_definition:
         raise ConflictError(
             f"{domain.name} runs and is not defined here, so it is gone when it stops: it was undefined while "
             "it ran, or is on its way here by a move",
@@ -191,27 +199,27 @@ def left_running(plans: Sequence[MachinePlan], hypervisor: Hypervisor) -> list[s
     return [name for name in names if hypervisor.domains[name].active]
 
 
-def look_ahead(plans: Sequence[MachinePlan]) -> list[Outcome]:
+def preview_results(plans: Sequence[MachinePlan]) -> list[MachineResult]:
     """What the plans would come to, for check mode: the same words as the real run's, nothing done."""
-    return [_outcome(todo) for todo in plans]
+    return [_planned_result(todo) for todo in plans]
 
 
-def carry_out(plans: Sequence[MachinePlan], *, concurrency: int) -> list[Outcome]:
-    """Run the plans side by side; one that fails is taken back and says so, the others go on."""
+def run_plans(plans: Sequence[MachinePlan], *, concurrency: int) -> list[MachineResult]:
+    """Run the plans side by side; one that fails is rolled back and says so, the others go on."""
     with ThreadPoolExecutor(max_workers=max(1, concurrency)) as executor:
-        return list(executor.map(_carry_out, plans))
+        return list(executor.map(_run_plan, plans))
 
 
-def _outcome(todo: MachinePlan) -> Outcome:
-    return Outcome(todo, todo.error, actions=[step.description for step in todo.steps])
+def _planned_result(todo: MachinePlan) -> MachineResult:
+    return MachineResult(todo, todo.error, actions=[step.description for step in todo.steps])
 
 
-def _carry_out(todo: MachinePlan) -> Outcome:
-    outcome = _outcome(todo)
+def _run_plan(todo: MachinePlan) -> MachineResult:
+    outcome = _planned_result(todo)
     try:
         plan.run(todo.steps)
     except Exception as exc:  # one machine's error is not to hide what became of the others
-        outcome.error = as_ours(exc)
+        outcome.error = as_virt_error(exc)
     return outcome
 
 
@@ -220,5 +228,5 @@ def records_of(conn: VirConnect, names: Sequence[str], warn: t.Callable[[str], N
     try:
         return {record["name"]: record for record in observe_machines(conn, addresses=False, names=names)}
     except Exception as exc:
-        warn(f"The current state of the machines cannot be determined: {as_ours(exc)}")
+        warn(f"The current state of the machines cannot be determined: {as_virt_error(exc)}")
         return {}

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, as_virt_error
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Step:
 
 
 def run(steps: Sequence[Step]) -> None:
-    """Apply the steps in order; when one fails, take back it and those before it, last first.
+    """Apply the steps in order; when one fails, roll it back, and those before it, last first.
 
-    Raises the failing step's error, with what could not be taken back named in it. An interruption (Ctrl-C) is
-    taken back in the same way, and one that comes while that is done is raised when it is.
+    Raises the failing step's error, with what could not be rolled back named in it. An interruption (Ctrl-C) is
+    rolled back in the same way, and one that comes while that is done is raised when it is.
     """
     begun: list[Step] = []
     try:
@@ -40,7 +40,7 @@ def run(steps: Sequence[Step]) -> None:
         left, interruption = _undo(begun)
         stop = interruption or (None if isinstance(exc, Exception) else exc)
         if left:
-            words = type(exc).__name__ if exc is stop else as_ours(exc)
+            words = type(exc).__name__ if exc is stop else as_virt_error(exc)
             failure = HostError(f"{words}. In addition, this could not be rolled back: {'; '.join(left)}")
             if stop is None:
                 raise failure from exc
@@ -72,5 +72,5 @@ def _undo(begun: Sequence[Step]) -> tuple[list[str], BaseException | None]:
         except BaseException as exc:
             if not isinstance(exc, Exception):
                 interruptions.append(exc)
-            left.append(f"{step.description} ({as_ours(exc)})")
+            left.append(f"{step.description} ({as_virt_error(exc)})")
     return left, interruptions[0] if interruptions else None

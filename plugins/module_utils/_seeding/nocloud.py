@@ -47,7 +47,7 @@ _PYTHON_WHEN_MISSING = (
 
 
 def seed_digest(machine: Machine) -> str:
-    """The hash of everything the user asked the seed to hold: other wish, other hash.
+    """The hash of everything the user asked the seed to hold: other spec, other hash.
 
     The host keys are not part of it; they are new whenever a seed is made.
     """

@@ -4,7 +4,7 @@
 """A machine's network as the four usual programs in an image want it, each by its own files.
 
 Which of them an image has is found out inside it; all four are handed over. Every value in these texts was checked
-when the wish was read (addresses, networks, MAC addresses, domains, numbers): none can hold a line break or a bracket.
+when the spec was read (addresses, networks, MAC addresses, domains, numbers): none can hold a line break or a bracket.
 """
 
 from __future__ import annotations

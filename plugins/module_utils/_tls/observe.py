@@ -16,9 +16,9 @@ _PLACES = (libvirt_places(), qemu_places())
 
 
 def _certificate_paths() -> t.Iterator[tuple[str, str]]:
-    for trust, slots in _PLACES:
-        yield trust.authorities, "authority"
-        yield from ((slot.certificate, slot.name) for slot in slots)
+    for trust, key_pairs in _PLACES:
+        yield trust.ca_file, "authority"
+        yield from ((key_pair.certificate, key_pair.name) for key_pair in key_pairs)
 
 
 def observe_certificates(root: str = "") -> tuple[list[dict[str, t.Any]], list[str]]:

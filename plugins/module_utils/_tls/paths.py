@@ -39,7 +39,7 @@ ROOT = Owner("root", os.geteuid(), os.getegid())
 
 
 @dataclass(frozen=True)
-class Slot:
+class KeyPairFiles:
     """A place for a certificate and its key. purpose: server or client."""
 
     kind: str
@@ -55,74 +55,78 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Trust:
+class TrustFiles:
     """A place for the certificates of authorities, and for their revocation lists."""
 
     kind: str
-    authorities: str
+    ca_file: str
     revocations: str
     owner: Owner
 
 
 @dataclass(frozen=True)
-class Places:
+class TlsFiles:
     """All that a host is to have. note: what the user has to know about where it is, empty for most."""
 
-    slots: tuple[Slot, ...]
-    trusts: tuple[Trust, ...]
+    key_pairs: tuple[KeyPairFiles, ...]
+    trusts: tuple[TrustFiles, ...]
     note: str = ""
 
 
-def libvirt_places(pki: str = PKI) -> tuple[Trust, list[Slot]]:
+def libvirt_places(pki: str = PKI) -> tuple[TrustFiles, list[KeyPairFiles]]:
     """What libvirt's daemon and root's virsh trust, and the certificates that they show: server, client."""
-    return Trust("libvirt", f"{pki}/CA/cacert.pem", f"{pki}/CA/cacrl.pem", ROOT), [
-        Slot("libvirt", purpose, f"{pki}/libvirt/{purpose}cert.pem", f"{pki}/libvirt/private/{purpose}key.pem", ROOT)
+    return TrustFiles("libvirt", f"{pki}/CA/cacert.pem", f"{pki}/CA/cacrl.pem", ROOT), [
+        KeyPairFiles(
+            "libvirt", purpose, f"{pki}/libvirt/{purpose}cert.pem", f"{pki}/libvirt/private/{purpose}key.pem", ROOT
+        )
         for purpose in ("server", "client")
     ]
 
 
-def qemu_places(pki: str = PKI, user: Owner = ROOT) -> tuple[Trust, list[Slot]]:
+def qemu_places(pki: str = PKI, user: Owner = ROOT) -> tuple[TrustFiles, list[KeyPairFiles]]:
     """The same of QEMU. user: the account that it runs as, which reads the keys."""
-    return Trust("qemu", f"{pki}/qemu/ca-cert.pem", f"{pki}/qemu/ca-crl.pem", ROOT), [
-        Slot("qemu", purpose, f"{pki}/qemu/{purpose}-cert.pem", f"{pki}/qemu/{purpose}-key.pem", user)
+    return TrustFiles("qemu", f"{pki}/qemu/ca-cert.pem", f"{pki}/qemu/ca-crl.pem", ROOT), [
+        KeyPairFiles("qemu", purpose, f"{pki}/qemu/{purpose}-cert.pem", f"{pki}/qemu/{purpose}-key.pem", user)
         for purpose in ("server", "client")
     ]
 
 
 def find_places(
     kinds: list[str], *, folder: str | None = None, qemu_user: str | None = None, root: str = "/"
-) -> Places:
+) -> TlsFiles:
     """The places of these kinds on this host. root: where the host's files begin, for tests."""
     note = ""
-    slots: list[Slot] = []
-    trusts: list[Trust] = []
+    key_pairs: list[KeyPairFiles] = []
+    trusts: list[TrustFiles] = []
     pki = os.path.join(root, "etc/pki")
     trust, (server, client) = libvirt_places(pki)
     if "libvirt" in kinds:
         trusts.append(trust)
-        slots += [server, client]
+        key_pairs += [server, client]
     if "qemu" in kinds:
         user = find_qemu_user(qemu_user, os.path.join(root, "etc/libvirt/qemu.conf"))
         of_qemu, certificates = qemu_places(pki, user)
         trusts.append(of_qemu)
-        slots += certificates
+        key_pairs += certificates
     if "client" in kinds:
         account = _owner(pwd.getpwuid(os.geteuid()))
         is_hypervisor = "libvirt" in kinds or os.path.exists(server.certificate)
         if account.uid == 0 and not folder and not is_hypervisor:
             # libvirt looks into root's own folder for nobody: https://libvirt.org/kbase/tlscerts.html
             trusts.append(replace(trust, kind="client", owner=account))
-            slots.append(replace(client, kind="client", owner=account))
+            key_pairs.append(replace(client, kind="client", owner=account))
         else:
             place = os.path.expanduser(folder) if folder else os.path.join(account.home, ".pki/libvirt")
-            trusts.append(Trust("client", f"{place}/cacert.pem", f"{place}/cacrl.pem", account))
-            slots.append(Slot("client", "client", f"{place}/clientcert.pem", f"{place}/clientkey.pem", account))
+            trusts.append(TrustFiles("client", f"{place}/cacert.pem", f"{place}/cacrl.pem", account))
+            key_pairs.append(
+                KeyPairFiles("client", "client", f"{place}/clientcert.pem", f"{place}/clientkey.pem", account)
+            )
             if account.uid == 0 and not folder:
                 note = (
                     f"This host is a hypervisor, and root's virsh uses its own certificate in {pki}/libvirt. "
                     f"The client certificate is in {place}; to use it add ?pkipath={place} to the connection's URI"
                 )
-    return Places(tuple(slots), tuple(trusts), note)
+    return TlsFiles(tuple(key_pairs), tuple(trusts), note)
 
 
 def find_owner(name: str, where: str) -> Owner:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Has libvirt's daemon read its certificates anew, without a restart.
+"""Has libvirt's daemon read its certificates again, without a restart.
 
 The certificates that a daemon has read cannot be asked for. So a mark says from before the first change on that it is
 to read them. It lies in /run, as a boot makes it read them anyway.

@@ -20,18 +20,18 @@ from ansible_collections.brine.virt.plugins.module_utils._tls import certificate
 from ansible_collections.brine.virt.plugins.module_utils._tls import install, reload
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
 from ansible_collections.brine.virt.plugins.module_utils._tls.check import (
-    Verdict,
-    Wish,
+    KeyPairState,
+    TlsSpec,
+    check_key_pair,
+    check_trust,
     find_issuer,
-    judge_slot,
-    judge_trust,
 )
-from ansible_collections.brine.virt.plugins.module_utils._tls.paths import Places, Slot, Trust
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KeyPairFiles, TlsFiles, TrustFiles
 from ansible_collections.brine.virt.plugins.module_utils._tls.request import make_request, waiting, withdraw_request
 
 
 @dataclass(frozen=True)
-class Orders:
+class TrustUpdate:
     """What the controller says.
 
     trust: the authorities to be trusted; tolerated: old ones that stay where they are; drop_unknown: those that the
@@ -46,7 +46,7 @@ class Orders:
 
 
 @dataclass
-class Report:
+class RenewalReport:
     """What was done, or would be. done: one sentence each."""
 
     check_mode: bool
@@ -73,49 +73,55 @@ class Report:
             self.kept += kept
 
 
-def prepare(places: Places, wish: Wish, orders: Orders, report: Report) -> None:
+def prepare(places: TlsFiles, spec: TlsSpec, trust_update: TrustUpdate, report: RenewalReport) -> None:
     """The first visit."""
-    for slot in places.slots:
-        if not orders.only_trust and os.path.exists(waiting(slot.certificate)):
-            report.act(f"finished {slot.certificate}", slot.kind, partial(install.finish_installation, slot))
+    for key_pair in places.key_pairs:
+        if not trust_update.only_trust and os.path.exists(waiting(key_pair.certificate)):
+            report.act(
+                f"finished {key_pair.certificate}", key_pair.kind, partial(install.finish_installation, key_pair)
+            )
     # What is somebody else's is refused before anything is changed.
-    verdicts = [judge_slot(slot, wish) for slot in places.slots]
-    plans = [(trust, *_judged(trust, wish, orders)) for trust in places.trusts]
+    states = [check_key_pair(key_pair, spec) for key_pair in places.key_pairs]
+    plans = [(trust, *_checked(trust, spec, trust_update)) for trust in places.trusts]
     for trust in places.trusts:
-        _refuse_forgotten(trust, orders.revocations, wish)
+        _refuse_unrevoked(trust, trust_update.revocations, spec)
     for trust, found, wanted in plans:
-        _keep_trust(trust, found, wanted, wish, report)
-        _keep_revocations(trust, orders.revocations, report)
-    for verdict in verdicts:
-        _note(verdict, report)
-        if not orders.only_trust:
-            _keep_slot(verdict, wish, report)
+        _keep_trust(trust, found, wanted, spec, report)
+        _keep_revocations(trust, trust_update.revocations, report)
+    for state in states:
+        _note(state, report)
+        if not trust_update.only_trust:
+            _keep_key_pair(state, spec, report)
 
 
-def _judged(
-    trust: Trust, wish: Wish, orders: Orders
+def _checked(
+    trust: TrustFiles, spec: TlsSpec, trust_update: TrustUpdate
 ) -> tuple[list[x509.Certificate], list[x509.Certificate]]:  # fmt: skip
-    def may_stay(authority: x509.Certificate) -> bool:
-        return authority in orders.tolerated or (authority not in wish.known and not orders.drop_unknown)
+    def may_stay(ca: x509.Certificate) -> bool:
+        return ca in trust_update.tolerated or (ca not in spec.known and not trust_update.drop_unknown)
 
-    return judge_trust(trust, orders.trust, may_stay, wish)
+    return check_trust(trust, trust_update.trust, may_stay, spec)
 
 
 def _keep_trust(
-    trust: Trust, found: list[x509.Certificate], wanted: list[x509.Certificate], wish: Wish, report: Report
+    trust: TrustFiles,
+    found: list[x509.Certificate],
+    wanted: list[x509.Certificate],
+    spec: TlsSpec,
+    report: RenewalReport,
 ) -> None:
-    report.trusts[trust.authorities] = [certs.fingerprint(authority) for authority in wanted]
+    report.trusts[trust.ca_file] = [certs.fingerprint(ca) for ca in wanted]
     if found == wanted:
         return
-    valuable = read_text(trust.authorities) is not None and not any(authority in wish.known for authority in found)
+    valuable = read_text(trust.ca_file) is not None and not any(ca in spec.known for ca in found)
     report.act(
-        f"{trust.authorities}: {', '.join(certs.subject(authority) for authority in wanted)}",
+        f"{trust.ca_file}: {', '.join(certs.subject(ca) for ca in wanted)}",
         trust.kind,
-        lambda: install.install_authorities(trust, wanted, valuable=valuable),
+        lambda: install.install_cas(trust, wanted, valuable=valuable),
     )
 
 
-def _keep_revocations(trust: Trust, text: str, report: Report) -> None:
+def _keep_revocations(trust: TrustFiles, text: str, report: RenewalReport) -> None:
     found = read_text(trust.revocations)
     if text and found != text:
         count = sum(len(revocations) for revocations in certs.read_lists(text))
@@ -124,70 +130,72 @@ def _keep_revocations(trust: Trust, text: str, report: Report) -> None:
         )
 
 
-def _refuse_forgotten(trust: Trust, text: str, wish: Wish) -> None:
+def _refuse_unrevoked(trust: TrustFiles, text: str, spec: TlsSpec) -> None:
     """Raise ConflictError where a host refuses certificates that it would take again with these lists.
 
     The controller's folder may be an older one, from a backup or of another controller.
     """
-    told: dict[x509.Name, set[int]] = {}
+    revoked: dict[x509.Name, set[int]] = {}
     for one in certs.read_lists(text):
-        told.setdefault(one.issuer, set()).update(entry.serial_number for entry in one)
+        revoked.setdefault(one.issuer, set()).update(entry.serial_number for entry in one)
     for one in certs.read_lists(read_text(trust.revocations) or "") if text else ():
-        forgotten = {entry.serial_number for entry in one} - told.get(one.issuer, set())
-        if forgotten and find_issuer(one, wish.known) is not None:
+        unrevoked = {entry.serial_number for entry in one} - revoked.get(one.issuer, set())
+        if unrevoked and find_issuer(one, spec.known) is not None:
             raise ConflictError(
                 f"{trust.revocations} refuses certificates that the authority's folder does not know as revoked: "
-                f"{', '.join(f'{serial:x}' for serial in sorted(forgotten))}",
+                f"{', '.join(f'{serial:x}' for serial in sorted(unrevoked))}",
                 hint="Is the folder an older one, or another controller's? Put these numbers into revoked as well",
             )
 
 
-def _note(verdict: Verdict, report: Report) -> None:
+def _note(state: KeyPairState, report: RenewalReport) -> None:
     """What is there, as the result tells it."""
-    slot = verdict.slot
-    facts = certs.describe(verdict.certificate) if verdict.certificate else {}
-    report.certificates[slot.name] = {"path": slot.certificate, "reasons": list(verdict.reasons), **facts}
-    if slot.name == "libvirt_server":
-        report.usable = verdict.usable
-    if verdict.certificate and certs.days_left(verdict.certificate) >= 0:
-        report.issuers.append(verdict.issuer or "unknown")
+    key_pair = state.key_pair
+    facts = certs.describe(state.certificate) if state.certificate else {}
+    report.certificates[key_pair.name] = {"path": key_pair.certificate, "reasons": list(state.reasons), **facts}
+    if key_pair.name == "libvirt_server":
+        report.usable = state.usable
+    if state.certificate and certs.days_left(state.certificate) >= 0:
+        report.issuers.append(state.issuer or "unknown")
 
 
-def _keep_slot(verdict: Verdict, wish: Wish, report: Report) -> None:
-    slot = verdict.slot
-    if not verdict.reasons:
-        if verdict.misplaced:
-            report.act(f"{slot.key}: for {slot.owner.name} alone", slot.kind, lambda: install.guard_key(slot))
-        if os.path.lexists(waiting(slot.key)):
-            report.act(f"removed {waiting(slot.key)}", "", lambda: withdraw_request(slot))
+def _keep_key_pair(state: KeyPairState, spec: TlsSpec, report: RenewalReport) -> None:
+    key_pair = state.key_pair
+    if not state.reasons:
+        if state.misplaced:
+            report.act(
+                f"{key_pair.key}: for {key_pair.owner.name} alone", key_pair.kind, lambda: install.guard_key(key_pair)
+            )
+        if os.path.lexists(waiting(key_pair.key)):
+            report.act(f"removed {waiting(key_pair.key)}", "", lambda: withdraw_request(key_pair))
         return
-    report.done.append(f"{slot.certificate}: new, as {', '.join(verdict.reasons)}")
+    report.done.append(f"{key_pair.certificate}: new, as {', '.join(state.reasons)}")
     # In check mode the request is empty, and says no more than that there would be one.
-    report.requests[slot.name] = "" if report.check_mode else make_request(slot, wish.key_type, wish.name)
+    report.requests[key_pair.name] = "" if report.check_mode else make_request(key_pair, spec.key_type, spec.name)
 
 
-def install_all(places: Places, wish: Wish, answers: dict[str, str], report: Report) -> None:
-    """The second visit. answers: the signed certificates, with their chains, by the names of their slots."""
-    for slot in places.slots:
-        if slot.name in answers:
-            _install(slot, wish, answers[slot.name], report)
-    for slot in places.slots:
-        _note(judge_slot(slot, wish), report)
+def install_all(places: TlsFiles, spec: TlsSpec, answers: dict[str, str], report: RenewalReport) -> None:
+    """The second visit. answers: the signed certificates, with their chains, by the names of their key pairs."""
+    for key_pair in places.key_pairs:
+        if key_pair.name in answers:
+            _install(key_pair, spec, answers[key_pair.name], report)
+    for key_pair in places.key_pairs:
+        _note(check_key_pair(key_pair, spec), report)
 
 
-def _install(slot: Slot, wish: Wish, text: str, report: Report) -> None:
-    old = judge_slot(slot, wish)
-    certificate = certs.read_certificates(text, f"the answer for {slot.name}")[0]
-    if find_issuer(certificate, wish.known) is None:
+def _install(key_pair: KeyPairFiles, spec: TlsSpec, text: str, report: RenewalReport) -> None:
+    old = check_key_pair(key_pair, spec)
+    certificate = certs.read_certificates(text, f"the answer for {key_pair.name}")[0]
+    if find_issuer(certificate, spec.known) is None:
         raise AssertionError("contract violation: a certificate of none of the authorities")
     report.act(
-        f"{slot.certificate}: until {certs.not_after(certificate).date()}",
-        slot.kind,
-        lambda: install.install_certificate(slot, text, valuable=old.valuable),
+        f"{key_pair.certificate}: until {certs.not_after(certificate).date()}",
+        key_pair.kind,
+        lambda: install.install_certificate(key_pair, text, valuable=old.valuable),
     )
 
 
-def conclude(report: Report) -> None:
+def conclude(report: RenewalReport) -> None:
     """Have the daemon read what has changed, now or in an earlier run that got no further."""
     if not reload.is_marked(report.reload_mark):
         return

@@ -17,17 +17,17 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.certificates impor
     hashes,
     x509,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.keep import (
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import (
     CLOCK_SKEW,
-    Authorities,
-    Authority,
+    CaStore,
+    CertificateAuthority,
     key_usage,
     write,
 )
 
 
 @dataclass(frozen=True)
-class Paper:
+class CertificateSpec:
     """What a certificate is to say. purpose: server or client; days: how long, if its authority lasts as long."""
 
     organization: str
@@ -38,40 +38,40 @@ class Paper:
     days: int
 
 
-def sign(authorities: Authorities, authority: Authority, request: str, paper: Paper) -> str:
+def sign(ca_store: CaStore, ca: CertificateAuthority, request: str, certificate_spec: CertificateSpec) -> str:
     """The certificate for a request, with the chain that a peer needs beside the root. It is noted in the folder."""
-    public = _public_key(request, paper)
-    if authority.key is None:
-        raise InputError(f"the key of {certs.subject(authority.certificate)} is not here", where="authority")
+    public = _public_key(request, certificate_spec)
+    if ca.key is None:
+        raise InputError(f"the key of {certs.subject(ca.certificate)} is not here", where="authority")
     begin = certs.now()
-    end = min(begin + datetime.timedelta(days=paper.days), certs.not_after(authority.certificate))
+    end = min(begin + datetime.timedelta(days=certificate_spec.days), certs.not_after(ca.certificate))
     if end <= begin:
-        raise InputError(f"{certs.subject(authority.certificate)} has expired", where="authority")
+        raise InputError(f"{certs.subject(ca.certificate)} has expired", where="authority")
     serial = x509.random_serial_number()
     builder = (
         x509.CertificateBuilder()
-        .subject_name(certs.make_name(paper.organization, paper.unit, paper.name))
-        .issuer_name(authority.certificate.subject)
+        .subject_name(certs.make_name(certificate_spec.organization, certificate_spec.unit, certificate_spec.name))
+        .issuer_name(ca.certificate.subject)
         .public_key(public)
         .serial_number(serial)
-        .not_valid_before(max(begin - CLOCK_SKEW, certs.not_before(authority.certificate)))
+        .not_valid_before(max(begin - CLOCK_SKEW, certs.not_before(ca.certificate)))
         .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([_usage(paper.purpose)]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([_usage(certificate_spec.purpose)]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        .add_extension(_authority_identifier(authority.certificate), critical=False)
+        .add_extension(_ca_key_identifier(ca.certificate), critical=False)
     )
     if isinstance(public, certs.rsa.RSAPublicKey):
         # Not for ECDSA: libvirt and QEMU ask for keyEncipherment where there is any usage, and ECDSA must not have it
         # (RFC 8813). What the key is for is said by the extended usage.
         builder = builder.add_extension(key_usage(digital_signature=True, key_encipherment=True), critical=True)
-    if paper.names:
-        names = [certs.general_name(name) for name in paper.names]
+    if certificate_spec.names:
+        names = [certs.general_name(name) for name in certificate_spec.names]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    certificate = builder.sign(authority.key, hashes.SHA256())
-    chain = [one for one in authority.all if one.issuer != one.subject]
+    certificate = builder.sign(ca.key, hashes.SHA256())
+    chain = [one for one in ca.all if one.issuer != one.subject]
     text = certs.as_pem([certificate, *chain])
-    write(authorities.folder / "issued" / authority.short / f"{serial:x}.pem", text.encode(), 0o644)
+    write(ca_store.folder / "issued" / ca.short / f"{serial:x}.pem", text.encode(), 0o644)
     return text
 
 
@@ -79,23 +79,23 @@ def _usage(purpose: str) -> x509.ObjectIdentifier:
     return {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}[purpose]
 
 
-def _public_key(request: str, paper: Paper) -> certs.PublicKey:
+def _public_key(request: str, certificate_spec: CertificateSpec) -> certs.PublicKey:
     """The key of a request that proves to have the private half."""
     try:
         asked = x509.load_pem_x509_csr(request.encode())
         public = asked.public_key()
     except (ValueError, UnsupportedAlgorithm) as exc:
-        raise InputError(f"the request of {paper.name} cannot be read: {exc}") from exc
+        raise InputError(f"the request of {certificate_spec.name} cannot be read: {exc}") from exc
     if not asked.is_signature_valid:
-        raise InputError(f"the request of {paper.name} is not signed with its own key")
+        raise InputError(f"the request of {certificate_spec.name} is not signed with its own key")
     if not isinstance(public, (certs.ec.EllipticCurvePublicKey, certs.rsa.RSAPublicKey)):
-        raise InputError(f"the request of {paper.name} has a key that is neither ECDSA nor RSA")
+        raise InputError(f"the request of {certificate_spec.name} has a key that is neither ECDSA nor RSA")
     return public
 
 
-def _authority_identifier(authority: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+def _ca_key_identifier(ca: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     try:
-        found = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        found = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:
-        return x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())  # type: ignore[arg-type]
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())  # type: ignore[arg-type]
     return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(found)

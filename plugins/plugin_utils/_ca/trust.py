@@ -15,18 +15,18 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.keep import Authorities, Authority
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaStore, CertificateAuthority
 
 
 @dataclass(frozen=True)
-class Standing:
+class TrustState:
     """What holds now.
 
     signer: signs; accepted: certificates from these need no new one; trust: what hosts have to trust; tolerated: what
     they may go on trusting; drop_unknown: whether they stop trusting all others.
     """
 
-    signer: Authority
+    signer: CertificateAuthority
     accepted: tuple[x509.Certificate, ...]
     trust: tuple[x509.Certificate, ...]
     tolerated: tuple[x509.Certificate, ...]
@@ -34,34 +34,38 @@ class Standing:
     warnings: tuple[str, ...]
 
 
-def decide(
-    authorities: Authorities, *, peers: Mapping[str, t.Any] | None, trust_old: bool, ending_days: int
-) -> Standing:
+def decide_trust(
+    ca_store: CaStore, *, peers: Mapping[str, t.Any] | None, trust_old: bool, ending_days: int
+) -> TrustState:
     """Who signs and who is trusted.
 
     peers: results of virt_keys by host, None for none; ending_days: a former authority that ends sooner is no longer
     trusted.
     """
-    current = authorities.current
+    current = ca_store.current
     warnings = []
-    lasting = [one for one in authorities.former if certs.days_left(one.certificate) >= ending_days]
-    doubters = _without_trust(current, peers)
-    is_settled = not lasting or authorities.has_issued(current) or doubters == []
+    lasting = [one for one in ca_store.former if certs.days_left(one.certificate) >= ending_days]
+    hosts_without_trust = _without_trust(current, peers)
+    is_settled = not lasting or ca_store.has_issued(current) or hosts_without_trust == []
     if not is_settled:
-        reason = "no answers of the hosts were given in peers" if doubters is None else f"not so: {', '.join(doubters)}"
+        reason = (
+            "no answers of the hosts were given in peers"
+            if hosts_without_trust is None
+            else f"not so: {', '.join(hosts_without_trust)}"
+        )
         warnings.append(
             f"Certificates of {certs.subject(current.certificate)} are given out once all hosts trust it ({reason}). "
             "The former authority remains in use"
         )
     signer = current if is_settled else next((one for one in lasting if one.key is not None), current)
-    clingers = _with_others(current, peers)
-    drops = not trust_old and clingers == []
-    if not trust_old and clingers:
+    hosts_with_others = _with_others(current, peers)
+    drops = not trust_old and hosts_with_others == []
+    if not trust_old and hosts_with_others:
         warnings.append(
-            f"Former authorities stay trusted while hosts have certificates from them: {', '.join(clingers)}"
+            f"Former authorities stay trusted while hosts have certificates from them: {', '.join(hosts_with_others)}"
         )
     trusted = [current, *(lasting if trust_old else [])]
-    return Standing(
+    return TrustState(
         signer=signer,
         accepted=_certificates([current] if is_settled else [current, *lasting]),
         trust=_certificates(trusted),
@@ -71,26 +75,26 @@ def decide(
     )
 
 
-def _certificates(several: list[Authority]) -> tuple[x509.Certificate, ...]:
+def _certificates(several: list[CertificateAuthority]) -> tuple[x509.Certificate, ...]:
     """Their certificates with their chains, each once."""
-    return tuple(dict.fromkeys(certificate for authority in several for certificate in authority.all))
+    return tuple(dict.fromkeys(certificate for ca in several for certificate in ca.all))
 
 
-def _without_trust(authority: Authority, peers: Mapping[str, t.Any] | None) -> list[str] | None:
+def _without_trust(ca: CertificateAuthority, peers: Mapping[str, t.Any] | None) -> list[str] | None:
     """The hosts that are not known to trust an authority; None without answers."""
     if not peers:
         return None
-    return sorted(host for host, answer in peers.items() if authority.fingerprint not in _list(answer, "trusts"))
+    return sorted(host for host, answer in peers.items() if ca.fingerprint not in _list(answer, "trusts"))
 
 
-def _with_others(authority: Authority, peers: Mapping[str, t.Any] | None) -> list[str] | None:
+def _with_others(ca: CertificateAuthority, peers: Mapping[str, t.Any] | None) -> list[str] | None:
     """The hosts that have, or may have, certificates from another authority; None without answers."""
     if not peers:
         return None
     return sorted(
         host
         for host, answer in peers.items()
-        if set(_list(answer, "issuers")) - {authority.fingerprint} or not _list(answer, "trusts")
+        if set(_list(answer, "issuers")) - {ca.fingerprint} or not _list(answer, "trusts")
     )
 
 

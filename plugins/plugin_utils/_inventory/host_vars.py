@@ -160,7 +160,7 @@ def known_hosts_path(text: str | None, basedir: str | None = None) -> str | None
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedHost:
     """A machine and the name of its inventory host; warning says why the name is not the machine's own."""
 
     host: str
@@ -170,7 +170,7 @@ class Named:
     warning: str | None = None
 
 
-def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = ()) -> list[Named]:
+def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = ()) -> list[NamedHost]:
     """An inventory name for every machine of every answer; no two share one.
 
     taken: names that mean something else already, beside those that no machine can have. A machine whose name is
@@ -191,7 +191,7 @@ def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = 
     for hypervisor, uri, record in machines:
         name = record["name"]
         if name not in taken and len(homes[name]) == 1:
-            named.append(Named(name, hypervisor, uri, record))
+            named.append(NamedHost(name, hypervisor, uri, record))
             continue
         host = f"{name}_{hypervisor}"
         if host in used:
@@ -203,7 +203,9 @@ def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = 
             reason = f"The name of machine {name} on {hypervisor} is {meanings[name]}"
         else:
             reason = f"The name of machine {name} on {hypervisor} is that of another host or group of the inventory"
-        named.append(Named(host, hypervisor, uri, record, f"{reason}; the one on {hypervisor} is listed as {host}."))
+        named.append(
+            NamedHost(host, hypervisor, uri, record, f"{reason}; the one on {hypervisor} is listed as {host}.")
+        )
     return named
 
 

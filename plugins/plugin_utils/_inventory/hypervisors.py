@@ -43,7 +43,7 @@ class SshSettings:
 
 
 @dataclass(frozen=True)
-class Hypervisor:
+class InventoryHypervisor:
     """One hypervisor to ask: uri is libvirt's, without anything of this run in it."""
 
     name: str
@@ -59,7 +59,7 @@ _ENTRY_RULES: dict[str, validators.Rule] = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class HypervisorEntry:
     """An item of the option ``hypervisors``: uri and transport may be left to the inventory and the defaults."""
 
     name: str
@@ -67,13 +67,13 @@ class Entry:
     transport: str | None = None
 
 
-def read_entries(value: t.Any) -> list[Entry]:
+def read_entries(value: t.Any) -> list[HypervisorEntry]:
     """The option ``hypervisors``: names, URIs, or mappings of both. Raises InputError with the place."""
     if not isinstance(value, (list, tuple)):
         raise InputError(
             f"{value!r} is not a list", where="hypervisors", hint="Give names, or mappings of name and uri"
         )
-    entries: list[Entry] = []
+    entries: list[HypervisorEntry] = []
     for index, item in enumerate(value):
         where = f"hypervisors[{index}]"
         entry = _read_entry(item, where)
@@ -83,15 +83,15 @@ def read_entries(value: t.Any) -> list[Entry]:
     return entries
 
 
-def _read_entry(item: t.Any, where: str) -> Entry:
+def _read_entry(item: t.Any, where: str) -> HypervisorEntry:
     if isinstance(item, str) and "://" in item:
-        return Entry(validators.name(urlsplit(item).hostname or "localhost", where), item)
+        return HypervisorEntry(validators.name(urlsplit(item).hostname or "localhost", where), item)
     if isinstance(item, str):
-        return Entry(validators.name(item, where))
+        return HypervisorEntry(validators.name(item, where))
     clean = validators.read_mapping(item, where, _ENTRY_RULES)
     if "name" not in clean:
         raise InputError("name is missing", where=where, hint="Add the hypervisor's name")
-    return Entry(clean["name"], clean.get("uri"), clean.get("transport"))
+    return HypervisorEntry(clean["name"], clean.get("uri"), clean.get("transport"))
 
 
 def wrapper_script(ssh: SshSettings, timeout_seconds: float) -> str:
@@ -113,7 +113,7 @@ def wrapper_script(ssh: SshSettings, timeout_seconds: float) -> str:
 
 @contextlib.contextmanager
 def _ssh_wrappers(
-    hypervisors: Sequence[Hypervisor], timeout_seconds: float, tmpdir: str | None
+    hypervisors: Sequence[InventoryHypervisor], timeout_seconds: float, tmpdir: str | None
 ) -> t.Iterator[dict[str, str]]:
     """URIs to open, by name of the hypervisor; those by ssh go through a wrapper of their own."""
     directory = tempfile.mkdtemp(prefix="brine-virt-", dir=tmpdir)  # 0700
@@ -133,7 +133,7 @@ def _ssh_wrappers(
 
 
 def ask_hypervisors(
-    hypervisors: Sequence[Hypervisor],
+    hypervisors: Sequence[InventoryHypervisor],
     *,
     concurrency: int,
     timeout_seconds: float,
@@ -147,7 +147,7 @@ def ask_hypervisors(
     """
     with _ssh_wrappers(hypervisors, timeout_seconds, tmpdir) as uris:
 
-        def ask_in_time(hypervisor: Hypervisor) -> dict[str, t.Any]:
+        def ask_in_time(hypervisor: InventoryHypervisor) -> dict[str, t.Any]:
             # A thread of its own: this one must come back when the time is up, whatever libvirt does.
             (outcome,) = map_in_threads(
                 lambda one: _ask(uris[one.name], one, timeout_seconds),
@@ -169,7 +169,7 @@ def ask_hypervisors(
         ]
 
 
-def _ask(uri: str, hypervisor: Hypervisor, timeout_seconds: float) -> list[dict[str, t.Any]]:
+def _ask(uri: str, hypervisor: InventoryHypervisor, timeout_seconds: float) -> list[dict[str, t.Any]]:
     started = time.monotonic()
     try:
         # The caller has a limit for the whole answer, and the controller forks: it is to have no thread of libvirt's.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one hypervisor has room for, counted along while a run places its machines."""
+"""What one hypervisor has capacity for, counted along while a run places its machines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import DiskNeed, Need, Origin
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import HostTerms, Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import HostOptions, PlacementOptions
 
 # The parts of a hypervisor's facts that a decision cannot do without.
 NEEDED_FACTS = ("memory", "vcpus", "pools")
@@ -21,12 +21,12 @@ _SHARED_POOLS = frozenset({"netfs", "rbd", "gluster", "iscsi", "iscsi-direct", "
 _SEVERAL_HINT = "name one of them in full, or remove those that nothing uses with virt_image, state: pruned"
 
 
-class Room:
+class HostCapacity:
     """What one hypervisor has left, after what earlier picks of this run took."""
 
-    def __init__(self, facts: Mapping[str, t.Any], terms: Terms, own: HostTerms) -> None:
-        self.terms = own
-        self._hard_apart = terms.anti_affinity == "require"
+    def __init__(self, facts: Mapping[str, t.Any], options: PlacementOptions, own: HostOptions) -> None:
+        self.options = own
+        self._hard_apart = options.anti_affinity == "require"
         self.maintenance: Mapping[str, t.Any] | None = facts.get("maintenance")
         memory, vcpus = facts["memory"], facts["vcpus"]
         self._memory_total_mib: int = memory["total_mib"]
@@ -59,13 +59,13 @@ class Room:
 
     @property
     def committed_mib(self) -> int:
-        """The memory that is promised to machines."""
+        """The memory that is allocated to machines."""
         return self.capacity_mib - self.memory_mib
 
-    def decision(self, living: Mapping[str, str | None]) -> dict[str, t.Any]:
+    def decision(self, placed: Mapping[str, str | None]) -> dict[str, t.Any]:
         """What the machines of this run were placed here by, to be looked at again where they are made.
 
-        living: of the machines that live here already, the UUIDs by name.
+        placed: of the machines that live here already, the UUIDs by name.
         """
         return {
             "memory_mib": max(0, self.capacity_mib),
@@ -75,11 +75,11 @@ class Room:
                 for name, size_mib in self._taken_mib.items()
                 if size_mib > 0 and self._pools.get(name, {}).get("available_mib") is not None
             },
-            "machines": dict(living),
+            "machines": dict(placed),
         }
 
     def stored(self, image: str) -> list[Mapping[str, t.Any]]:
-        """The images of the store that a wish means by this name, which may also be a volume's."""
+        """The images of the store that a spec means by this name, which may also be a volume's."""
         exact = [item for item in self.images if item["volume"] == image]
         return exact or [item for item in self.images if item["name"] == image]
 
@@ -115,7 +115,7 @@ class Room:
         for pool, size_mib in space.items():
             self._taken_mib[pool] = self._taken_mib.get(pool, 0) + sign * size_mib
 
-    def mates(self, need: Need) -> dict[str, str]:
+    def group_members(self, need: Need) -> dict[str, str]:
         """The machines here that are of one anti-affinity group with this one, each with the group."""
         wanted = need.groups or ()
         return {
@@ -126,12 +126,15 @@ class Room:
 
     def shared_with(self, need: Need) -> list[str]:
         """The same in words."""
-        return [f"has {mate}, of the same anti-affinity group {group}" for mate, group in self.mates(need).items()]
+        return [
+            f"has {member}, of the same anti-affinity group {group}"
+            for member, group in self.group_members(need).items()
+        ]
 
     def lacks(self, need: Need) -> list[str]:
         """The labels that the machine asks for and this hypervisor has not, in words."""
-        lacking = [label for label in need.labels if label not in self.terms.labels]
-        return [f"has no label {label} ({_has(self.terms.labels)})" for label in lacking]
+        lacking = [label for label in need.labels if label not in self.options.labels]
+        return [f"has no label {label} ({_has(self.options.labels)})" for label in lacking]
 
     def refusals(self, need: Need, brought: t.Container[str] = ()) -> list[str]:
         """Why a machine cannot come here; empty when it can. brought: images that the run itself brings."""
@@ -160,7 +163,7 @@ class Room:
 
     def only_apart(self, need: Need, brought: t.Container[str] = ()) -> bool:
         """Whether nothing but its anti-affinity keeps the machine from here."""
-        together = len(self.mates(need)) if self._hard_apart else 0
+        together = len(self.group_members(need)) if self._hard_apart else 0
         return together > 0 and len(self.refusals(need, brought)) == together
 
     def doubts(self, need: Need) -> list[str]:
@@ -189,7 +192,7 @@ class Room:
 
     def _memory_refusals(self, need: Need) -> list[str]:
         if need.memory_mib > self.memory_mib:
-            ratio = self.terms.memory_ratio
+            ratio = self.options.memory_ratio
             counted = "" if ratio == 1 else f" (its memory counts {ratio:g} times)"
             return [
                 f"needs {need.memory_mib} MiB of memory, {max(0, self.memory_mib)} MiB are free{counted}",
@@ -204,7 +207,7 @@ class Room:
         if need.vcpus > self._vcpus:
             return [
                 f"needs {need.vcpus} vCPUs, {max(0, int(self._vcpus))} are free "
-                f"({self.terms.vcpu_ratio:g} for each of its {self._cpus} CPUs)"
+                f"({self.options.vcpu_ratio:g} for each of its {self._cpus} CPUs)"
             ]
         return []
 

@@ -9,9 +9,9 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import Room
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
 APART_HINT = (
     "Only its anti-affinity keeps it away: add a hypervisor, or let machines of one group share one where they cannot "
@@ -20,7 +20,7 @@ APART_HINT = (
 
 
 @dataclass(frozen=True)
-class Choice:
+class HostChoice:
     """host None: the machine fits nowhere. why: the reason for the host; refused: those against each other one."""
 
     host: str | None
@@ -31,52 +31,58 @@ class Choice:
 
 def choose(
     need: Need,
-    rooms: Mapping[str, Room],
+    capacities: Mapping[str, HostCapacity],
     candidates: Sequence[str],
-    terms: Terms,
+    options: PlacementOptions,
     brought: t.Container[str] = (),
     *,
     asked: bool = False,
-) -> Choice:
+) -> HostChoice:
     """The best of the candidates. brought: images that the run itself brings. asked: the user named the candidate."""
-    refusals = {host: rooms[host].refusals(need, brought) for host in candidates}
+    refusals = {host: capacities[host].refusals(need, brought) for host in candidates}
     fitting = [host for host in candidates if not refusals[host]]
     refused = {host: ", ".join(reasons) for host, reasons in refusals.items() if reasons}
     if not fitting:
-        return Choice(None, "", refused, _hint(need, rooms, candidates, brought))
-    sign = -1 if terms.policy == "spread" else 1
-    fitting.sort(key=lambda host: (len(rooms[host].mates(need)), sign * rooms[host].memory_mib, host))
+        return HostChoice(None, "", refused, _hint(need, capacities, candidates, brought))
+    sign = -1 if options.policy == "spread" else 1
+    fitting.sort(key=lambda host: (len(capacities[host].group_members(need)), sign * capacities[host].memory_mib, host))
     best = fitting[0]
     # Hard anti-affinity has refused them already.
-    equal = [host for host in fitting if len(rooms[host].mates(need)) == len(rooms[best].mates(need))]
-    left_mib = {host: rooms[host].memory_mib - need.memory_mib for host in fitting}
+    equal = [
+        host
+        for host in fitting
+        if len(capacities[host].group_members(need)) == len(capacities[best].group_members(need))
+    ]
+    left_mib = {host: capacities[host].memory_mib - need.memory_mib for host in fitting}
     for host in fitting[1:]:
         if host in equal:
             refused[host] = _compared(left_mib[host], left_mib[best])
         else:
-            refused[host] = ", ".join(rooms[host].shared_with(need))
-    reason = _asked(left_mib[best]) if asked else _why_best(equal, len(fitting), left_mib, terms.policy)
+            refused[host] = ", ".join(capacities[host].shared_with(need))
+    reason = _asked(left_mib[best]) if asked else _why_best(equal, len(fitting), left_mib, options.policy)
     # The first reason alone: all of them stand in refused.
     first = {host: reasons[0] for host, reasons in refusals.items() if reasons}
     if len(fitting) == 1 and first and not asked:
         reason += f" ({'; '.join(f'{host}: {why}' for host, why in first.items())})"
     elif len(equal) > 1:
-        reason += _better_but_refused(need, rooms, first, best, terms.policy)
-    why = [reason, *notes_on(need, rooms[best])]
-    return Choice(best, "; ".join(why), refused)
+        reason += _better_but_refused(need, capacities, first, best, options.policy)
+    why = [reason, *notes_on(need, capacities[best])]
+    return HostChoice(best, "; ".join(why), refused)
 
 
-def _hint(need: Need, rooms: Mapping[str, Room], candidates: Sequence[str], brought: t.Container[str]) -> str | None:
+def _hint(
+    need: Need, capacities: Mapping[str, HostCapacity], candidates: Sequence[str], brought: t.Container[str]
+) -> str | None:
     """What could be done for a machine that fits nowhere, where that is little."""
     for host in candidates:
-        if rooms[host].maintenance is not None and len(rooms[host].refusals(need, brought)) == 1:
+        if capacities[host].maintenance is not None and len(capacities[host].refusals(need, brought)) == 1:
             return f"It would fit on {host} after its maintenance, which ends with brine.virt.maintenance -e end={host}"
-    return APART_HINT if any(rooms[host].only_apart(need, brought) for host in candidates) else None
+    return APART_HINT if any(capacities[host].only_apart(need, brought) for host in candidates) else None
 
 
-def notes_on(need: Need, room: Room) -> list[str]:
+def notes_on(need: Need, capacity: HostCapacity) -> list[str]:
     """What is to be said of a choice beside its reason."""
-    return [*(f"it {words}" for words in room.shared_with(need)), *room.doubts(need)]
+    return [*(f"it {words}" for words in capacity.shared_with(need)), *capacity.doubts(need)]
 
 
 def _asked(left_mib: int) -> str:
@@ -97,13 +103,15 @@ def _why_best(equal: Sequence[str], fitting: int, left_mib: Mapping[str, int], p
     return f"{why}, next {equal[1]} with {left_mib[equal[1]]} MiB"
 
 
-def _better_but_refused(need: Need, rooms: Mapping[str, Room], first: Mapping[str, str], best: str, policy: str) -> str:
+def _better_but_refused(
+    need: Need, capacities: Mapping[str, HostCapacity], first: Mapping[str, str], best: str, policy: str
+) -> str:
     """Who would have been chosen by its memory, and why not: the reader would look for them in vain in the rest."""
-    best_mib = rooms[best].memory_mib
+    best_mib = capacities[best].memory_mib
     if policy == "spread":
-        better = [host for host in first if rooms[host].memory_mib > best_mib]
+        better = [host for host in first if capacities[host].memory_mib > best_mib]
     else:
-        better = [host for host in first if need.memory_mib <= rooms[host].memory_mib < best_mib]
+        better = [host for host in first if need.memory_mib <= capacities[host].memory_mib < best_mib]
     word = "more" if policy == "spread" else "less"
     return "".join(f"; {host} has {word} but {first[host]}" for host in better)
 

@@ -42,21 +42,21 @@ def settle(plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last: bool)
             # Nothing of ours, or another run that came to the same hypervisor has gone on with the claim.
             if identity is None or (here is not None and not here["claimed"]):
                 continue
-            why, is_waiting = _judge(name, host, identity, seen)
+            why, is_waiting = _decide(name, host, identity, seen)
             if is_waiting and not last:
                 waiting.append(name)
             elif why is not None:
                 reasons[name] = f"{why}. Nothing was made for it on {host}"
                 withdraw.setdefault(host, {})[name] = identity
     return {
-        "plan": _without(_with_living(plan, unclaimed), reasons),
+        "plan": _without(_with_placed(plan, unclaimed), reasons),
         "withdraw": withdraw,
         "waiting": waiting,
         "again": bool(withdraw or waiting),
     }
 
 
-def _judge(name: str, host: str, identity: str, seen: Seen) -> tuple[str | None, bool]:
+def _decide(name: str, host: str, identity: str, seen: Seen) -> tuple[str | None, bool]:
     """Why a claim yields, None when nothing stands against it; and whether it may win yet, when it has waited."""
     rivals = {other: names[name] for other, names in seen.items() if other != host and name in names}
     for other, rival in rivals.items():
@@ -74,12 +74,12 @@ def _judge(name: str, host: str, identity: str, seen: Seen) -> tuple[str | None,
     return None, False
 
 
-def _with_living(plan: Mapping[str, t.Any], living: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, t.Any]:
+def _with_placed(plan: Mapping[str, t.Any], placed: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, t.Any]:
     """The plan with machines that have to be where they are when it is carried out; what an earlier look saw counts."""
-    if not living:
+    if not placed:
         return plan
     decisions = {
-        host: {**decision, "machines": {**living.get(host, {}), **decision["machines"]}}
+        host: {**decision, "machines": {**placed.get(host, {}), **decision["machines"]}}
         for host, decision in plan["decisions"].items()
     }
     return {**plan, "decisions": decisions}

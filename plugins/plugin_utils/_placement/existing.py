@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing im
 def find_existing(hosts: t.Any, homes: t.Any, last_seen: t.Any) -> FindExisting:
     """The machines that are on a hypervisor which answered, or were on one that does not answer or is not asked.
 
-    hosts, homes, last_seen: as in place. What an unfinished run has left is made anew, and counts as not there.
+    hosts, homes, last_seen: as in place. What an unfinished run has left is recreated, and counts as not there.
     """
     answered = {name: facts for name, facts in _items(hosts) if isinstance(facts, Mapping)}
     found = {

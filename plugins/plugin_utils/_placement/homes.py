@@ -10,26 +10,26 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import Room
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
 
-def homes_of(machine: Machine, rooms: Mapping[str, Room]) -> tuple[list[str], list[str]]:
+def homes_of(machine: Machine, capacities: Mapping[str, HostCapacity]) -> tuple[list[str], list[str]]:
     """The hypervisors that a machine lives on, and those where a run that was cut off has left a claim of its name.
 
     Where there are only claims, one of them is the home, so that the machine is made there: the one that the task asks
     for, else the first. The others are left to the run that settles the claims.
     """
-    homes = [host for host, room in rooms.items() if machine.name in room.machines]
-    claimed = [host for host in homes if rooms[host].machines[machine.name].get("claimed")]
-    living_on = [host for host in homes if host not in claimed]
-    if living_on:
-        return living_on, claimed
+    homes = [host for host, capacity in capacities.items() if machine.name in capacity.machines]
+    claimed = [host for host in homes if capacities[host].machines[machine.name].get("claimed")]
+    running_on = [host for host in homes if host not in claimed]
+    if running_on:
+        return running_on, claimed
     return ([machine.hypervisor] if machine.hypervisor in claimed else claimed[:1]), []
 
 
 def check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.Any], where: str) -> None:
-    """Raises when the machine lives twice, or elsewhere than the wish says, or is wished where nothing is."""
+    """Raises when the machine lives twice, or elsewhere than the spec says, or is requested where nothing is."""
     if len(homes) > 1:
         raise ConflictError(
             f"it is on {' and '.join(homes)} at once",
@@ -73,7 +73,7 @@ def check_name(machine: Machine, hosts: Mapping[str, t.Any], taken: t.Container[
 
 
 def unseen(
-    machine: Machine, silent: Mapping[str, str], terms: Terms, home: str | None
+    machine: Machine, silent: Mapping[str, str], options: PlacementOptions, home: str | None
 ) -> tuple[str | None, str] | None:
     """Why a machine that lives on no hypervisor which answered is not to be made now, or None.
 
@@ -82,9 +82,9 @@ def unseen(
     """
     if machine.hypervisor is not None and machine.hypervisor in silent:
         return machine.hypervisor, f"it is to be on {machine.hypervisor}, which did not answer"
-    if home in silent and machine.hypervisor is None and terms.unseen != "place":
+    if home in silent and machine.hypervisor is None and options.unseen != "place":
         return home, f"it is on {home}, as the inventory says, which did not answer"
-    if not silent or machine.hypervisor is not None or terms.unseen == "place":
+    if not silent or machine.hypervisor is not None or options.unseen == "place":
         return None
     return None, (
         f"it may live on {' or '.join(silent)}, which did not answer, and made on another one it would exist twice, "
@@ -94,11 +94,14 @@ def unseen(
 
 
 def left_behind(
-    machine: Machine, hosts: Mapping[str, t.Any], last_seen: Mapping[str, Sequence[str]] | None, terms: Terms
+    machine: Machine,
+    hosts: Mapping[str, t.Any],
+    last_seen: Mapping[str, Sequence[str]] | None,
+    options: PlacementOptions,
 ) -> tuple[None, str] | None:
     """Why a machine that was seen on a hypervisor which nobody asks any more is not to be made now, or None."""
     gone = [host for host in (last_seen or {}).get(machine.name, ()) if host not in hosts]
-    if not gone or machine.hypervisor is not None or terms.unseen == "place":
+    if not gone or machine.hypervisor is not None or options.unseen == "place":
         return None
     return None, (
         f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now, and made on another one it "

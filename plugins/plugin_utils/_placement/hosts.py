@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hypervisors that a decision is made among: those that answered, with their room, and the others."""
+"""The hypervisors that a decision is made among: those that answered, with their capacity, and the others."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import NEEDED_FACTS, Room
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms, host_terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import NEEDED_FACTS, HostCapacity
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, host_options
 
 
-def read_hosts(hosts: t.Any, settings: t.Any, terms: Terms) -> tuple[dict[str, Room], dict[str, str]]:
+def read_hosts(
+    hosts: t.Any, settings: t.Any, options: PlacementOptions
+) -> tuple[dict[str, HostCapacity], dict[str, str]]:
     """The hypervisors that answered, in the order of their names, and the others with the reason.
 
     hosts: facts by hypervisor, or the sentence that says why one did not answer. settings: their inventory variables by
@@ -25,18 +27,18 @@ def read_hosts(hosts: t.Any, settings: t.Any, terms: Terms) -> tuple[dict[str, R
         raise InputError("there is no hypervisor", where="hosts", hint="Put at least one into the inventory")
     if settings is not None and not isinstance(settings, Mapping):
         raise InputError(f"{settings!r} is not a mapping of hypervisors", where="settings", hint="Give hostvars")
-    rooms, silent = {}, {}
+    capacities, silent = {}, {}
     for host in sorted(hosts):
         facts = hosts[host]
         if isinstance(facts, str):
             silent[str(host)] = facts or "it did not answer"
         elif isinstance(facts, Mapping) and all(key in facts for key in NEEDED_FACTS):
             variables = settings[host] if settings is not None and host in settings else {}
-            rooms[str(host)] = Room(facts, terms, host_terms(variables, terms, str(host)))
+            capacities[str(host)] = HostCapacity(facts, options, host_options(variables, options, str(host)))
         else:
             raise InputError(
                 "this is neither the facts of a hypervisor nor a sentence that says why it did not answer",
                 where=f"hosts[{str(host)!r}]",
                 hint="Give what virt_host_info returned as host",
             )
-    return rooms, silent
+    return capacities, silent

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import Choice, choose
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import Fleet, Living
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import HostChoice, choose
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import Fleet, PlacedMachine
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
 
 def plan_moves(
     fleet: Fleet,
-    terms: Terms,
+    options: PlacementOptions,
     *,
     names: Sequence[str] | None = None,
     source: str | None = None,
@@ -35,30 +35,30 @@ def plan_moves(
         fleet.check_host(target, "to")
         if target == source:
             raise InputError(f"{target} is the hypervisor to empty", where="to", hint="Give another one")
-    living = fleet.on(source) if source is not None else _find(fleet, names or [])
+    placed = fleet.on(source) if source is not None else _find(fleet, names or [])
     moves, stay, there = [], [], []
     # The largest first: it has the fewest places to go to.
-    for machine in sorted(living, key=lambda item: (-(item.need.memory_mib if item.need else 0), item.name)):
+    for machine in sorted(placed, key=lambda item: (-(item.need.memory_mib if item.need else 0), item.name)):
         if target == machine.host and len(fleet.machines[machine.name]) == 1:
             there.append(stay_of(machine, "it is already there"))
             continue
-        choice = _decide(machine, fleet, terms, target)
+        choice = _decide(machine, fleet, options, target)
         if isinstance(choice, str):
             stay.append(stay_of(machine, choice))
         else:
             moves.append(move_of(machine, fleet, choice))
-            fleet.rooms[moves[-1]["target"]].take(needed(machine))
+            fleet.capacities[moves[-1]["target"]].take(needed(machine))
     return as_plan(moves, stay, there, fleet)
 
 
-def needed(machine: Living) -> Need:
+def needed(machine: PlacedMachine) -> Need:
     """What a machine that can be moved needs."""
     if machine.need is None:
         raise InputError("; ".join(machine.ties), where=machine.name)
     return machine.need
 
 
-def move_of(machine: Living, fleet: Fleet, choice: Choice) -> dict[str, t.Any]:
+def move_of(machine: PlacedMachine, fleet: Fleet, choice: HostChoice) -> dict[str, t.Any]:
     """One move in plain data."""
     target = str(choice.host)
     refused = {**choice.refused, **{host: f"did not answer: {reason}" for host, reason in fleet.silent.items()}}
@@ -70,12 +70,12 @@ def move_of(machine: Living, fleet: Fleet, choice: Choice) -> dict[str, t.Any]:
         "memory_mib": needed(machine).memory_mib,
         "why": choice.why,
         "refused": dict(sorted(refused.items())),
-        "memory_ratio": fleet.rooms[target].terms.memory_ratio,
-        "memory_reserve_mib": fleet.rooms[target].terms.memory_reserve_mib,
+        "memory_ratio": fleet.capacities[target].options.memory_ratio,
+        "memory_reserve_mib": fleet.capacities[target].options.memory_reserve_mib,
     }
 
 
-def stay_of(machine: Living, why: str) -> dict[str, t.Any]:
+def stay_of(machine: PlacedMachine, why: str) -> dict[str, t.Any]:
     """A machine that is not moved, in plain data."""
     record = machine.record
     return {
@@ -94,7 +94,7 @@ def as_plan(
     fleet: Fleet,
 ) -> dict[str, t.Any]:
     """A plan in plain data; the order of the moves stays."""
-    by_source: dict[str, list[t.Any]] = {host: [] for host in fleet.rooms}
+    by_source: dict[str, list[t.Any]] = {host: [] for host in fleet.capacities}
     for move in moves:
         by_source[move["source"]].append(
             {key: move[key] for key in ("name", "target", "memory_ratio", "memory_reserve_mib")}
@@ -109,8 +109,8 @@ def as_plan(
     }
 
 
-def _find(fleet: Fleet, names: Sequence[str]) -> list[Living]:
-    found: list[Living] = []
+def _find(fleet: Fleet, names: Sequence[str]) -> list[PlacedMachine]:
+    found: list[PlacedMachine] = []
     for name in dict.fromkeys(names):
         if name not in fleet.machines:
             silent = "; ".join(f"{host} did not answer: {reason}" for host, reason in fleet.silent.items())
@@ -123,9 +123,9 @@ def _find(fleet: Fleet, names: Sequence[str]) -> list[Living]:
     return found
 
 
-def _decide(machine: Living, fleet: Fleet, terms: Terms, target: str | None) -> Choice | str:
+def _decide(machine: PlacedMachine, fleet: Fleet, options: PlacementOptions, target: str | None) -> HostChoice | str:
     """Where the machine goes, or why it stays."""
-    homes = [living.host for living in fleet.machines[machine.name]]
+    homes = [placed.host for placed in fleet.machines[machine.name]]
     if len(homes) > 1:
         return (
             f"it is on {' and '.join(homes)} at once. Find out which of them is the right one, and rename or purge "
@@ -133,12 +133,12 @@ def _decide(machine: Living, fleet: Fleet, terms: Terms, target: str | None) -> 
         )
     if machine.need is None:
         return "; ".join(machine.ties)
-    candidates = [target] if target is not None else [host for host in fleet.rooms if host != machine.host]
-    choice = choose(machine.need, fleet.rooms, candidates, terms, asked=target is not None)
+    candidates = [target] if target is not None else [host for host in fleet.capacities if host != machine.host]
+    choice = choose(machine.need, fleet.capacities, candidates, options, asked=target is not None)
     return choice if choice.host is not None else _nowhere(choice, fleet, target)
 
 
-def _nowhere(choice: Choice, fleet: Fleet, target: str | None) -> str:
+def _nowhere(choice: HostChoice, fleet: Fleet, target: str | None) -> str:
     reasons = dict(choice.refused)
     if target is None:
         reasons.update({host: f"did not answer: {reason}" for host, reason in fleet.silent.items()})

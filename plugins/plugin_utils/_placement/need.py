@@ -17,7 +17,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class DiskNeed:
-    """Room in a pool. size_mib None: as large as its image. written_mib: what of a disk that is moved is written."""
+    """Space in a pool. size_mib None: as large as its image. written_mib: what of a disk that is moved is written."""
 
     pool: str
     size_mib: int | None
@@ -40,9 +40,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Need:
-    """What one machine needs. pools: those that have to be there, whatever room they have; groups None: as it has them.
+    """What one machine needs. pools: those that have to be there, whatever space they have; groups None: as it has
+    them.
 
-    images: by the names in the wish, for a new machine. origin: where the machine is there already.
+    images: by the names in the spec, for a new machine. origin: where the machine is there already.
     """
 
     name: str
@@ -59,12 +60,12 @@ class Need:
 
 
 def images_of(machine: Machine) -> list[str]:
-    """The images that the machine's disks stand on, each once."""
+    """The images that back the machine's disks, each once."""
     return list(dict.fromkeys(disk.image for disk in machine.disks if disk.present and disk.image is not None))
 
 
-def need_of_wish(machine: Machine, image_pool: str) -> Need:
-    """What a machine needs that is to be as the wish says. image_pool: the pool of the image store."""
+def need_of_spec(machine: Machine, image_pool: str) -> Need:
+    """What a machine needs that is to be as the spec says. image_pool: the pool of the image store."""
     disks, pools = [], []
     for disk in machine.disks:
         for pool in dict.fromkeys(disk.pools):
@@ -92,7 +93,7 @@ def need_of_wish(machine: Machine, image_pool: str) -> Need:
 
 
 def need_of_record(record: Mapping[str, t.Any], stored: Sequence[Mapping[str, t.Any]]) -> Need:
-    """What a living machine needs on another hypervisor.
+    """What an existing machine needs on another hypervisor.
 
     record: as virt_info returned it. stored: the images of the hypervisor that it is on, as virt_host_info returned
     them.
@@ -129,7 +130,7 @@ def need_of_record(record: Mapping[str, t.Any], stored: Sequence[Mapping[str, t.
 
 
 def ties_of(record: Mapping[str, t.Any]) -> list[str]:
-    """Why a living machine can be moved nowhere; empty for most.
+    """Why an existing machine can be moved nowhere; empty for most.
 
     record: as virt_info returned it.
     """
@@ -145,7 +146,7 @@ def ties_of(record: Mapping[str, t.Any]) -> list[str]:
 def _images_below(
     disks: Sequence[Mapping[str, t.Any]], noted: Mapping[str, t.Any] | None, stored: Sequence[Mapping[str, t.Any]]
 ) -> tuple[tuple[str, str, int], ...]:
-    """Pool, volume and MiB of the images that the disks stand on, by their backing files and by the machine's notes."""
+    """Pool, volume and MiB of the images that back the disks, by their backing files and by the machine's notes."""
     names = {posixpath.basename(disk["backing"]) for disk in disks if disk.get("backing")}
     if noted:
         names.add(noted["volume"])

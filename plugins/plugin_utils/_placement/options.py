@@ -18,7 +18,7 @@ ANTI_AFFINITY = ("require", "prefer")
 
 
 @dataclass(frozen=True)
-class Terms:
+class PlacementOptions:
     """What holds for all machines and hypervisors of a run.
 
     memory_reserve_mib stays free on each hypervisor for the host itself; what is left counts memory_ratio times;
@@ -47,7 +47,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class HostTerms:
+class HostOptions:
     """What holds for one hypervisor."""
 
     memory_reserve_mib: int
@@ -56,8 +56,8 @@ class HostTerms:
     labels: tuple[str, ...] = ()
 
 
-def host_terms(variables: t.Any, terms: Terms, host: str) -> HostTerms:
-    """The terms of one hypervisor, from its inventory variables; what they do not name is as in the whole run.
+def host_options(variables: t.Any, options: PlacementOptions, host: str) -> HostOptions:
+    """The options of one hypervisor, from its inventory variables; what they do not name is as in the whole run.
 
     Variables that placement does not know are none of its business. Raises InputError with the name of the variable.
     """
@@ -68,10 +68,10 @@ def host_terms(variables: t.Any, terms: Terms, host: str) -> HostTerms:
         value = variables.get(f"virt_{name}")
         return otherwise if value is None else read_number(kind, value, f"{host}: virt_{name}")
 
-    found = HostTerms(
-        memory_reserve_mib=number(int, "memory_reserve_mib", terms.memory_reserve_mib),
-        memory_ratio=number(float, "memory_ratio", terms.memory_ratio),
-        vcpu_ratio=number(float, "vcpu_ratio", terms.vcpu_ratio),
+    found = HostOptions(
+        memory_reserve_mib=number(int, "memory_reserve_mib", options.memory_reserve_mib),
+        memory_ratio=number(float, "memory_ratio", options.memory_ratio),
+        vcpu_ratio=number(float, "vcpu_ratio", options.vcpu_ratio),
         labels=read_labels(variables.get("virt_labels") or [], f"{host}: virt_labels"),
     )
     check_numbers(found.memory_reserve_mib, found.memory_ratio, found.vcpu_ratio, f"{host}: virt_")

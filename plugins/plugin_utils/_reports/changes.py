@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import POWER_CYCLE, one_line
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import POWER_CYCLE, printable_line
 
 
 def changes_text(results: t.Any) -> str:
@@ -27,7 +27,7 @@ def changes_text(results: t.Any) -> str:
         machines = result.get("machines") if isinstance(result, Mapping) else None
         for machine in machines or ():
             lines += _lines(machine, f"{machine['name']} on {hypervisor}")
-    return "\n".join(one_line(line) for line in lines)
+    return "\n".join(printable_line(line) for line in lines)
 
 
 def _lines(machine: Mapping[str, t.Any], who: str) -> list[str]:
@@ -52,5 +52,5 @@ def _outdated(what: str) -> str:
 
 def _actions(actions: Sequence[str]) -> str:
     # Every change is noted in the machine's own notes, which is of no interest to people unless it is all that changed.
-    told = [action for action in actions if not action.startswith(("write the notes of ", "note the new disks of "))]
-    return "; ".join(told or actions)
+    shown = [action for action in actions if not action.startswith(("write the notes of ", "note the new disks of "))]
+    return "; ".join(shown or actions)

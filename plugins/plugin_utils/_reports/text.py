@@ -36,7 +36,7 @@ def split_answers(results: t.Any, key: str) -> tuple[dict[str, t.Any], dict[str,
     for hypervisor, result in results.items():
         is_result = isinstance(result, Mapping) and (key in result or "msg" in result)
         if is_result and (result.get("failed") or result.get("unreachable") or key not in result):
-            reason = one_line(result.get("msg", "no reason given")).strip()
+            reason = printable_line(result.get("msg", "no reason given")).strip()
             silent[hypervisor] = reason if result.get("missing_library") else f"did not answer: {reason}"
         else:
             answered[hypervisor] = result[key] if is_result else result
@@ -56,7 +56,7 @@ def machines_of(results: t.Any) -> tuple[dict[str, Records], dict[str, str]]:
 
 def silent_lines(silent: Mapping[str, str]) -> list[str]:
     """A line about each hypervisor that did not answer."""
-    return [one_line(f"{hypervisor} did not answer: {reason}") for hypervisor, reason in silent.items()]
+    return [printable_line(f"{hypervisor} did not answer: {reason}") for hypervisor, reason in silent.items()]
 
 
 def query_text(machines_by_hypervisor: Mapping[str, Records]) -> str:
@@ -87,8 +87,8 @@ def capacity_of(host: Mapping[str, t.Any]) -> dict[str, t.Any]:
         "Machines": len(host["machines"]),
     }
     for pool in host["pools"]:
-        room = f"{pool['available_mib']} MiB free of {pool['capacity_mib']} MiB" if pool["active"] else "not active"
-        capacity[f"Pool {pool['name']}"] = room
+        space = f"{pool['available_mib']} MiB free of {pool['capacity_mib']} MiB" if pool["active"] else "not active"
+        capacity[f"Pool {pool['name']}"] = space
     if host.get("maintenance"):
         since, reason = host["maintenance"].get("since"), host["maintenance"].get("reason")
         capacity["In maintenance"] = f"since {since or 'an unknown time'}" + (f" ({reason})" if reason else "")
@@ -102,7 +102,7 @@ def capacity_of(host: Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def _machine_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
     memory_mib = record.get("memory_mib")
-    lines = [one_line(record["name"])]
+    lines = [printable_line(record["name"])]
     lines += _field(1, "CPU", record.get("vcpus"))
     lines += _field(1, "Memory", None if memory_mib is None else memory_mib * KIB_PER_MIB)
     lines += _field(1, "State", ", ".join(filter(None, [record.get("state"), unfinished(record)])))
@@ -111,12 +111,12 @@ def _machine_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
         lines += _field(1, "Graphics", f"{graphics.get('type')} - {hypervisor}:{port}" if port else None)
     for disk in record.get("disks") or []:
         size = disk.get("size_bytes")
-        lines.append(f"  Disk - {one_line(disk.get('target'))}:")
+        lines.append(f"  Disk - {printable_line(disk.get('target'))}:")
         lines += _field(2, "Size", None if size is None else format_size(size))
         lines += _field(2, "File", disk.get("source"))
         lines += _field(2, "File Format", disk.get("format"))
     for nic in record.get("nics") or []:
-        lines.append(f"  Nic - {one_line(nic.get('mac'))}:")
+        lines.append(f"  Nic - {printable_line(nic.get('mac'))}:")
         lines += _field(2, "Source", nic.get("source"))
         lines += _field(2, "Type", nic.get("type"))
     lines += _field(1, "Hypervisor", hypervisor)
@@ -125,7 +125,7 @@ def _machine_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
     image = record.get("image") or {}
     lines += _field(1, "Image", f"{image['name']} ({image.get('volume')})" if image.get("name") else None)
     for disk in record.get("disks") or []:
-        lines += _field(1, f"In the guest - {one_line(disk.get('target'))}", disk.get("guest_path"))
+        lines += _field(1, f"In the guest - {printable_line(disk.get('target'))}", disk.get("guest_path"))
     lines += _field(1, f"Pending until {POWER_CYCLE}", ", ".join(record.get("pending") or []) or None)
     for error in record.get("errors") or []:
         lines += _field(1, "Error", error)
@@ -133,7 +133,7 @@ def _machine_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
 
 
 def _field(depth: int, name: str, value: t.Any) -> list[str]:
-    return [] if value is None else [f"{'  ' * depth}{name}: {one_line(value)}"]
+    return [] if value is None else [f"{'  ' * depth}{name}: {printable_line(value)}"]
 
 
 def names_by_state(records: Iterable[Mapping[str, t.Any]]) -> dict[str, list[str]]:
@@ -164,7 +164,7 @@ def moves_text(plan: t.Any) -> str:
 
 def _columns(rows: Sequence[Sequence[t.Any]]) -> list[str]:
     """Rows of cells as lines; all columns but the last are as wide as their widest cell."""
-    cells = [[one_line("" if cell is None else cell) for cell in row] for row in rows]
+    cells = [[printable_line("" if cell is None else cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
     return [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
@@ -179,17 +179,17 @@ def tree_text(value: t.Any, depth: int = 0) -> str:
         lines = []
         for key, item in value.items():
             if isinstance(item, (Mapping, list, tuple)):
-                lines.append(f"{indent}{one_line(key)}:" if item else f"{indent}{one_line(key)}: none")
+                lines.append(f"{indent}{printable_line(key)}:" if item else f"{indent}{printable_line(key)}: none")
                 if item:
                     lines.append(tree_text(item, depth + 1))
             else:
-                lines.append(f"{indent}{one_line(key)}: {one_line(item)}")
+                lines.append(f"{indent}{printable_line(key)}: {printable_line(item)}")
         return "\n".join(lines)
     if isinstance(value, (list, tuple)):
-        return "\n".join(f"{indent}{one_line(item)}" for item in value)
-    return f"{indent}{one_line(value)}"
+        return "\n".join(f"{indent}{printable_line(item)}" for item in value)
+    return f"{indent}{printable_line(value)}"
 
 
-def one_line(value: t.Any) -> str:
+def printable_line(value: t.Any) -> str:
     """Any text as one line of visible characters: what a machine says must not draw on the terminal."""
     return "".join(char if char.isprintable() else " " for char in str(value))

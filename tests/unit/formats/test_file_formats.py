@@ -25,13 +25,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance
 from ansible_collections.brine.virt.plugins.module_utils._network import rollback
 from ansible_collections.brine.virt.plugins.module_utils._network.change import Change
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.keep import Choice, open_authorities
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, open_ca_store
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import last_seen, update_known_hosts
 
 MAINTENANCE = Maintenance("2026-11-21T10:00:00Z", "new disks, neue Lüfter")
 # Of an organization, with keys of a type, certificates of so many days and an authority of so many.
-CHOICE = Choice("brine.virt", "ecdsa", 365, 36500, "a recorded sample")
+CHOICE = CaOptions("brine.virt", "ecdsa", 365, 36500, "a recorded sample")
 SIGNER = "35119dd27a8213c7"
 HV1_SERIAL, ALICE_SERIAL = "18ba408152c59d5f77152f10721c17cadb835f63", "40578bafeae042f30ba78749647acdb74aa77261"
 DB1, WEB = "11111111-2222-4333-8444-555555555555", "22222222-2222-4333-8444-555555555555"
@@ -151,7 +151,7 @@ def folder(fixtures: Path, tmp_path: Path) -> Path:
 
 def test_folder_of_the_authority(folder: Path) -> None:
     before = sorted(path.relative_to(folder) for path in folder.rglob("*"))
-    authorities = open_authorities(str(folder), CHOICE, save=True)
+    authorities = open_ca_store(str(folder), CHOICE, save=True)
     assert (authorities.current.short, authorities.former) == (SIGNER, ())
     assert authorities.current.key is not None
     issued = {
@@ -163,12 +163,12 @@ def test_folder_of_the_authority(folder: Path) -> None:
     }
     assert all(f"{one.serial_number:x}" == serial for serial, one in issued.items())
     assert all(certs.is_issued_by(one, authorities.current.certificate) for one in issued.values())
-    # Nothing is made anew: hosts go on trusting what they trust.
+    # Nothing is recreated: hosts go on trusting what they trust.
     assert sorted(path.relative_to(folder) for path in folder.rglob("*") if path.name != ".lock") == before
 
 
 def test_what_was_revoked_stays_so(folder: Path) -> None:
-    authorities = open_authorities(str(folder), CHOICE, save=False)
+    authorities = open_ca_store(str(folder), CHOICE, save=False)
     recorded = (folder / f"{SIGNER}.crl").read_text(encoding="ascii")
     for revoked in ([], ["alice"], [ALICE_SERIAL]):
         text = revocation_lists(authorities, revoked, save=True)
@@ -184,7 +184,7 @@ def test_what_a_newer_version_keeps_beside_them_is_passed_over(folder: Path) -> 
     (folder / "index.json").write_text("{}", encoding="ascii")
     (folder / "requests").mkdir()
     (folder / "requests" / "hv1.pem").write_text("no certificate", encoding="ascii")
-    assert open_authorities(str(folder), CHOICE, save=True).current.short == SIGNER
+    assert open_ca_store(str(folder), CHOICE, save=True).current.short == SIGNER
 
 
 def test_who_may_connect_stands_between_the_marks_of_the_first_version(fixtures: Path) -> None:

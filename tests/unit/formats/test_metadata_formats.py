@@ -20,10 +20,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import noted_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    CreationNote,
     DiskNote,
     ImageNote,
     MachineNotes,
-    Making,
     NicNote,
     SeedNote,
     VolumeNote,
@@ -32,11 +32,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE,
-    MoveNote,
+    MigrationNote,
     VolumeIdentity,
     VolumeRef,
-    move_note_to_xml,
-    read_move_note,
+    migration_note_to_xml,
+    read_migration_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import delete_proven
 
@@ -64,12 +64,12 @@ WITH_FRAGMENT = dataclasses.replace(FIRST, volumes=(SYSTEM, UNFINISHED_DATA, SEE
 WITH_LABELS = dataclasses.replace(WITH_FRAGMENT, labels=("ssd", "zone=a"), anti_affinity=("databases",))
 
 
-def in_format(volume: VolumeNote, name: str, making: Making | None = None) -> VolumeNote:
+def in_format(volume: VolumeNote, name: str, making: CreationNote | None = None) -> VolumeNote:
     return dataclasses.replace(volume, format=name, making=making)
 
 
 WITH_FORMATS = (in_format(SYSTEM, "qcow2"), in_format(UNFINISHED_DATA, "raw"), in_format(SEED, "raw"))
-DATA_MAKING = Making("1e" * 16, 4294967296)
+DATA_MAKING = CreationNote("1e" * 16, 4294967296)
 MACHINES = {
     "1-first": FIRST,
     "1-first-building": dataclasses.replace(FIRST, status="building"),
@@ -85,9 +85,9 @@ MACHINES = {
         WITH_LABELS,
         status="building",
         volumes=(
-            in_format(SYSTEM, "qcow2", Making("0f" * 16, 8589934592, BACKING)),
+            in_format(SYSTEM, "qcow2", CreationNote("0f" * 16, 8589934592, BACKING)),
             in_format(UNFINISHED_DATA, "raw", DATA_MAKING),
-            in_format(SEED, "raw", Making("2d" * 16)),
+            in_format(SEED, "raw", CreationNote("2d" * 16)),
         ),
     ),
 }
@@ -96,7 +96,7 @@ NEWEST_MACHINES = ("4-claimed", "6-making", "6-making-building")
 
 MADE = (VolumeRef("default", "db1-system.qcow2"), VolumeRef("vg", "db1-data"), VolumeRef("default", "db1-seed.iso"))
 LEFT = (VolumeRef("default", "db1-system.qcow2"), VolumeRef("default", "db1-seed.iso"))
-FIRST_MOVE = MoveNote("hv1.example.org", "hv2.example.org", "qemu+tls://hv2.example.org/system", MADE, LEFT, True)
+FIRST_MOVE = MigrationNote("hv1.example.org", "hv2.example.org", "qemu+tls://hv2.example.org/system", MADE, LEFT, True)
 IDENTITIES = [
     VolumeIdentity(mark="3c" * 16),
     VolumeIdentity(key="aBcD12-key"),
@@ -159,7 +159,9 @@ def test_what_a_newer_version_adds_is_passed_over(fixtures: Path) -> None:
     assert read_notes(domain) == MACHINES["6-making"]
 
 
-@pytest.mark.parametrize(("sample", "reader"), [("machine/6-making", read_notes), ("move/3-source-id", read_move_note)])
+@pytest.mark.parametrize(
+    ("sample", "reader"), [("machine/6-making", read_notes), ("move/3-source-id", read_migration_note)]
+)
 def test_a_format_with_another_number_is_not_taken_for_this_one(
     fixtures: Path, sample: str, reader: t.Callable[[t.Any], t.Any]
 ) -> None:
@@ -170,7 +172,7 @@ def test_a_format_with_another_number_is_not_taken_for_this_one(
 
 @pytest.mark.parametrize("sample", MOVES)
 def test_note_of_a_move(fixtures: Path, sample: str) -> None:
-    note = read_move_note(read(fixtures, f"move/{sample}"))
+    note = read_migration_note(read(fixtures, f"move/{sample}"))
     expected, identities = MOVES[sample]
     assert note is not None
     assert note == expected
@@ -179,9 +181,9 @@ def test_note_of_a_move(fixtures: Path, sample: str) -> None:
 
 def test_the_note_of_a_move_is_written_as_in_the_newest_sample(fixtures: Path) -> None:
     element = read(fixtures, "move/3-source-id").find("metadata/{*}move")
-    note = read_move_note(read(fixtures, "move/3-source-id"))
+    note = read_migration_note(read(fixtures, "move/3-source-id"))
     assert element is not None and note is not None
-    written = parse_xml(move_note_to_xml(note))
+    written = parse_xml(migration_note_to_xml(note))
     for part in written.iter():
         part.tag = f"{{{NAMESPACE}}}{part.tag}"
     assert _plain(written) == _plain(element)
@@ -194,7 +196,7 @@ def _plain(element: etree._Element) -> list[tuple[str, dict[str, str]]]:
 def test_of_a_first_note_no_volume_is_deleted_and_the_command_that_does_it_is_named(
     fixtures: Path, node_uri: str, tmp_path: Path
 ) -> None:
-    note = read_move_note(read(fixtures, "move/1-first"))
+    note = read_migration_note(read(fixtures, "move/1-first"))
     assert note is not None
     with open_connection(node_uri) as conn:
         pool = conn.storagePoolLookupByName("default")

@@ -28,7 +28,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import add_qcow2_mark, read_qcow2_mark
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload, read_upload
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import Making, VolumeNote, read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    CreationNote,
+    VolumeNote,
+    read_notes,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeIdentity, VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.volume_identity import is_the_one
 
@@ -85,13 +89,13 @@ def test_mark_in_a_qcow2_header(fixtures: Path) -> None:
 
 def test_a_qcow2_volume_is_proven_by_its_header(fixtures: Path, files: Pool, tmp_path: Path) -> None:
     (tmp_path / "disk").write_bytes(dump(fixtures / "formats/volume/1-qcow2-header.hex"))
-    assert is_proven(files, VolumeNote("files", "disk", "disk", format="qcow2", making=Making(MARK)))
-    assert not is_proven(files, VolumeNote("files", "disk", "disk", format="qcow2", making=Making("9" * 32)))
+    assert is_proven(files, VolumeNote("files", "disk", "disk", format="qcow2", making=CreationNote(MARK)))
+    assert not is_proven(files, VolumeNote("files", "disk", "disk", format="qcow2", making=CreationNote("9" * 32)))
 
 
 def test_a_raw_volume_is_proven_by_its_attribute(files: Pool, tmp_path: Path) -> None:
     (tmp_path / "disk").write_bytes(b"content")
-    note = VolumeNote("files", "disk", "disk", format="raw", making=Making(MARK))
+    note = VolumeNote("files", "disk", "disk", format="raw", making=CreationNote(MARK))
     assert not is_proven(files, note)
     os.setxattr(tmp_path / "disk", "user.brine.build", MARK.encode())
     assert is_proven(files, note)

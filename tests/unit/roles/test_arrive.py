@@ -123,8 +123,8 @@ def test_ssh_finds_the_host_keys_whatever_the_users_arguments_are(tmp_path: Path
         inventory["all"] = {"vars": {"ansible_ssh_args": users}}
     else:
         (tmp_path / "ansible.cfg").write_text(f"[ssh_connection]\nssh_args = {users}\n")
-    say = {**SAY, "tasks": [{"ansible.builtin.debug": {"msg": "{{ ansible_ssh_args | default('-') }}."}}]}
-    output = ansible(tmp_path, inventory, [ARRIVE, say])
+    write_line = {**SAY, "tasks": [{"ansible.builtin.debug": {"msg": "{{ ansible_ssh_args | default('-') }}."}}]}
+    output = ansible(tmp_path, inventory, [ARRIVE, write_line])
     known_hosts = tmp_path / ".ssh" / "known_hosts.d" / "brine-virt"
     assert f"UserKnownHostsFile={known_hosts} -o StrictHostKeyChecking=yes {users}." in output
 

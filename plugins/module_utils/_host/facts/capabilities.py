@@ -23,24 +23,24 @@ _ENUMS: tuple[tuple[str, str, str, str, str | None], ...] = (
 )
 
 
-def check_abilities(machine: Machine, abilities: etree._Element, where: str) -> None:
+def check_capabilities(machine: Machine, capabilities: etree._Element, where: str) -> None:
     """Raises UnsupportedError for the first thing that the hypervisor cannot do."""
-    _check_firmware(machine, abilities, where)
-    check_cpu(machine.hardware.get("cpu", {}), abilities, inside(where, "cpu"))
+    _check_firmware(machine, capabilities, where)
+    check_cpu(machine.hardware.get("cpu", {}), capabilities, inside(where, "cpu"))
     for option, key, path, enum, hint in _ENUMS:
-        wish = machine.hardware.get(option)
-        if wish is None or wish is False:
+        requested = machine.hardware.get(option)
+        if requested is None or requested is False:
             continue
-        device = abilities.find(path)
+        device = capabilities.find(path)
         if device is None:
             # A libvirt that does not say it yet.
             continue
         place = inside(where, option)
         if device.get("supported") == "no":
             raise UnsupportedError(f"this hypervisor has no {option}", where=place, hint=hint)
-        _check_enum(device, enum, wish.get(key), f"{place}.{key}", hint)
+        _check_enum(device, enum, requested.get(key), f"{place}.{key}", hint)
     if machine.hardware.get("shared_folders"):
-        device = abilities.find("devices/filesystem")
+        device = capabilities.find("devices/filesystem")
         if device is not None:
             _check_enum(
                 device,
@@ -59,16 +59,16 @@ def _check_enum(device: etree._Element, enum: str, value: t.Any, place: str, hin
         )
 
 
-def _check_firmware(machine: Machine, abilities: etree._Element, where: str) -> None:
+def _check_firmware(machine: Machine, capabilities: etree._Element, where: str) -> None:
     if machine.firmware != "efi":
         return
-    known = {v.text for v in abilities.iterfind("os/enum[@name='firmware']/value")}
+    known = {v.text for v in capabilities.iterfind("os/enum[@name='firmware']/value")}
     place = inside(where, "firmware")
     if "efi" not in known:
         raise UnsupportedError(
             "this hypervisor has no UEFI", where=place, hint="Install OVMF (package ovmf or edk2-ovmf)"
         )
-    secure = {v.text for v in abilities.iterfind("os/loader/enum[@name='secure']/value")}
+    secure = {v.text for v in capabilities.iterfind("os/loader/enum[@name='secure']/value")}
     if machine.secure_boot and secure and "yes" not in secure:
         raise UnsupportedError(
             "this hypervisor's UEFI has no secure boot",
@@ -77,17 +77,17 @@ def _check_firmware(machine: Machine, abilities: etree._Element, where: str) -> 
         )
 
 
-def check_cpu(cpu: Values, abilities: etree._Element, where: str) -> None:
+def check_cpu(cpu: Values, capabilities: etree._Element, where: str) -> None:
     """Raises UnsupportedError when the hypervisor does not know this mode or model of a CPU, or cannot be it."""
     mode, model = cpu.get("mode"), cpu.get("model")
-    modes = {m.get("name") or "" for m in abilities.iterfind("cpu/mode[@supported='yes']")}
+    modes = {m.get("name") or "" for m in capabilities.iterfind("cpu/mode[@supported='yes']")}
     if mode and modes and mode not in modes:
         raise UnsupportedError(
             f"this hypervisor has no CPU mode {mode!r}",
             where=inside(where, "mode"),
             hint=one_of_these(mode, modes),
         )
-    models = {m.text or "": m.get("usable") for m in abilities.iterfind("cpu/mode[@name='custom']/model")}
+    models = {m.text or "": m.get("usable") for m in capabilities.iterfind("cpu/mode[@name='custom']/model")}
     if not model or not models:
         return
     if model not in models:

@@ -17,9 +17,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     libvirt,
     translate_error,
+    translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.guest_cpu import GuestCpu, guest_cpu_from_xml
 
@@ -39,9 +39,9 @@ def observe_guest_cpu(conn: VirConnect, arch: str | None, domain_types: list[str
     """
     if arch is None or not domain_types:
         raise UnsupportedError("this hypervisor runs no machines of its own architecture")
-    with errors_as_ours("cannot read what CPU machines can have"):
-        abilities = parse_xml(conn.getDomainCapabilities(None, arch, None, domain_types[0], 0))
-    mode = abilities.find("cpu/mode[@name='host-model'][@supported='yes']")
+    with translate_errors("cannot read what CPU machines can have"):
+        capabilities = parse_xml(conn.getDomainCapabilities(None, arch, None, domain_types[0], 0))
+    mode = capabilities.find("cpu/mode[@name='host-model'][@supported='yes']")
     cpu = None if mode is None else guest_cpu_from_xml(mode, arch, domain_types[0])
     if cpu is None:
         raise UnsupportedError("libvirt has no CPU model for this hypervisor")
@@ -112,7 +112,7 @@ def _is_known(conn: VirConnect, cpu: GuestCpu) -> bool:
 
 
 def _version(conn: VirConnect) -> str:
-    with errors_as_ours("cannot read the version of libvirt"):
+    with translate_errors("cannot read the version of libvirt"):
         number = conn.getLibVersion()
     return f" {number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
 
@@ -123,7 +123,7 @@ def _required(cpu: GuestCpu) -> frozenset[str]:
 
 def _reckon(conn: VirConnect, cpus: list[GuestCpu], flags: int) -> GuestCpu:
     first = cpus[0]
-    with errors_as_ours("libvirt finds no common CPU", "cpus"):
+    with translate_errors("libvirt finds no common CPU", "cpus"):
         text = conn.baselineHypervisorCPU(
             None, first.arch, None, first.domain_type, [cpu.as_xml() for cpu in cpus], flags
         )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a hypervisor has and what of it is promised already: for people and for placement."""
+"""What a hypervisor has and what of it is allocated already: for people and for placement."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Vir
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     is_local,
     libvirt,
+    translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.cpu_baseline import observe_guest_cpu
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
@@ -29,7 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.name impor
 
 MIB = 1024 * 1024
 DEFAULT_IMAGE_POOL = "images"
-# Pools whose room is that of a mounted file system.
+# Pools whose space is that of a mounted file system.
 _FILE_SYSTEM_POOLS = frozenset({"dir", "fs", "netfs"})
 
 _Found = t.TypeVar("_Found")
@@ -59,7 +59,7 @@ def observe_host(
             return otherwise
 
     uri = conn.getURI()
-    with errors_as_ours("cannot read the hypervisor's capabilities"):
+    with translate_errors("cannot read the hypervisor's capabilities"):
         capabilities = parse_xml(conn.getCapabilities())
         _model, memory_mib, cpus, mhz, nodes, sockets, cores, threads = conn.getInfo()
         name = conn.getHostname()
@@ -169,7 +169,7 @@ def _default_machine_type(capabilities: etree._Element, arch: str | None) -> str
 
 
 def _pools(conn: VirConnect, local: bool) -> list[dict[str, t.Any]]:
-    with errors_as_ours("cannot list the storage pools"):
+    with translate_errors("cannot list the storage pools"):
         active = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)}
         autostart = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_AUTOSTART)}
         described = [(p.name(), parse_xml(p.XMLDesc())) for p in conn.listAllStoragePools()]
@@ -177,9 +177,9 @@ def _pools(conn: VirConnect, local: bool) -> list[dict[str, t.Any]]:
     for name, root in sorted(described, key=lambda pair: pair[0]):
         path = root.findtext("target/path")
         is_active = name in active
-        room = _live_room(path) if local and is_active and root.get("type") in _FILE_SYSTEM_POOLS else None
-        if room is None and is_active:
-            room = {key: int(root.findtext(key) or 0) // MIB for key in ("capacity", "allocation", "available")}
+        space = _live_space(path) if local and is_active and root.get("type") in _FILE_SYSTEM_POOLS else None
+        if space is None and is_active:
+            space = {key: int(root.findtext(key) or 0) // MIB for key in ("capacity", "allocation", "available")}
         pools.append(
             {
                 "name": name,
@@ -187,16 +187,16 @@ def _pools(conn: VirConnect, local: bool) -> list[dict[str, t.Any]]:
                 "active": is_active,
                 "autostart": name in autostart,
                 "path": path,
-                "capacity_mib": room["capacity"] if room else None,
-                "allocation_mib": room["allocation"] if room else None,
-                "available_mib": room["available"] if room else None,
+                "capacity_mib": space["capacity"] if space else None,
+                "allocation_mib": space["allocation"] if space else None,
+                "available_mib": space["available"] if space else None,
             }
         )
     return pools
 
 
-def _live_room(path: str | None) -> dict[str, int] | None:
-    """The room of a file system as libvirt counts it, but now: libvirt itself only counts when a pool is refreshed,
+def _live_space(path: str | None) -> dict[str, int] | None:
+    """The space of a file system as libvirt counts it, but now: libvirt itself only counts when a pool is refreshed,
     and sparse volumes have grown since."""
     try:
         seen = os.statvfs(path or "")
@@ -208,7 +208,7 @@ def _live_room(path: str | None) -> dict[str, int] | None:
 
 def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:
     """The stored images: volumes whose name says name and content."""
-    with errors_as_ours(f"cannot list the images in pool {image_pool}"):
+    with translate_errors(f"cannot list the images in pool {image_pool}"):
         pool = next((p for p in conn.listAllStoragePools() if p.name() == image_pool), None)
         if pool is None or not pool.isActive():
             return []

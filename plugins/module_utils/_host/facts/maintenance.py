@@ -45,12 +45,12 @@ def read_maintenance(path: str = PATH) -> Maintenance | None:
     if text is None:
         return None
     try:
-        said = json.loads(text)
+        content = json.loads(text)
     except ValueError:
-        said = None
-    if not isinstance(said, dict):
+        content = None
+    if not isinstance(content, dict):
         return Maintenance(None, f"{path} cannot be understood")
-    since, reason = said.get("since"), said.get("reason")
+    since, reason = content.get("since"), content.get("reason")
     return Maintenance(since if isinstance(since, str) else None, reason if isinstance(reason, str) else None)
 
 

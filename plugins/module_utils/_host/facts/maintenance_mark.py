@@ -14,7 +14,7 @@ import contextlib
 import json
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 
 # Chosen once for this purpose; it never changes, or hypervisors of different versions would not see each other's.
@@ -26,7 +26,7 @@ def show_maintenance(conn: VirConnect, maintenance: Maintenance | None) -> bool:
     """Have libvirt show this, or that there is none; whether that was a change. Raises an error of ours."""
     if find_maintenance(conn) == maintenance:
         return False
-    with errors_as_ours("cannot have libvirt show the maintenance"):
+    with translate_errors("cannot have libvirt show the maintenance"):
         if maintenance is None:
             conn.secretLookupByUUIDString(SECRET_UUID).undefine()
         else:
@@ -36,7 +36,7 @@ def show_maintenance(conn: VirConnect, maintenance: Maintenance | None) -> bool:
 
 def find_maintenance(conn: VirConnect) -> Maintenance | None:
     """The maintenance that a hypervisor's libvirt shows. Raises an error of ours when it cannot be asked."""
-    with errors_as_ours("cannot ask libvirt for a maintenance"):
+    with translate_errors("cannot ask libvirt for a maintenance"):
         try:
             text = conn.secretLookupByUUIDString(SECRET_UUID).XMLDesc(0)
         except libvirt.libvirtError as exc:
@@ -57,6 +57,6 @@ def _to_xml(maintenance: Maintenance) -> str:
 def _from_description(text: str) -> Maintenance:
     """A description that makes no sense is a maintenance all the same."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
-        said = json.loads(text[len(_TITLE) :])
-        return Maintenance(said["since"], said["reason"])
+        content = json.loads(text[len(_TITLE) :])
+        return Maintenance(content["since"], content["reason"])
     return Maintenance(None, None)

@@ -12,15 +12,15 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Uns
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     is_local,
     libvirt,
+    translate_errors,
 )
 
 
 def observe_networks(conn: VirConnect) -> list[dict[str, t.Any]]:
     """The libvirt networks, sorted by name; forward is null for an isolated one."""
-    with errors_as_ours("cannot list the networks"):
+    with translate_errors("cannot list the networks"):
         active = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)}
         autostart = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_AUTOSTART)}
         described = [(n.name(), parse_xml(n.XMLDesc())) for n in conn.listAllNetworks()]
@@ -57,7 +57,7 @@ def _kernel_bridges(root: str = "/sys/class/net") -> list[str]:
 
 
 def _interface_driver_bridges(conn: VirConnect) -> list[str]:
-    with errors_as_ours("cannot list the bridges"):
+    with translate_errors("cannot list the bridges"):
         return [
             interface.name()
             for interface in conn.listAllInterfaces()

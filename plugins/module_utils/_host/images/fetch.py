@@ -143,23 +143,23 @@ def resolve_checksum(value: t.Any, file_name: str, deadline: Deadline, where: st
 
     Raises InputError for a wrong one and when the checksum file has none, HostError when it cannot be had.
     """
-    wish = read_checksum(value, where)
-    if isinstance(wish, Checksum):
-        return wish
-    check_url(wish.url, where)
-    text = _small_text(wish, deadline, where)
-    return find_checksum(text, file_name, wish.algorithm, shown_url(wish.url), where)
+    wanted = read_checksum(value, where)
+    if isinstance(wanted, Checksum):
+        return wanted
+    check_url(wanted.url, where)
+    text = _small_text(wanted, deadline, where)
+    return find_checksum(text, file_name, wanted.algorithm, shown_url(wanted.url), where)
 
 
-def _small_text(wish: ChecksumFile, deadline: Deadline, where: str) -> str:
+def _small_text(wanted: ChecksumFile, deadline: Deadline, where: str) -> str:
     text = b""
     # What it says decides what is taken for the image, and its address is all that it is trusted for.
-    with download(wish.url, deadline, never_in_clear=True) as answer:
+    with download(wanted.url, deadline, never_in_clear=True) as answer:
         for chunk in answer.chunks:
             text += chunk
             if len(text) > _CHECKSUM_FILE_BYTES:
                 raise InputError(
-                    f"{shown_url(wish.url)} is not a checksum file: "
+                    f"{shown_url(wanted.url)} is not a checksum file: "
                     f"it is larger than {format_size(_CHECKSUM_FILE_BYTES)}",
                     where=where,
                     hint="Is this the address of the image?",

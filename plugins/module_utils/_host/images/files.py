@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, lock_descriptor, sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import (
-    Content,
-    Tell,
+    HashedContent,
+    ProgressCallback,
     copy_stream,
     file_chunks,
-    told,
-    untold,
+    no_progress,
+    with_progress,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import STORED_MODE
@@ -35,7 +35,7 @@ LOCK_FILE = ".brine-lock"
 # What a stream of unknown length leaves free on a file system: this much, or this part of a small one.
 _RESERVE_BYTES = 1024**3
 _RESERVE_PART = 50
-# How much may be written between two looks at the room.
+# How much may be written between two looks at the space.
 _LOOK_BYTES = 16 * 1024 * 1024
 # ioctl_ficlone(2): share all blocks of one file with another.
 _FICLONE = 0x40049409
@@ -75,15 +75,17 @@ def disk_errors(what: str, directory: str | None = None, needed_bytes: int | Non
         raise HostError(f"{what}: {exc.strerror or exc}", hint=hint) from exc
 
 
-def told_chunks(source: t.BinaryIO, tell: Tell, phase: str) -> t.Iterator[bytes]:
+def chunks_with_progress(source: t.BinaryIO, on_progress: ProgressCallback, phase: str) -> t.Iterator[bytes]:
     """All bytes of an open file, with word of how far they are."""
-    return told(file_chunks(source), tell, phase, os.fstat(source.fileno()).st_size)
+    return with_progress(file_chunks(source), on_progress, phase, os.fstat(source.fileno()).st_size)
 
 
-def hash_file(path: str, algorithms: t.Iterable[str] = (), tell: Tell = untold) -> Content:
+def hash_file(
+    path: str, algorithms: t.Iterable[str] = (), on_progress: ProgressCallback = no_progress
+) -> HashedContent:
     """The content of a file by sha256 and the other algorithms asked for. Raises HostError when it cannot be read."""
     with disk_errors(f"cannot read {path}"), open(path, "rb") as source:
-        return copy_stream(told_chunks(source, tell, "checksum"), None, algorithms)
+        return copy_stream(chunks_with_progress(source, on_progress, "checksum"), None, algorithms)
 
 
 def copy_file(
@@ -91,19 +93,20 @@ def copy_file(
     target_fd: int,
     target_directory: str,
     algorithms: t.Iterable[str] = (),
-    tell: Tell = untold,
-) -> Content:
+    on_progress: ProgressCallback = no_progress,
+) -> HashedContent:
     """Bring all of a file into an empty one: shared blocks where the file system can, else a copy with its holes kept.
 
-    The content is that of what stands in the target afterwards. Raises HostError when it cannot be read or has no room.
+    The content is that of what stands in the target afterwards. Raises HostError when it cannot be read or has no
+    space.
     """
     what = f"cannot copy {source_path} to {target_directory}"
     with disk_errors(what, target_directory), open(source_path, "rb") as source:
         if _share_blocks(source.fileno(), target_fd):
             with open(target_fd, "rb", closefd=False) as target:
-                return copy_stream(told_chunks(target, tell, "checksum"), None, algorithms)
-        require_room(target_directory, os.fstat(source.fileno()).st_blocks * 512, source_path)
-        return copy_stream(told_chunks(source, tell, "copy"), target_fd, algorithms)
+                return copy_stream(chunks_with_progress(target, on_progress, "checksum"), None, algorithms)
+        require_free_disk_space(target_directory, os.fstat(source.fileno()).st_blocks * 512, source_path)
+        return copy_stream(chunks_with_progress(source, on_progress, "copy"), target_fd, algorithms)
 
 
 def _share_blocks(source_fd: int, target_fd: int) -> bool:
@@ -115,7 +118,7 @@ def _share_blocks(source_fd: int, target_fd: int) -> bool:
     return True
 
 
-def require_room(directory: str, needed_bytes: int, what: str) -> None:
+def require_free_disk_space(directory: str, needed_bytes: int, what: str) -> None:
     """Raises HostError when a file of this size would fill the file system, which would stop the machines on it."""
     with disk_errors(f"cannot look at {directory}"):
         file_system = os.statvfs(directory)
@@ -127,8 +130,8 @@ def require_room(directory: str, needed_bytes: int, what: str) -> None:
         )
 
 
-class RoomGuard:
-    """Watches the room of a file system while a stream of unknown length is written to it.
+class FreeSpaceGuard:
+    """Watches the space of a file system while a stream of unknown length is written to it.
 
     A full disk stops the machines on it, and a small compressed file can hold as much as anybody likes.
     """
@@ -139,7 +142,7 @@ class RoomGuard:
         self._unseen_bytes = _LOOK_BYTES
 
     def wrote(self, size_bytes: int) -> None:
-        """To be told before so much is written. Raises HostError when there is too little room left."""
+        """To be told before so much is written. Raises HostError when there is too little space left."""
         self._unseen_bytes += size_bytes
         if self._unseen_bytes < _LOOK_BYTES:
             return
@@ -204,7 +207,7 @@ def clear_parts(path: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Part:
+class PartialFile:
     """A file that is not yet in its place."""
 
     path: str
@@ -212,19 +215,19 @@ class Part:
 
 
 @contextlib.contextmanager
-def part_file(directory: str) -> t.Iterator[Part]:
+def partial_file(directory: str) -> t.Iterator[PartialFile]:
     """A new, empty file in the directory for the block; gone afterwards unless it was published."""
     with disk_errors(f"cannot write to {directory}"):
         fd, path = tempfile.mkstemp(prefix=PART_PREFIX, dir=directory)
     try:
-        yield Part(path, fd)
+        yield PartialFile(path, fd)
     finally:
         os.close(fd)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
 
-def publish(part: Part, final_path: str) -> None:
+def publish(part: PartialFile, final_path: str) -> None:
     """Give a complete part its name, read-only and safe on the disk. For who holds the lock and saw the name free."""
     with disk_errors(f"cannot store {final_path}"):
         os.fchmod(part.fd, STORED_MODE)

@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import Q
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import disk_errors
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     HEADER_BYTES,
-    judge_image,
+    check_image_header,
     require_whole,
 )
 
@@ -41,7 +41,7 @@ def require_file(path: str, where: str | None = None) -> None:
 
 
 def read_header(path: str) -> tuple[bytes, int]:
-    """The first bytes of a file for judge_image, and its size."""
+    """The first bytes of a file for check_image_header, and its size."""
     with disk_errors(f"cannot read {path}"), open(path, "rb") as source:
         return source.read(HEADER_BYTES), os.fstat(source.fileno()).st_size
 
@@ -52,10 +52,10 @@ def inspect_file(path: str, what: str, where: str | None = None) -> Inspection:
 
     Raises InputError for what cannot be stored, UnsupportedError without qemu-img, HostError when it fails.
     """
-    image_format = judge_image(*read_header(path), what, where)
+    image_format = check_image_header(*read_header(path), what, where)
     require_whole_file(path, what, where)
     info = _qemu_img_info(path, image_format, what)
-    # judge_image has seen these in the header. qemu-img has the last word on what it would open.
+    # check_image_header has seen these in the header. qemu-img has the last word on what it would open.
     details = info.get("format-specific", {}).get("data", {})
     if info.get("backing-filename") or info.get("encrypted") or details.get("data-file"):
         raise InputError(f"{what} does not stand alone, or is encrypted", where=where)

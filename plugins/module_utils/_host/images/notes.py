@@ -34,6 +34,6 @@ def keep_provenance(file: str | int, provenance: Provenance) -> bool:
     try:
         os.setxattr(file, _ATTRIBUTE, text)
     except OSError:
-        # No extended attributes here, no room for them, or a file that is another user's: all the same to us.
+        # No extended attributes here, no space for them, or a file that is another user's: all the same to us.
         return False
     return True

@@ -28,12 +28,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.name impor
 
 OTHER_HYPERVISOR = "another hypervisor"
 ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and say with used_elsewhere which images those use"
-# What virt_init holds from its first look at the store until its machines stand on what it saw there.
+# What virt_init holds from its first look at the store until its machines use what it saw there.
 _MACHINES_LOCK = "init"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PruneDecision:
     """What becomes of an image: it goes, unless there is a reason to keep it."""
 
     image: ImageName
@@ -48,12 +48,12 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Clearance:
+class PruneResult:
     """One look at the store: all of its volumes that are images, what becomes of those in question; blocked: some stay
     because of what was not seen, and unseen says what that is; shared: that is what other hypervisors use."""
 
     before: tuple[str, ...]
-    verdicts: tuple[Verdict, ...]
+    decisions: tuple[PruneDecision, ...]
     unseen: tuple[str, ...]
     blocked: bool = False
     shared: bool = False
@@ -61,11 +61,11 @@ class Clearance:
     @property
     def gone(self) -> tuple[str, ...]:
         """The volumes that go."""
-        return tuple(verdict.image.volume for verdict in self.verdicts if verdict.goes)
+        return tuple(decision.image.volume for decision in self.decisions if decision.goes)
 
 
 @dataclass(frozen=True)
-class Leave:
+class PruneOptions:
     """What may be removed.
 
     keep: how many of the newest images of each name stay in any case. ignore_unseen: whether to go on where users may
@@ -89,8 +89,14 @@ class _Use:
 
 
 def prune_images(
-    conn: VirConnect, pool_name: str, name: str | None, leave: Leave, deadline: Deadline, *, check_mode: bool
-) -> Clearance:
+    conn: VirConnect,
+    pool_name: str,
+    name: str | None,
+    prune_options: PruneOptions,
+    deadline: Deadline,
+    *,
+    check_mode: bool,
+) -> PruneResult:
     """Remove the images that nothing uses, of one name or of all; in check mode only say which.
 
     Raises the errors of store_pool, and HostError or ConflictError when another run is not done at the deadline.
@@ -99,18 +105,24 @@ def prune_images(
     with _alone(pool, deadline, check_mode=check_mode):
         images = stored_names(pool)
         chosen = [image for image in images if name in (None, image.name)]
-        use = _use(conn, pool, chosen, leave)
-        verdicts = tuple(_judge(pool, chosen, use, leave))
-        blocked = any(verdict.reason == _words(use) for verdict in verdicts)
-        clearance = Clearance(_volumes(images), verdicts, use.unseen, blocked, use.shared)
+        use = _use(conn, pool, chosen, prune_options)
+        decisions = tuple(_decide(pool, chosen, use, prune_options))
+        blocked = any(decision.reason == _words(use) for decision in decisions)
+        prune_result = PruneResult(_volumes(images), decisions, use.unseen, blocked, use.shared)
         if not check_mode:
-            _delete(pool, clearance.gone)
-        return clearance
+            _delete(pool, prune_result.gone)
+        return prune_result
 
 
 def remove_images(
-    conn: VirConnect, pool_name: str, name_or_volume: str, leave: Leave, deadline: Deadline, *, check_mode: bool
-) -> Clearance:
+    conn: VirConnect,
+    pool_name: str,
+    name_or_volume: str,
+    prune_options: PruneOptions,
+    deadline: Deadline,
+    *,
+    check_mode: bool,
+) -> PruneResult:
     """Remove the image of this volume name, or else all of this plain name; none if one of them is used.
 
     Raises ConflictError that names the users, and what prune_images raises.
@@ -120,7 +132,7 @@ def remove_images(
         images = stored_names(pool)
         chosen = [image for image in images if image.volume == name_or_volume]
         chosen = chosen or [image for image in images if image.name == name_or_volume]
-        use = _use(conn, pool, chosen, leave)
+        use = _use(conn, pool, chosen, prune_options)
         for image in chosen:
             if use.users[image.volume]:
                 raise ConflictError(
@@ -134,12 +146,12 @@ def remove_images(
                 where="name",
                 hint=ASK_THE_OTHERS if use.shared else "Let it be seen, or say ignore_unseen: true",
             )
-        clearance = Clearance(
-            _volumes(images), tuple(Verdict(image, _size(pool, image)) for image in chosen), use.unseen
+        prune_result = PruneResult(
+            _volumes(images), tuple(PruneDecision(image, _size(pool, image)) for image in chosen), use.unseen
         )
         if not check_mode:
-            _delete(pool, clearance.gone)
-        return clearance
+            _delete(pool, prune_result.gone)
+        return prune_result
 
 
 @contextlib.contextmanager
@@ -148,18 +160,18 @@ def _alone(pool: Pool, deadline: Deadline, *, check_mode: bool) -> t.Iterator[No
     if check_mode:
         yield
         return
-    machines_lock = hypervisor_lock(_MACHINES_LOCK, patience_seconds=deadline.seconds, lock_dir=LOCK_DIR)
+    machines_lock = hypervisor_lock(_MACHINES_LOCK, wait_seconds=deadline.seconds, lock_dir=LOCK_DIR)
     with machines_lock, image_files.locked_directory(pool.path, deadline):
         if image_files.clear_parts(pool.path):
             refresh_pool(pool.handle, pool.name)
         yield
 
 
-def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], leave: Leave) -> _Use:
+def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], prune_options: PruneOptions) -> _Use:
     """Who uses these images."""
-    usage, there = Usage(conn), leave.used_elsewhere
+    usage, there = Usage(conn), prune_options.used_elsewhere
     elsewhere = seen_elsewhere(pool) if there is None else None
-    unseen = [unknown.words for unknown in usage.unknown] if images and not leave.ignore_unseen else []
+    unseen = [unknown.words for unknown in usage.unknown] if images and not prune_options.ignore_unseen else []
     users = {
         image.volume: (
             *usage.of(pool, image.volume).users,
@@ -170,18 +182,24 @@ def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], leave: Lea
     return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None)
 
 
-def _judge(pool: Pool, images: t.Sequence[ImageName], use: _Use, leave: Leave) -> t.Iterator[Verdict]:
-    newest = _newest(pool, images, leave.keep)
+def _decide(
+    pool: Pool, images: t.Sequence[ImageName], use: _Use, prune_options: PruneOptions
+) -> t.Iterator[PruneDecision]:
+    newest = _newest(pool, images, prune_options.keep)
     for image in images:
         users = use.users[image.volume]
         reason = None
         if users:
             reason = f"used by {', '.join(users)}"
         elif image in newest:
-            reason = "the newest of its name" if leave.keep == 1 else f"one of the {leave.keep} newest of its name"
+            reason = (
+                "the newest of its name"
+                if prune_options.keep == 1
+                else f"one of the {prune_options.keep} newest of its name"
+            )
         elif use.unseen:
             reason = _words(use)
-        yield Verdict(image, _size(pool, image), users, reason)
+        yield PruneDecision(image, _size(pool, image), users, reason)
 
 
 def _words(use: _Use) -> str:

@@ -14,13 +14,13 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import inspect_file
-from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import (
-    Preview,
-    Source,
+from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import (
+    ImagePreview,
+    ImageSource,
     checksums,
-    take_in,
+    ingest,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import inspect_file
 from ansible_collections.brine.virt.plugins.module_utils._host.images.link import link_image
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import (
     StoredImage,
@@ -29,7 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.listing im
     stored_names,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.notes import keep_provenance, load_provenance
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import Tell, untold
+from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
@@ -38,7 +38,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance
 
 
 @dataclass(frozen=True)
-class Kept:
+class HashedImage:
     """An image in the store, with what only its bytes tell."""
 
     image: StoredImage
@@ -47,11 +47,11 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Brought:
+class StoreResult:
     """An image that was to be had in the store. new: it was not there before; forgets: where it came from could not be
     noted on it, so that it will be transferred again to find this out."""
 
-    kept: Kept
+    kept: HashedImage
     new: bool
     forgets: bool = False
 
@@ -69,13 +69,15 @@ def require_own_host(uri: str) -> None:
 class ImageStore:
     """The stored images of one pool on this very host. Errors of the pool are those of store_pool.
 
-    read_only: nothing is noted on images that are only looked at. tell: is told how far long work is.
+    read_only: nothing is noted on images that are only looked at. on_progress: is told how far long work is.
     """
 
-    def __init__(self, conn: VirConnect, pool: str, *, read_only: bool = False, tell: Tell = untold) -> None:
+    def __init__(
+        self, conn: VirConnect, pool: str, *, read_only: bool = False, on_progress: ProgressCallback = no_progress
+    ) -> None:
         self._pool: Pool = store_pool(conn, pool)
         self._read_only = read_only
-        self._tell = tell
+        self._on_progress = on_progress
         if not os.path.isdir(self._pool.path):
             raise HostError(f"there is no directory {self._pool.path} of pool {pool} on this host", where="pool")
 
@@ -83,7 +85,7 @@ class ImageStore:
         """The volumes that hold an image of this name."""
         return [image.volume for image in self._images(name)]
 
-    def find(self, name: str, *known: Checksum) -> Kept | None:
+    def find(self, name: str, *known: Checksum) -> HashedImage | None:
         """The stored image of this name that has one of these checksums of one file, or was made of that file.
 
         A volume's name tells the sha256 of its content, and its provenance what else is known. Where that does not
@@ -95,13 +97,13 @@ class ImageStore:
             found = next((image for image in images for item in known if self._hashes_to(image, item)), None)
         return None if found is None else self._keep(found, known)
 
-    def find_twin(self, name: str, *known: Checksum) -> Kept | None:
+    def find_twin(self, name: str, *known: Checksum) -> HashedImage | None:
         """An image of another name that is known to have one of these checksums, or to come from a file with it."""
         others = [image for image in stored_names(self._pool) if image.name != name]
         found = self._known(others, known)
         return None if found is None else self._keep(found, known)
 
-    def remember(self, kept: Kept, origins: t.Sequence[Checksum]) -> None:
+    def remember(self, kept: HashedImage, origins: t.Sequence[Checksum]) -> None:
         """Note on an image files that it comes from as well.
 
         Without the directory's lock: of two runs that do this at once, one may forget the other's, which costs a
@@ -113,7 +115,7 @@ class ImageStore:
         if new and not self._read_only:
             keep_provenance(kept.image.path, more)
 
-    def planned(self, name: str, image: Preview) -> dict[str, t.Any]:
+    def planned(self, name: str, image: ImagePreview) -> dict[str, t.Any]:
         """What an image would be in the store, for as_result."""
         volume = image_name(name, image.sha256, image.format).volume
         return {
@@ -125,12 +127,12 @@ class ImageStore:
             "virtual_size_bytes": image.virtual_size_bytes,
         }
 
-    def require_room(self, source: Source, size_bytes: int | None) -> None:
-        """Raises HostError when the pool has no room for a file that is to come; None: nobody knows its size."""
+    def require_free_space(self, source: ImageSource, size_bytes: int | None) -> None:
+        """Raises HostError when the pool has no space for a file that is to come; None: nobody knows its size."""
         if size_bytes is not None:
-            image_files.require_room(self._pool.path, size_bytes, source.what)
+            image_files.require_free_disk_space(self._pool.path, size_bytes, source.what)
 
-    def bring(self, name: str, source: Source, deadline: Deadline) -> Brought:
+    def bring(self, name: str, source: ImageSource, deadline: Deadline) -> StoreResult:
         """Have an image in the store. Whatever fails leaves the store as it was."""
         directory = self._pool.path
         with image_files.locked_directory(directory, deadline):
@@ -141,12 +143,12 @@ class ImageStore:
             kept = self.find(name, source.checksum) if source.checksum else None
             if kept is not None:
                 self.remember(kept, source.origins)
-                return Brought(kept, new=False)
+                return StoreResult(kept, new=False)
             linked = self._link(name, source)
             if linked is not None:
                 return linked
-            with image_files.part_file(directory) as part:
-                taken = take_in(source, part.fd, directory, deadline, self._tell)
+            with image_files.partial_file(directory) as part:
+                taken = ingest(source, part.fd, directory, deadline, self._on_progress)
                 found = inspect_file(part.path, source.what)
                 image = image_name(name, taken.content.sha256, found.format)
                 final_path = self._pool.volume_path(image.volume)
@@ -162,9 +164,9 @@ class ImageStore:
             refresh_pool(self._pool.handle, self._pool.name)
             forgets = bool(taken.how) and not remembered
             kept = self._keep(image, checksums(taken.content))
-            return Brought(kept, new=new, forgets=forgets)
+            return StoreResult(kept, new=new, forgets=forgets)
 
-    def _link(self, name: str, source: Source) -> Brought | None:
+    def _link(self, name: str, source: ImageSource) -> StoreResult | None:
         """Give an image that the store has under another name this name too. For who holds the lock.
 
         The image is read, so that it is what its name says. None where there is none, where this name is taken, where
@@ -175,7 +177,7 @@ class ImageStore:
         if twin is None:
             return None
         path = twin.image.path
-        content = image_files.hash_file(path, tell=self._tell)
+        content = image_files.hash_file(path, on_progress=self._on_progress)
         image = image_name(name, content.sha256, twin.image.format)
         if content.sha256 != twin.sha256 or image.volume in self.volumes(name):
             return None
@@ -188,7 +190,7 @@ class ImageStore:
         origins = tuple(item for item in (*source.origins, *known) if item not in own)
         remembered = keep_provenance(path, known_before.joined(Provenance(own, origins)))
         refresh_pool(self._pool.handle, self._pool.name)
-        return Brought(self._keep(image, own), new=True, forgets=bool(origins) and not remembered)
+        return StoreResult(self._keep(image, own), new=True, forgets=bool(origins) and not remembered)
 
     def _images(self, name: str) -> list[ImageName]:
         return [image for image in stored_names(self._pool) if image.name == name]
@@ -213,24 +215,24 @@ class ImageStore:
         digest = known.content(checksum.algorithm)
         if digest is None:
             path = self._pool.volume_path(image.volume)
-            content = image_files.hash_file(path, (checksum.algorithm,), self._tell)
+            content = image_files.hash_file(path, (checksum.algorithm,), self._on_progress)
             digest = content.digests[checksum.algorithm]
             if not self._read_only:
                 keep_provenance(path, known.joined(Provenance(checksums(content))))
         return digest == checksum.digest
 
-    def _keep(self, image: ImageName, known: t.Sequence[Checksum]) -> Kept:
+    def _keep(self, image: ImageName, known: t.Sequence[Checksum]) -> HashedImage:
         """known: checksums that led to the image; one of them may be that of the image itself."""
         stored = load_image(self._pool, image)
         own = [item.digest for item in known if item.algorithm == "sha256" and item.digest.startswith(image.digest)]
         sha256 = own[0] if own else self._provenance(image).content("sha256")
         if sha256 is None:
-            sha256 = image_files.hash_file(stored.path, tell=self._tell).sha256
+            sha256 = image_files.hash_file(stored.path, on_progress=self._on_progress).sha256
         with image_files.disk_errors(f"cannot look at {stored.path}"):
-            return Kept(stored, sha256, os.stat(stored.path).st_size)
+            return HashedImage(stored, sha256, os.stat(stored.path).st_size)
 
 
-def as_result(name: str, pool: str, kept: Kept | None, planned: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def as_result(name: str, pool: str, kept: HashedImage | None, planned: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """An image as modules return it; of one that is not stored yet, null for what is not known."""
     if kept is None:
         keys = ("volume", "path", "format", "sha256", "size_bytes", "virtual_size_bytes")

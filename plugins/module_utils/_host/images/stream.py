@@ -11,7 +11,7 @@ import typing as t
 from dataclasses import dataclass
 
 # Takes a phase, the bytes done and all bytes, where these are known: the manner of Meter.at.
-Tell = t.Callable[[str, int, t.Optional[int]], t.Any]
+ProgressCallback = t.Callable[[str, int, t.Optional[int]], t.Any]
 
 CHUNK_BYTES = 1024 * 1024
 # Holes are found in blocks of this size; file systems have smaller ones.
@@ -20,7 +20,7 @@ _ZEROS = bytes(CHUNK_BYTES)
 
 
 @dataclass(frozen=True)
-class Content:
+class HashedContent:
     """What all bytes of a file hash to, and how many they are; digests is hex by algorithm."""
 
     size_bytes: int
@@ -32,16 +32,18 @@ class Content:
         return self.digests["sha256"]
 
 
-def untold(_phase: str, _done_bytes: int, _total_bytes: int | None) -> None:
+def no_progress(_phase: str, _done_bytes: int, _total_bytes: int | None) -> None:
     """For work whose progress nobody wants to know."""
 
 
-def told(chunks: t.Iterable[bytes], tell: Tell, phase: str, total_bytes: int | None) -> t.Iterator[bytes]:
+def with_progress(
+    chunks: t.Iterable[bytes], on_progress: ProgressCallback, phase: str, total_bytes: int | None
+) -> t.Iterator[bytes]:
     """The chunks themselves, and each time it is told how far they are."""
     done_bytes = 0
     for chunk in chunks:
         done_bytes += len(chunk)
-        tell(phase, done_bytes, total_bytes)
+        on_progress(phase, done_bytes, total_bytes)
         yield chunk
 
 
@@ -63,11 +65,11 @@ class HashedChunks:
         self._size_bytes += len(chunk)
         return chunk
 
-    def content(self) -> Content:
+    def content(self) -> HashedContent:
         """Of all chunks; those that nobody took are taken now."""
         for _chunk in self:
             pass
-        return Content(self._size_bytes, {name: item.hexdigest() for name, item in self._hashes.items()})
+        return HashedContent(self._size_bytes, {name: item.hexdigest() for name, item in self._hashes.items()})
 
 
 def file_chunks(source: t.BinaryIO) -> t.Iterator[bytes]:
@@ -91,7 +93,7 @@ def _joined(beginning: bytes, chunks: t.Iterator[bytes]) -> t.Iterator[bytes]:
     yield from chunks
 
 
-def copy_stream(chunks: t.Iterable[bytes], target_fd: int | None, algorithms: t.Iterable[str] = ()) -> Content:
+def copy_stream(chunks: t.Iterable[bytes], target_fd: int | None, algorithms: t.Iterable[str] = ()) -> HashedContent:
     """Hash a stream and write it to an empty file on the way, as write_sparse does; target_fd None: hash alone."""
     hashed = HashedChunks(chunks, algorithms)
     if target_fd is not None:

@@ -18,7 +18,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 
 ORIGINS = ("static", "lease", "agent", "arp")
 # Of one nic, as many as are kept. A guest agent may claim tens of thousands, and each costs the reader time and room.
@@ -30,7 +30,7 @@ _IPV4_IN_IPV6 = (ipaddress.IPv6Network("::/96"), ipaddress.IPv6Network("::ffff:0
 
 
 @dataclass(frozen=True)
-class NicToAsk:
+class NicQuery:
     """What asking for addresses needs to know of a nic: type is libvirt's, static_cidrs come from our notes."""
 
     mac: str
@@ -77,7 +77,7 @@ def make_address(text: str, prefix: int | None, origin: str) -> Address | None:
     return Address(str(parsed), prefix, f"ipv{parsed.version}", origin)
 
 
-def static_addresses(nic: NicToAsk) -> list[Address]:
+def static_addresses(nic: NicQuery) -> list[Address]:
     """The addresses that the machine's seed gave this nic."""
     found = []
     for cidr in nic.static_cidrs:
@@ -89,7 +89,7 @@ def static_addresses(nic: NicToAsk) -> list[Address]:
 
 
 def find_addresses(
-    domain: VirDomain, nics: t.Sequence[NicToAsk], *, running: bool, agent_connected: bool, limits: AgentLimits
+    domain: VirDomain, nics: t.Sequence[NicQuery], *, running: bool, agent_connected: bool, limits: AgentLimits
 ) -> tuple[list[list[Address]], list[str]]:
     """The addresses of each nic, in the order of ``nics``, and what could not be found out (one sentence each).
 
@@ -131,12 +131,12 @@ def find_addresses(
 def _ask(domain: VirDomain, origin: str, agent_timeout_seconds: int) -> dict[str, t.Any]:
     """libvirt's answer by the names that the source has for the interfaces."""
     if origin == "lease":
-        with errors_as_ours("cannot read the DHCP leases"):
+        with translate_errors("cannot read the DHCP leases"):
             return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE) or {}
     if origin == "arp":
-        with errors_as_ours(NEIGHBOURS_UNREAD):
+        with translate_errors(NEIGHBOURS_UNREAD):
             return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP) or {}
-    with errors_as_ours("the guest agent did not tell its addresses"):
+    with translate_errors("the guest agent did not tell its addresses"):
         domain.agentSetResponseTimeout(agent_timeout_seconds)
         try:
             return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT) or {}

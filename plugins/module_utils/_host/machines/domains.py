@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All domains of a hypervisor as libvirt has them on record, and the flags for changing them."""
+"""All domains of a hypervisor as libvirt has them defined, and the flags for changing them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     libvirt,
+    translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     NAMESPACE,
@@ -43,7 +43,7 @@ class Domain:
 def list_domains(conn: VirConnect) -> dict[str, Domain]:
     """All machines by name. One that vanishes meanwhile is left out, and so is what has files written to a disk."""
     domains = {}
-    with errors_as_ours("cannot list the machines"):
+    with translate_errors("cannot list the machines"):
         for handle in conn.listAllDomains(0):
             if is_flush_name(handle.name()):
                 continue
@@ -67,7 +67,7 @@ def macs_in_use(domains: t.Iterable[Domain]) -> dict[str, str]:
 
 def define(conn: VirConnect, xml: str, name: str) -> t.Any:
     """Define a domain, checked against libvirt's schema first."""
-    with errors_as_ours(f"cannot define machine {name}"):
+    with translate_errors(f"cannot define machine {name}"):
         return conn.defineXMLFlags(xml, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
 
 
@@ -81,7 +81,7 @@ def undefine(conn: VirConnect, name: str) -> None:
         | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
         | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
     )
-    with errors_as_ours(f"cannot undefine machine {name}"):
+    with translate_errors(f"cannot undefine machine {name}"):
         try:
             handle = conn.lookupByName(name)
             if handle.isActive():
@@ -99,19 +99,19 @@ def undefine(conn: VirConnect, name: str) -> None:
 
 
 def detach_live(handle: t.Any, device_xml: str) -> None:
-    """Take a device out of a living domain, and wait until the guest has let go of it.
+    """Take a device out of a running domain, and wait until the guest has let go of it.
 
     Raises HostError when it has not done so in time; it may still do it later.
     """
     device = parse_xml(device_xml)
-    with errors_as_ours(f"cannot detach a device from machine {handle.name()}"):
+    with translate_errors(f"cannot detach a device from machine {handle.name()}"):
         handle.detachDeviceFlags(device_xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
     alias = device.find("alias")
     end = time.monotonic() + _DETACH_SECONDS
     while alias is not None and time.monotonic() < end:
-        with errors_as_ours(f"cannot look at machine {handle.name()}"):
-            living = parse_xml(handle.XMLDesc(0))
-        if living.find(f"devices/{device.tag}/alias[@name='{alias.get('name')}']") is None:
+        with translate_errors(f"cannot look at machine {handle.name()}"):
+            running_xml = parse_xml(handle.XMLDesc(0))
+        if running_xml.find(f"devices/{device.tag}/alias[@name='{alias.get('name')}']") is None:
             return
         time.sleep(0.1)
     if alias is not None:
@@ -122,18 +122,18 @@ def detach_live(handle: t.Any, device_xml: str) -> None:
 
 
 def attach_again(handle: t.Any, device_xml: str) -> None:
-    """Give a living domain a device back that was to be detached, unless its guest has not let go of it."""
+    """Give a running domain a device back that was to be detached, unless its guest has not let go of it."""
     device = parse_xml(device_xml)
     alias = device.find("alias")
-    living = parse_xml(handle.XMLDesc(0))
+    running_xml = parse_xml(handle.XMLDesc(0))
     name = None if alias is None else alias.get("name")
-    if name is None or living.find(f"devices/{device.tag}/alias[@name='{name}']") is None:
+    if name is None or running_xml.find(f"devices/{device.tag}/alias[@name='{name}']") is None:
         handle.attachDeviceFlags(device_xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
 
 def write_notes(handle: t.Any, notes: MachineNotes) -> None:
-    """Replace our element in the domain's metadata, on record and, where it is up, in the living domain."""
-    with errors_as_ours(f"cannot write the metadata of machine {handle.name()}"):
+    """Replace our element in the domain's metadata, in the definition and, where it is up, in the running domain."""
+    with translate_errors(f"cannot write the metadata of machine {handle.name()}"):
         handle.setMetadata(
             libvirt.VIR_DOMAIN_METADATA_ELEMENT, notes_to_bare_xml(notes), PREFIX, NAMESPACE, affect(handle)
         )

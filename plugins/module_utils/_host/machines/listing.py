@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import (
     AgentLimits,
     best_first,
@@ -94,7 +94,7 @@ def observe_machines(
 
 
 def _ask_in_bulk(conn: VirConnect, names: Iterable[str] | None, sizes: bool) -> BulkAnswer:
-    with errors_as_ours("cannot list the machines"):
+    with translate_errors("cannot list the machines"):
         domains = [domain for domain in conn.listAllDomains() if not is_flush_name(domain.name())]
         autostart = _uuids(conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART))
         persistent = _uuids(conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT))
@@ -109,7 +109,7 @@ def _ask_in_bulk(conn: VirConnect, names: Iterable[str] | None, sizes: bool) -> 
         # question each running QEMU. NOWAIT: a machine that is busy with a job must not hold up the others.
         wanted_stats = libvirt.VIR_DOMAIN_STATS_STATE | (libvirt.VIR_DOMAIN_STATS_BLOCK if sizes else 0)
         try:
-            with errors_as_ours("cannot read the states and disk sizes of the machines in one call"):
+            with translate_errors("cannot read the states and disk sizes of the machines in one call"):
                 answer = _stats(conn, domains if names is not None else None, wanted_stats)
                 stats = {domain.UUIDString(): values for domain, values in answer}
         except VirtError as exc:
@@ -137,7 +137,7 @@ def read_known_pools(conn: VirConnect) -> KnownPools:
     """Which pool a path or a network disk belongs to: two calls and one a pool, none a volume."""
     by_path: dict[str, str] = {}
     by_source_name: dict[str, str] = {}
-    with errors_as_ours("cannot list the storage pools"):
+    with translate_errors("cannot list the storage pools"):
         for pool in conn.listAllStoragePools():
             try:
                 root = parse_xml(pool.XMLDesc())
@@ -157,15 +157,16 @@ def read_known_pools(conn: VirConnect) -> KnownPools:
 def _state(domain: VirDomain, bulk: BulkAnswer) -> str:
     known = bulk.stats.get(domain.UUIDString(), {}).get("state.state")
     if known is None:
-        with errors_as_ours("cannot read the state"):
+        with translate_errors("cannot read the state"):
             known = domain.state()[0]
     return state_name(known)
 
 
 def _is_arriving(domain: VirDomain) -> bool:
-    """Whether another hypervisor is sending this machine here, of one that is paused and not on record.
+    """Whether another hypervisor is sending this machine here, of one that is paused and not defined.
 
-    libvirt tells how far a migration is on the side that sends, and on the other one that it does not tell it here.
+    libvirt tells how far a migration is on the hypervisor that sends, and on the other one that it does not tell it
+    here.
     """
     try:
         if domain.state()[1] != libvirt.VIR_DOMAIN_PAUSED_MIGRATION:
@@ -195,7 +196,7 @@ def _read_machine(
 ) -> dict[str, t.Any] | None:
     """One machine's record; None when it was removed, or migrated away, since it was listed."""
     try:
-        with errors_as_ours("libvirt does not show its XML"):
+        with translate_errors("libvirt does not show its XML"):
             text = domain.XMLDesc()
         state = _state(domain, bulk)
     except NotFoundError:
@@ -235,7 +236,7 @@ def _pending(domain: VirDomain, live: etree._Element, compare: PendingOf, *, run
     """What waits for power off and on; a machine that is off, or goes away when it stops, waits for nothing."""
     if not running:
         return []
-    with errors_as_ours("what it gets after power off and on is not known"):
+    with translate_errors("what it gets after power off and on is not known"):
         defined = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     return compare(live, parse_xml(defined))
 
@@ -277,6 +278,6 @@ def _ask_size(domain: VirDomain, target: str, running: bool) -> tuple[int, int |
     """Capacity and allocation of a stopped machine's disk. A running one would have to be waited for: it is busy."""
     if running:
         raise HostError("its size is not known now: the machine is busy")
-    with errors_as_ours("cannot read its size"):
+    with translate_errors("cannot read its size"):
         capacity, allocation, _physical = domain.blockInfo(target)
     return capacity, allocation

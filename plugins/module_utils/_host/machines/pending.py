@@ -9,13 +9,13 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Line, covers
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Field, covers
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 
-# libvirt writes what it makes of these modes into the living machine's XML.
+# libvirt writes what it makes of these modes into the running machine's XML.
 _EXPANDED_MODES = ("host-model", "host-passthrough", "maximum")
 _EXPANDED_KEYS = ("mode", "model", "vendor", "check", "match", "features", "fallback", "migratable")
-# These say how a model is compared with the host's CPU, and the living machine's XML says how it came out.
+# These say how a model is compared with the host's CPU, and the running machine's XML says how it came out.
 _CHECKED_KEYS = ("check", "fallback")
 # Where libvirt or the guest fills in values while the machine runs (ports, paths, vCPUs given back), only these count.
 _STEADY_KEYS = {"vcpus": ("maximum",), "graphics": ("type",), "video": ("model",), "serials": (), "consoles": ()}
@@ -23,7 +23,7 @@ _STEADY_KEYS = {"vcpus": ("maximum",), "graphics": ("type",), "video": ("model",
 
 def pending_of(live: etree._Element, defined: etree._Element) -> list[str]:
     """The options, as virt_init names them, in which the defined machine has what the running one does not have yet."""
-    pending = [line.key for line in HARDWARE if _waits(line, live, defined)]
+    pending = [field.key for field in HARDWARE if _waits(field, live, defined)]
     notes = read_notes(defined)
     disks = {note.target: note.name for note in notes.disks} if notes else {}
     nics = {note.mac.lower(): note.name for note in notes.nics} if notes else {}
@@ -37,28 +37,28 @@ def pending_of(live: etree._Element, defined: etree._Element) -> list[str]:
     return pending
 
 
-def visible(line: Line, value: t.Any) -> t.Any:
+def shown_value(field: Field, value: t.Any) -> t.Any:
     """The part of a line's value that the XML of a running machine shows as it is defined."""
-    if line.key == "cpu":
+    if field.key == "cpu":
         expanded = value.get("mode", "host-model") in _EXPANDED_MODES
         return {key: item for key, item in value.items() if key not in (_EXPANDED_KEYS if expanded else _CHECKED_KEYS)}
-    if line.key == "memory":
+    if field.key == "memory":
         # The balloon is on its way, and may have to stop half-way.
         return {key: item for key, item in value.items() if key != "current"}
     return value
 
 
-def _waits(line: Line, live: etree._Element, defined: etree._Element) -> bool:
-    want = line.read(defined)
+def _waits(field: Field, live: etree._Element, defined: etree._Element) -> bool:
+    want = field.read(defined)
     if want is None:
         return False
-    want = visible(line, want)
-    keys = _STEADY_KEYS.get(line.key)
+    want = shown_value(field, want)
+    keys = _STEADY_KEYS.get(field.key)
     if keys is not None:
         if not isinstance(want, dict):
             return False
         want = {key: want[key] for key in keys if key in want}
-    return not covers(line.read(live), want)
+    return not covers(field.read(live), want)
 
 
 def _values(domain: etree._Element, path: str, attribute: str) -> list[str]:

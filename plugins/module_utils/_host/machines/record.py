@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import NicToAsk
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import NicQuery
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
     disk_source,
     nic_source,
@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     MachineNotes,
     read_notes,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_move_note
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import KIB, size_kib_in_xml
 
 # virDomainState, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainState
@@ -123,20 +123,20 @@ def record_from_xml(domain: etree._Element, state: str, pools: KnownPools = NO_P
     )
     if notes is not None:
         record.update(_from_notes(notes))
-    move = read_move_note(domain)
+    move = read_migration_note(domain)
     if move is not None:
         record["moving"] = {"source": move.source, "target": move.target}
     return record
 
 
-def nics_to_ask(domain: etree._Element) -> list[NicToAsk]:
+def nics_to_ask(domain: etree._Element) -> list[NicQuery]:
     """The nics in the order of the record's, as asking for their addresses needs them."""
     notes = read_notes(domain)
     static = {nic.mac.lower(): nic.addresses for nic in notes.nics} if notes else {}
     asked = []
     for nic in domain.iterfind("devices/interface"):
         mac = _attribute(nic, "mac", "address") or ""
-        asked.append(NicToAsk(mac, nic.get("type") or "", static.get(mac.lower(), ())))
+        asked.append(NicQuery(mac, nic.get("type") or "", static.get(mac.lower(), ())))
     return asked
 
 

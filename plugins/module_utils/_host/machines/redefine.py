@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A machine that is there gets another description; one that has left is never defined a second time.
 
-To libvirt, defining a machine that has left means making one: it would stand on two hypervisors, with one UUID and one
+To libvirt, defining a machine that has left means making one: it would exist on two hypervisors, with one UUID and one
 set of MAC addresses, and could be started on both. None of its flags asks for a machine that is there already.
 """
 
@@ -14,33 +14,33 @@ import threading
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains
 
 # The event comes with the answer to the call; where everything is slow, a little later.
 _EVENT_SECONDS = 15
 
 
-class GoneError(ConflictError):
+class MachineGoneError(ConflictError):
     """The machine is not on this hypervisor any more."""
 
 
-def gone(name: str) -> GoneError:
+def gone(name: str) -> MachineGoneError:
     """The error about a machine that has left while it was worked on."""
-    return GoneError(
+    return MachineGoneError(
         f"machine {name} is no longer on this hypervisor: it was moved or undefined in the meantime",
         hint="Nothing is defined here again. Look for it on the other hypervisors, and run this again where it is",
     )
 
 
 def is_defined(conn: VirConnect, uuid: str) -> bool:
-    """Whether a machine is on record on this hypervisor; one that only runs until it stops is not."""
+    """Whether a machine is defined on this hypervisor; one that only runs until it stops is not."""
     return _find(conn, uuid) is not None
 
 
 def _find(conn: VirConnect, uuid: str) -> t.Any:
-    """libvirt's handle of a machine that is on record, else None."""
-    with errors_as_ours(f"cannot look for the machine with the UUID {uuid}"):
+    """libvirt's handle of a machine that is defined, else None."""
+    with translate_errors(f"cannot look for the machine with the UUID {uuid}"):
         try:
             handle = conn.lookupByUUIDString(uuid)
             return handle if handle.isPersistent() else None
@@ -51,7 +51,7 @@ def _find(conn: VirConnect, uuid: str) -> t.Any:
 
 
 def require_defined(conn: VirConnect, uuid: str, name: str) -> None:
-    """Raise GoneError when a machine is not on record here any more."""
+    """Raise MachineGoneError when a machine is not defined here any more."""
     if not is_defined(conn, uuid):
         raise gone(name)
 
@@ -59,9 +59,9 @@ def require_defined(conn: VirConnect, uuid: str, name: str) -> None:
 def redefine(conn: VirConnect, xml: str, uuid: str, name: str) -> None:
     """Give a machine that is there another description, which has its UUID in it.
 
-    Raises GoneError when the machine has left, and then nothing is defined. Between the question and the definition it
-    may leave as well. libvirt says of every definition whether it has added a machine, and one that it has added is
-    taken back at once. Raises HostError where it does not say it: then nobody knows.
+    Raises MachineGoneError when the machine has left, and then nothing is defined. Between the question and the
+    definition it may leave as well. libvirt says of every definition whether it has added a machine, and one that it
+    has added is rolled back at once. Raises HostError where it does not say it: then nobody knows.
     """
     handle = _find(conn, uuid)
     if handle is None:
@@ -76,7 +76,7 @@ def redefine(conn: VirConnect, xml: str, uuid: str, name: str) -> None:
                 hint=f"Look whether another hypervisor has it as well; if so: virsh undefine {name} here",
             )
         if new:
-            _take_back(made, name)
+            _roll_back(made, name)
             raise gone(name)
 
 
@@ -88,18 +88,18 @@ def _additions(conn: VirConnect, handle: t.Any) -> t.Iterator[t.Callable[[], boo
     handle: the machine, known to libvirt by its UUID. A connection takes one such request for each machine, and only
     one for all of them, which would not do for several machines at once.
     """
-    told = threading.Event()
+    reported = threading.Event()
     details: list[int] = []
 
     def note(_conn: t.Any, _domain: t.Any, event: int, detail: int, _opaque: t.Any) -> None:
         if event == libvirt.VIR_DOMAIN_EVENT_DEFINED:
             details.append(detail)
-            told.set()
+            reported.set()
 
     def added() -> bool | None:
-        return libvirt.VIR_DOMAIN_EVENT_DEFINED_ADDED in details if told.wait(_EVENT_SECONDS) else None
+        return libvirt.VIR_DOMAIN_EVENT_DEFINED_ADDED in details if reported.wait(_EVENT_SECONDS) else None
 
-    with errors_as_ours("cannot ask libvirt for its events"):
+    with translate_errors("cannot ask libvirt for its events"):
         number = conn.domainEventRegisterAny(handle, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, note, None)
     try:
         yield added
@@ -108,9 +108,9 @@ def _additions(conn: VirConnect, handle: t.Any) -> t.Iterator[t.Callable[[], boo
             conn.domainEventDeregisterAny(number)
 
 
-def _take_back(made: t.Any, name: str) -> None:
+def _roll_back(made: t.Any, name: str) -> None:
     """Undefine what was defined by mistake. What the machine's files here hold is left as it is."""
-    with errors_as_ours(f"machine {name} has left this hypervisor, and was defined here again; cannot undefine it"):
+    with translate_errors(f"machine {name} has left this hypervisor, and was defined here again; cannot undefine it"):
         try:
             made.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM)
         except libvirt.libvirtError as exc:

@@ -21,17 +21,17 @@ from ansible_collections.brine.virt.plugins.module_utils._base.files import read
 _QEMU_CONF = "/etc/libvirt/qemu.conf"
 # libvirt's own, where qemu.conf does not say otherwise (src/qemu/qemu.conf.in).
 _FIRST_PORT, _LAST_PORT = 49152, 49215
-_PATIENCE_SECONDS = 10.0
+_WAIT_SECONDS = 10.0
 
 
-def close_stuck_links(machine: str) -> None:
+def close_stalled_connections(machine: str) -> None:
     """Close what a machine's QEMU on this host is sending itself over. Where that cannot be done, TCP's limit stays."""
     with contextlib.suppress(OSError, ValueError, HostError):
         with open(f"/run/libvirt/qemu/{machine}.pid", encoding="ascii") as file:
             pid = int(file.read())
-        told = run_program(["ss", "-Htnp"], timeout_seconds=_PATIENCE_SECONDS)
-        for here, there in links(told.text, pid, migration_ports()):
-            run_program(["ss", "-KHt", "src", here, "dst", there], timeout_seconds=_PATIENCE_SECONDS)
+        answer = run_program(["ss", "-Htnp"], timeout_seconds=_WAIT_SECONDS)
+        for here, there in links(answer.text, pid, migration_ports()):
+            run_program(["ss", "-KHt", "src", here, "dst", there], timeout_seconds=_WAIT_SECONDS)
 
 
 def migration_ports(settings_path: str = _QEMU_CONF) -> range:

@@ -14,9 +14,9 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     libvirt,
     run_events,
+    translate_errors,
 )
 
 # An event that came before an answer over the same connection may be handed on a little later.
@@ -34,7 +34,7 @@ class StartWatch:
         self._conn = conn
         self._domain = domain
         self._started = threading.Event()
-        with errors_as_ours(f"cannot watch machine {domain.name()}"):
+        with translate_errors(f"cannot watch machine {domain.name()}"):
             self._id: int | None = conn.domainEventRegisterAny(
                 domain, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._note, None
             )

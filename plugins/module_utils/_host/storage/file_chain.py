@@ -42,11 +42,11 @@ def file_id(path: str) -> FileId:
 class FileChains:
     """What files of this machine need, each looked into once.
 
-    said: what libvirt says of files in formats that are not read here, by the file.
+    reported: what libvirt says of files in formats that are not read here, by the file.
     """
 
-    def __init__(self, said: t.Mapping[FileId, str]) -> None:
-        self._said = said
+    def __init__(self, reported: t.Mapping[FileId, str]) -> None:
+        self._reported = reported
         # By the directory as well: a name in a header is relative to the path that the image was opened by.
         self._below: dict[tuple[FileId, str], _Below] = {}
 
@@ -60,24 +60,24 @@ class FileChains:
     def _look(self, path: str, identity: FileId) -> _Below:
         home = os.path.dirname(path)
         if (identity, home) not in self._below:
-            said = [self._said[identity]] if identity in self._said else []
+            reported = [self._reported[identity]] if identity in self._reported else []
             problem = None
             try:
-                said += [local for name in _names_in(path) for local in local_paths(name)]
+                reported += [local for name in _names_in(path) for local in local_paths(name)]
             except OSError as exc:
                 problem = None if exc.errno in _NOTHING_THERE else f"cannot be read ({exc.strerror})"
-            self._below[identity, home] = [os.path.join(home, name) for name in said], problem
+            self._below[identity, home] = [os.path.join(home, name) for name in reported], problem
         return self._below[identity, home]
 
 
-class SaidChains:
+class ReportedChains:
     """The same of files on another machine, as far as libvirt tells: each volume of a pool, and what is next below it.
 
     known: the paths of all volumes of its pools.
     """
 
-    def __init__(self, said: t.Mapping[FileId, str], known: t.Container[FileId]) -> None:
-        self._said = said
+    def __init__(self, reported: t.Mapping[FileId, str], known: t.Container[FileId]) -> None:
+        self._reported = reported
         self._known = known
 
     def walk(self, path: str, opaque: t.Container[FileId] = ()) -> tuple[list[FileId], list[Problem]]:
@@ -87,7 +87,7 @@ class SaidChains:
         return found, [*problems, *((str(place), "is not in an active storage pool") for place in outside)]
 
     def _look(self, _path: str, identity: FileId) -> _Below:
-        return [self._said[identity]] if identity in self._said else [], None
+        return [self._reported[identity]] if identity in self._reported else [], None
 
 
 def _walk(

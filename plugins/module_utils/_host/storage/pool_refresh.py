@@ -9,18 +9,18 @@ import time
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 
 # How long another job in the pool (a volume that is being copied) may keep libvirt from looking into it again.
-_REFRESH_PATIENCE_SECONDS = 120
+_REFRESH_WAIT_SECONDS = 120
 
 
-def refresh_pool(pool: t.Any, name: str, patience_seconds: float = _REFRESH_PATIENCE_SECONDS) -> None:
+def refresh_pool(pool: t.Any, name: str, wait_seconds: float = _REFRESH_WAIT_SECONDS) -> None:
     """Let libvirt see what has changed in a pool. Waits for another job in it, such as a copy that is being made."""
-    end = time.monotonic() + patience_seconds
+    end = time.monotonic() + wait_seconds
     while True:
         try:
-            with errors_as_ours(f"cannot refresh pool {name}"):
+            with translate_errors(f"cannot refresh pool {name}"):
                 pool.refresh(0)
             return
         except VirtError:

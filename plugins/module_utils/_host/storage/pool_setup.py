@@ -15,13 +15,13 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     libvirt,
+    translate_errors,
 )
 
 
 @dataclass(frozen=True)
-class PoolWish:
+class PoolSpec:
     """A pool of files in one folder that is to be defined, running and started with the host."""
 
     name: str
@@ -29,10 +29,10 @@ class PoolWish:
 
 
 @dataclass(frozen=True)
-class PoolWork:
-    """What one wished pool lacks now; nothing lacks when all three are false."""
+class PoolPlan:
+    """What one requested pool lacks now; nothing lacks when all three are false."""
 
-    wish: PoolWish
+    spec: PoolSpec
     defines: bool
     starts: bool
     autostarts: bool
@@ -50,41 +50,41 @@ class PoolWork:
 
     def after(self) -> dict[str, t.Any]:
         """The pool as it is to be."""
-        return {"name": self.wish.name, "type": "dir", "path": self.wish.path, "active": True, "autostart": True}
+        return {"name": self.spec.name, "type": "dir", "path": self.spec.path, "active": True, "autostart": True}
 
 
-def plan_pools(conn: VirConnect, wishes: Sequence[PoolWish]) -> list[PoolWork]:
-    """What to do for each wish, from what libvirt says now.
+def plan_pools(conn: VirConnect, specs: Sequence[PoolSpec]) -> list[PoolPlan]:
+    """What to do for each spec, from what libvirt says now.
 
     Raises InputError, and ConflictError for a pool of that name elsewhere or of another type: it is never changed.
     """
-    with errors_as_ours("cannot list the storage pools"):
+    with translate_errors("cannot list the storage pools"):
         handles = {handle.name(): handle for handle in conn.listAllStoragePools(0)}
     work = []
-    for index, wish in enumerate(wishes):
-        _check(wish, index, wishes)
-        handle = handles.get(wish.name)
+    for index, spec in enumerate(specs):
+        _check(spec, index, specs)
+        handle = handles.get(spec.name)
         if handle is None:
-            work.append(PoolWork(wish, defines=True, starts=True, autostarts=True))
+            work.append(PoolPlan(spec, defines=True, starts=True, autostarts=True))
             continue
-        with errors_as_ours(f"cannot look into storage pool {wish.name}"):
+        with translate_errors(f"cannot look into storage pool {spec.name}"):
             root = parse_xml(handle.XMLDesc(0))
             found = f"of type {root.get('type')} at {root.findtext('target/path', 'no path')}"
-            if found != f"of type dir at {wish.path}":
+            if found != f"of type dir at {spec.path}":
                 raise ConflictError(
-                    f"the storage pool {wish.name} exists, {found}",
+                    f"the storage pool {spec.name} exists, {found}",
                     where=f"pools[{index}].path",
-                    hint=f"It is never moved: put its own path in place of {wish.path}, or choose another name",
+                    hint=f"It is never moved: put its own path in place of {spec.path}, or choose another name",
                 )
-            work.append(PoolWork(wish, defines=False, starts=not handle.isActive(), autostarts=not handle.autostart()))
+            work.append(PoolPlan(spec, defines=False, starts=not handle.isActive(), autostarts=not handle.autostart()))
     return work
 
 
-def make_pool(conn: VirConnect, work: PoolWork) -> None:
+def make_pool(conn: VirConnect, work: PoolPlan) -> None:
     """Do what a pool lacks. A pool whose folder cannot be made or opened is not left behind."""
-    wish = work.wish
-    with errors_as_ours(f"cannot make storage pool {wish.name} at {wish.path}"):
-        handle = conn.storagePoolDefineXML(_xml(wish), 0) if work.defines else conn.storagePoolLookupByName(wish.name)
+    spec = work.spec
+    with translate_errors(f"cannot make storage pool {spec.name} at {spec.path}"):
+        handle = conn.storagePoolDefineXML(_xml(spec), 0) if work.defines else conn.storagePoolLookupByName(spec.name)
         try:
             if work.starts:
                 # Makes the folder when it is missing. A run that was killed before this left the pool inactive.
@@ -99,19 +99,19 @@ def make_pool(conn: VirConnect, work: PoolWork) -> None:
             raise
 
 
-def _check(wish: PoolWish, index: int, wishes: Sequence[PoolWish]) -> None:
+def _check(spec: PoolSpec, index: int, specs: Sequence[PoolSpec]) -> None:
     where = f"pools[{index}]"
-    if not wish.name or "/" in wish.name:
-        raise InputError(f"{wish.name!r} is not a valid name for a storage pool", where=f"{where}.name")
-    if not wish.path.startswith("/") or posixpath.normpath(wish.path) != wish.path:
-        raise InputError(f"{wish.path!r} is not an absolute path in its shortest form", where=f"{where}.path")
-    for position, other in enumerate(wishes[:index]):
-        if wish.name == other.name or wish.path == other.path:
+    if not spec.name or "/" in spec.name:
+        raise InputError(f"{spec.name!r} is not a valid name for a storage pool", where=f"{where}.name")
+    if not spec.path.startswith("/") or posixpath.normpath(spec.path) != spec.path:
+        raise InputError(f"{spec.path!r} is not an absolute path in its shortest form", where=f"{where}.path")
+    for position, other in enumerate(specs[:index]):
+        if spec.name == other.name or spec.path == other.path:
             raise InputError(f"has the name or the path of pools[{position}]", where=where)
 
 
-def _xml(wish: PoolWish) -> str:
+def _xml(spec: PoolSpec) -> str:
     root = etree.Element("pool", type="dir")
-    etree.SubElement(root, "name").text = wish.name
-    etree.SubElement(etree.SubElement(root, "target"), "path").text = wish.path
+    etree.SubElement(root, "name").text = spec.name
+    etree.SubElement(etree.SubElement(root, "target"), "path").text = spec.path
     return etree.tostring(root, encoding="unicode")

@@ -23,9 +23,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     is_local,
     libvirt,
+    translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
@@ -41,7 +41,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source 
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _PoolType:
     """What is true of all pools of one type.
 
     source: the type of a disk on its volumes. named: a new volume gets the name that was asked for, so that its place
@@ -52,22 +52,22 @@ class _Kind:
     named: bool
 
 
-_KINDS = {
-    "dir": _Kind(FILE, named=True),
-    "fs": _Kind(FILE, named=True),
-    "netfs": _Kind(FILE, named=True),
-    "vstorage": _Kind(FILE, named=True),
-    "logical": _Kind(BLOCK, named=True),
-    "zfs": _Kind(BLOCK, named=True),
+_POOL_TYPES = {
+    "dir": _PoolType(FILE, named=True),
+    "fs": _PoolType(FILE, named=True),
+    "netfs": _PoolType(FILE, named=True),
+    "vstorage": _PoolType(FILE, named=True),
+    "logical": _PoolType(BLOCK, named=True),
+    "zfs": _PoolType(BLOCK, named=True),
     # A partition's name is its number, and a LUN's is its address.
-    "disk": _Kind(BLOCK, named=False),
-    "iscsi": _Kind(BLOCK, named=False),
-    "scsi": _Kind(BLOCK, named=False),
-    "mpath": _Kind(BLOCK, named=False),
-    "rbd": _Kind(NETWORK, named=True),
+    "disk": _PoolType(BLOCK, named=False),
+    "iscsi": _PoolType(BLOCK, named=False),
+    "scsi": _PoolType(BLOCK, named=False),
+    "mpath": _PoolType(BLOCK, named=False),
+    "rbd": _PoolType(NETWORK, named=True),
     # libvirt's driver has no way to make a volume there.
-    "gluster": _Kind(NETWORK, named=False),
-    "iscsi-direct": _Kind(NETWORK, named=False),
+    "gluster": _PoolType(NETWORK, named=False),
+    "iscsi-direct": _PoolType(NETWORK, named=False),
 }
 # A logical volume is a whole number of extents, of 4 MiB unless somebody chose otherwise. libvirt does not say it.
 _MOST_ROUNDING_BYTES = 32 * MIB
@@ -80,8 +80,8 @@ class Pool:
     """An active storage pool.
 
     path: where its volumes lie, for pools of files and devices. local: that is a path of the machine that this code
-    runs on. room: what its room is taken from; pools on one file system of this machine have the same. network: for
-    network pools, the source of any of its volumes, all but the name of the volume.
+    runs on. space_source: what its space is taken from; pools on one file system of this machine have the same.
+    network: for network pools, the source of any of its volumes, all but the name of the volume.
     """
 
     name: str
@@ -91,18 +91,18 @@ class Pool:
     type: str = "dir"
     capacity_bytes: int = 0
     local: bool = False
-    room: str = ""
+    space_source: str = ""
     network: DiskSource | None = None
 
     @property
     def source_type(self) -> str:
         """The type of a disk on a volume of this pool: ``file``, ``block`` or ``network``."""
-        return _KINDS[self.type].source
+        return _POOL_TYPES[self.type].source
 
     @property
     def makes_named_volumes(self) -> bool:
         """Whether volumes can be made here under a chosen name; without it only existing ones can be used."""
-        return _KINDS[self.type].named
+        return _POOL_TYPES[self.type].named
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -123,14 +123,14 @@ class Pool:
 
     @property
     def thin(self) -> bool:
-        """Whether a new volume takes room only as it is written to."""
+        """Whether a new volume takes space only as it is written to."""
         # A logical volume that is smaller than its disk is a snapshot of nothing, which breaks when it is full.
         return self.type != "logical"
 
-    def same_size(self, wished_bytes: int, found_bytes: int) -> bool:
-        """Whether a volume of this size is what one gets who wishes that size here."""
+    def same_size(self, requested_bytes: int, found_bytes: int) -> bool:
+        """Whether a volume of this size is what one gets who requests that size here."""
         rounding_bytes = _MOST_ROUNDING_BYTES if self.type == "logical" else 1
-        return 0 <= found_bytes - wished_bytes < rounding_bytes
+        return 0 <= found_bytes - requested_bytes < rounding_bytes
 
     def require_overlay(self, where: str | None = None) -> None:
         """Raise UnsupportedError, with what to do instead, when overlays cannot be made here."""
@@ -169,7 +169,7 @@ class Pool:
             return replace(self.network, name=f"{self.network.name}{_name_in_network(self, volume)}")
         if self.makes_named_volumes:
             return DiskSource(self.source_type, f"{self.path}/{volume}")
-        with errors_as_ours(f"cannot find volume {volume} of pool {self.name}"):
+        with translate_errors(f"cannot find volume {volume} of pool {self.name}"):
             return DiskSource(self.source_type, self.handle.storageVolLookupByName(volume).path())
 
     def volume_path(self, volume: str) -> str:
@@ -215,18 +215,18 @@ class Pools:
 
     def all(self) -> list[Pool]:
         """All active pools that machines can have disks in, by name, as libvirt knows them without looking again."""
-        with self._lock, errors_as_ours("cannot look into the storage pools"):
+        with self._lock, translate_errors("cannot look into the storage pools"):
             return [
                 self._known.get(name) or _read(handle, root, self._is_local())
                 for name, handle in sorted(self._listed().items())
                 if handle.isActive()
                 for root in (parse_xml(handle.XMLDesc(0)),)
-                if root.get("type") in _KINDS
+                if root.get("type") in _POOL_TYPES
             ]
 
     def _listed(self) -> dict[str, t.Any]:
         if self._handles is None:
-            with errors_as_ours("cannot list the storage pools"):
+            with translate_errors("cannot list the storage pools"):
                 self._handles = {handle.name(): handle for handle in self._conn.listAllStoragePools(0)}
         return self._handles
 
@@ -238,7 +238,7 @@ class Pools:
         if name not in handles:
             raise NotFoundError(f"there is no storage pool {name!r}", where=where, hint=one_of_these(name, handles))
         handle = handles[name]
-        with errors_as_ours(f"cannot look into storage pool {name}", where):
+        with translate_errors(f"cannot look into storage pool {name}", where):
             if not handle.isActive():
                 raise ConflictError(
                     f"storage pool {name!r} is not active", where=where, hint=f"Start it: virsh pool-start {name}"
@@ -248,11 +248,11 @@ class Pools:
             with contextlib.suppress(libvirt.libvirtError):
                 handle.refresh(0)
             root = parse_xml(handle.XMLDesc(0))
-            if root.get("type") not in _KINDS:
+            if root.get("type") not in _POOL_TYPES:
                 raise UnsupportedError(
                     f"storage pool {name!r} is of type {root.get('type')}, which QEMU cannot run machines from",
                     where=where,
-                    hint=f"Choose a pool of one of the types {', '.join(_KINDS)}",
+                    hint=f"Choose a pool of one of the types {', '.join(_POOL_TYPES)}",
                 )
             return _read(handle, root, self._is_local())
 
@@ -268,12 +268,14 @@ def _read(handle: t.Any, root: etree._Element, local: bool) -> Pool:
         type=root.get("type") or "",
         capacity_bytes=int(root.findtext("capacity") or 0),
         local=local,
-        room=_room(path) if local and _KINDS[root.get("type", "")].source == FILE else f"pool {name}",
+        space_source=_space_source(path)
+        if local and _POOL_TYPES[root.get("type", "")].source == FILE
+        else f"pool {name}",
         network=_network_source(root),
     )
 
 
-def _room(path: str) -> str:
+def _space_source(path: str) -> str:
     try:
         return f"device {os.stat(path).st_dev}"
     except OSError:

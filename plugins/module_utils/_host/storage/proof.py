@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import mark_qcow2, read_start
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
@@ -34,7 +34,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark
     add_qcow2_mark,
     read_qcow2_mark,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import Making, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
 _ATTRIBUTE = "user.brine.build"
@@ -54,7 +54,7 @@ def mark_volume(pool: Pool, volume: t.Any, image_format: str, mark: str) -> None
     """
     if not mark or pool.source_type != FILE:
         return
-    with errors_as_ours(f"cannot mark a new volume of pool {pool.name}"):
+    with translate_errors(f"cannot mark a new volume of pool {pool.name}"):
         if pool.local and _mark_file(volume.path(), image_format, mark):
             return
         if image_format != QCOW2:
@@ -107,7 +107,7 @@ def by_hand(note: VolumeNote) -> str:
     return f"If nobody needs it: virsh vol-delete {note.name} --pool {note.pool}"
 
 
-def _look_here(pool: Pool, note: VolumeNote, making: Making) -> bool | None:
+def _look_here(pool: Pool, note: VolumeNote, making: CreationNote) -> bool | None:
     """The answer of a file of this machine; None when this user may not read it."""
     try:
         descriptor = os.open(pool.volume_path(note.name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -133,7 +133,7 @@ def _look_here(pool: Pool, note: VolumeNote, making: Making) -> bool | None:
         os.close(descriptor)
 
 
-def _is_empty_file(descriptor: int, making: Making) -> bool:
+def _is_empty_file(descriptor: int, making: CreationNote) -> bool:
     """Whether a file has the size that it was to have, and nothing has ever been written to it."""
     if making.size_bytes not in (None, os.fstat(descriptor).st_size):
         return False
@@ -144,7 +144,7 @@ def _is_empty_file(descriptor: int, making: Making) -> bool:
     return False
 
 
-def _is_empty_qcow2(descriptor: int, making: Making) -> bool:
+def _is_empty_qcow2(descriptor: int, making: CreationNote) -> bool:
     """Whether an image is as it was to be made, and leads to no data of its own."""
     try:
         header = read_header(lambda offset, length: os.pread(descriptor, length, offset))
@@ -163,11 +163,11 @@ def _is_empty_qcow2(descriptor: int, making: Making) -> bool:
     return not os.pread(descriptor, 8 * header.l1_entries, header.l1_offset).strip(b"\0")
 
 
-def _ask_libvirt(pool: Pool, note: VolumeNote, making: Making) -> bool:
+def _ask_libvirt(pool: Pool, note: VolumeNote, making: CreationNote) -> bool:
     """The answer for a file that this machine, or this user, cannot read."""
     what = f"cannot look at volume {note.name} of pool {pool.name}"
     try:
-        with errors_as_ours(what):
+        with translate_errors(what):
             volume = pool.handle.storageVolLookupByName(note.name)
             root = parse_xml(volume.XMLDesc(0))
             if _is_said_to_be_empty(root, note, making):
@@ -181,8 +181,8 @@ def _ask_libvirt(pool: Pool, note: VolumeNote, making: Making) -> bool:
     return False
 
 
-def _is_said_to_be_empty(root: t.Any, note: VolumeNote, making: Making) -> bool:
-    """Whether libvirt knows the volume as it was to be made, and that it takes no room at all."""
+def _is_said_to_be_empty(root: t.Any, note: VolumeNote, making: CreationNote) -> bool:
+    """Whether libvirt knows the volume as it was to be made, and that it takes no space at all."""
     seen = root.find("target/format")
     return (
         root.get("type", FILE) == FILE

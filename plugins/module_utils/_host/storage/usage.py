@@ -12,13 +12,13 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import (
-    Unknown,
-    User,
-    Users,
+    UnknownUser,
+    VolumeUser,
+    VolumeUsers,
     collect_users,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
@@ -61,10 +61,10 @@ class Usage:
     """
 
     def __init__(self, conn: VirConnect, *, local: bool | None = None) -> None:
-        self._users: Users = collect_users(conn, local=local)
+        self._users: VolumeUsers = collect_users(conn, local=local)
 
     @property
-    def unknown(self) -> tuple[Unknown, ...]:
+    def unknown(self) -> tuple[UnknownUser, ...]:
         """What could not be looked at here."""
         return tuple(self._users.unknown)
 
@@ -77,13 +77,13 @@ class Usage:
         place = _place_of(pool, volume)
         return (pool.name, volume) if place is None else self.identity_at(place)
 
-    def users_of(self, pool: Pool, volume: str) -> set[User]:
+    def users_of(self, pool: Pool, volume: str) -> set[VolumeUser]:
         """All that use this volume, by whatever name of it."""
         found = set(self._users.by_volume.get((pool.name, volume), ()))
         place = _place_of(pool, volume)
         return found if place is None else found | self.users_at(place)
 
-    def users_at(self, place: str) -> set[User]:
+    def users_at(self, place: str) -> set[VolumeUser]:
         """All that use what is at a place (DiskSource.place), be it a volume of a pool or not."""
         return self._users.by_place.get(place, set()) | self._users.by_file.get(self._users.identify(place), set())
 
@@ -104,7 +104,7 @@ class Usage:
         found = self.users_of(pool, volume)
         going = {(other.name, name) for other, name in together}
 
-        def counts(user: User) -> bool:
+        def counts(user: VolumeUser) -> bool:
             if user.machine is not None and user.machine == besides:
                 return False
             if user.noted and user.machine == owner:
@@ -171,7 +171,7 @@ def delete_unused(
     ConflictError, as of require_unused. One that is not there (any more) is no error. clearing: the machine that goes
     with its volumes; ConflictError while it runs.
     """
-    there = [(pool, volume) for pool, volume in volumes if is_there(pool, volume)]
+    there = [(pool, volume) for pool, volume in volumes if volume_exists(pool, volume)]
     if not there:
         return []
     if clearing is not None:
@@ -188,7 +188,7 @@ def delete_those_unused(
 
     Otherwise as delete_unused. What one that stays is backed by stays as well.
     """
-    going = [index for index, (pool, volume) in enumerate(volumes) if is_there(pool, volume)]
+    going = [index for index, (pool, volume) in enumerate(volumes) if volume_exists(pool, volume)]
     kept: dict[int, VolumeUse] = {}
     if not going:
         return kept
@@ -209,7 +209,7 @@ def delete_those_unused(
 def require_off(conn: VirConnect, machine: str) -> None:
     """Raise ConflictError when a machine runs or is paused; one that is not there is off."""
     try:
-        with errors_as_ours(f"cannot look at machine {machine}"):
+        with translate_errors(f"cannot look at machine {machine}"):
             active = conn.lookupByName(machine).isActive()
     except NotFoundError:
         return
@@ -217,10 +217,10 @@ def require_off(conn: VirConnect, machine: str) -> None:
         raise ConflictError(f"machine {machine} runs, and so it stays with all that it has")
 
 
-def is_there(pool: Pool, volume: str) -> bool:
+def volume_exists(pool: Pool, volume: str) -> bool:
     """Whether libvirt knows such a volume."""
     try:
-        with errors_as_ours(f"cannot look for volume {volume} of pool {pool.name}"):
+        with translate_errors(f"cannot look for volume {volume} of pool {pool.name}"):
             pool.handle.storageVolLookupByName(volume)
     except NotFoundError:
         return False

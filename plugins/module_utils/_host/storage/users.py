@@ -20,15 +20,15 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Vir
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     libvirt,
-    one_line,
+    single_line_message,
+    translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import (
     FileChains,
     FileId,
     Problem,
-    SaidChains,
+    ReportedChains,
     file_id,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
@@ -39,13 +39,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.used_sources
 _POOLS_WITHOUT_OVERLAYS = ("disk", "iscsi", "iscsi-direct", "mpath", "rbd", "scsi", "sheepdog", "zfs")
 # Pools whose volumes are the files of one directory, which can be listed without libvirt.
 _POOLS_OF_FILES = ("dir", "fs", "netfs", "vstorage")
-_REFRESH_PATIENCE_SECONDS = 15
+_REFRESH_WAIT_SECONDS = 15
 
 VolumeName = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class User:
+class VolumeUser:
     """Something that uses a volume, in words.
 
     machine: the one that it belongs to. noted: only that machine's metadata say so. volume: pool and name, when it is a
@@ -62,7 +62,7 @@ class User:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class UnknownUser:
     """What could not be looked at, in words; machine: the one that it belongs to. writes: it may write to any volume,
     where others could only be backed by one."""
 
@@ -71,15 +71,15 @@ class Unknown:
     writes: bool = False
 
 
-class Users:
+class VolumeUsers:
     """Who uses what: by the file, by the place of network storage (DiskSource.place), by pool and volume name."""
 
     def __init__(self, local: bool) -> None:
         self._local = local
-        self.by_file: dict[FileId, set[User]] = {}
-        self.by_place: dict[str, set[User]] = {}
-        self.by_volume: dict[VolumeName, set[User]] = {}
-        self.unknown: list[Unknown] = []
+        self.by_file: dict[FileId, set[VolumeUser]] = {}
+        self.by_place: dict[str, set[VolumeUser]] = {}
+        self.by_volume: dict[VolumeName, set[VolumeUser]] = {}
+        self.unknown: list[UnknownUser] = []
 
     def identify(self, path: str) -> FileId:
         """The same for all paths that lead to one file, as far as that can be told."""
@@ -87,24 +87,24 @@ class Users:
 
     def note_unknown(self, words: str, machine: str | None = None, *, writes: bool = False) -> None:
         """Remember once what could not be looked at."""
-        unknown = Unknown(words, machine, writes)
+        unknown = UnknownUser(words, machine, writes)
         if unknown not in self.unknown:
             self.unknown.append(unknown)
 
 
-def collect_users(conn: VirConnect, *, local: bool | None = None) -> Users:
+def collect_users(conn: VirConnect, *, local: bool | None = None) -> VolumeUsers:
     """All that uses anything on this hypervisor. Raises VirtError when libvirt cannot be asked.
 
     local: whether its files can be read here; by default, its URI says so.
     """
-    with errors_as_ours("cannot ask libvirt who it is"):
+    with translate_errors("cannot ask libvirt who it is"):
         collector = _Collector(_reads_files(conn.getURI()) if local is None else local, conn.getHostname())
-    with errors_as_ours("cannot list the storage pools"):
+    with translate_errors("cannot list the storage pools"):
         pools = conn.listAllStoragePools(0)
     for handle in pools:
         with _unless_gone("STORAGE_POOL", "cannot look into the storage pools"):
             collector.look_into_pool(handle)
-    with errors_as_ours("cannot list the machines"):
+    with translate_errors("cannot list the machines"):
         domains = conn.listAllDomains(0)
     for domain in domains:
         with _unless_gone("DOMAIN", "cannot look at a machine"):
@@ -122,7 +122,7 @@ def _reads_files(uri: str) -> bool:
 def _unless_gone(kind: str, what: str) -> t.Iterator[None]:
     """What goes while it is looked at is passed over, and so is what goes with its machine."""
     gone = {getattr(libvirt, f"VIR_ERR_NO_{name}", None) for name in (kind, "DOMAIN")}
-    with errors_as_ours(what):
+    with translate_errors(what):
         try:
             yield
         except libvirt.libvirtError as exc:
@@ -132,13 +132,13 @@ def _unless_gone(kind: str, what: str) -> t.Iterator[None]:
 
 class _Collector:
     def __init__(self, local: bool, host: str) -> None:
-        self._users = Users(local)
+        self._users = VolumeUsers(local)
         self._local = local
         self._host = host
-        self._references: list[tuple[User, Reference]] = []
+        self._references: list[tuple[VolumeUser, Reference]] = []
         # Of all volumes of pools: where they are, and what libvirt says that each is backed by.
         self._paths: dict[VolumeName, str] = {}
-        self._said: dict[FileId, str] = {}
+        self._reported: dict[FileId, str] = {}
 
     def look_into_pool(self, handle: t.Any) -> None:
         """All volumes of a pool."""
@@ -153,7 +153,7 @@ class _Collector:
         if not listed_here:
             try:
                 # Volumes may have been made behind libvirt's back.
-                refresh_pool(handle, name, _REFRESH_PATIENCE_SECONDS)
+                refresh_pool(handle, name, _REFRESH_WAIT_SECONDS)
             except VirtError as exc:
                 self._users.note_unknown(exc.what)
                 return
@@ -162,7 +162,7 @@ class _Collector:
                 path = self._paths[name, volume.name()] = volume.path()
                 backing = self._ask_what_is_below(volume, f"volume {name}/{volume.name()}", listed_here)
                 if backing:
-                    self._said[self._users.identify(path)] = backing
+                    self._reported[self._users.identify(path)] = backing
         if listed_here:
             self._list_directory(name, root.findtext("target/path", ""))
 
@@ -174,7 +174,9 @@ class _Collector:
             if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
                 raise
             if not readable:
-                self._users.note_unknown(f"{words} cannot be looked at ({one_line(exc.get_error_message())})")
+                self._users.note_unknown(
+                    f"{words} cannot be looked at ({single_line_message(exc.get_error_message())})"
+                )
             return None
 
     def _list_directory(self, pool: str, path: str) -> None:
@@ -216,7 +218,7 @@ class _Collector:
 
     def _read(self, xml: str, words: str, machine: str) -> None:
         for reference in references_in(parse_xml(xml), self._host):
-            user = User(
+            user = VolumeUser(
                 words,
                 machine,
                 reference.noted,
@@ -226,16 +228,18 @@ class _Collector:
             )
             self._references.append((user, reference))
 
-    def users(self) -> Users:
+    def users(self) -> VolumeUsers:
         """All of it, with what lies below everything that was named."""
         identify = self._users.identify
         files = {identify(path) for path in self._paths.values()}
-        chains: FileChains | SaidChains = FileChains(self._said) if self._local else SaidChains(self._said, files)
+        chains: FileChains | ReportedChains = (
+            FileChains(self._reported) if self._local else ReportedChains(self._reported, files)
+        )
         opaque = self._guests_own()
         for volume, volume_path in self._paths.items():
             found, problems = chains.walk(volume_path, opaque)
             # The first is the volume itself, which is no user of itself, nor of another name of its own file.
-            self._add(User(f"volume {'/'.join(volume)}", volume=volume, below=True), found[1:], problems)
+            self._add(VolumeUser(f"volume {'/'.join(volume)}", volume=volume, below=True), found[1:], problems)
         for user, reference in self._references:
             if reference.volume is not None:
                 self._users.by_volume.setdefault(reference.volume, set()).add(user)
@@ -270,7 +274,7 @@ class _Collector:
                 other.add(self._users.identify(path))
         return raw - other
 
-    def _add(self, user: User, files: t.Iterable[FileId], problems: t.Iterable[Problem]) -> None:
+    def _add(self, user: VolumeUser, files: t.Iterable[FileId], problems: t.Iterable[Problem]) -> None:
         for file in files:
             self._users.by_file.setdefault(file, set()).add(user)
         for path, words in problems:

@@ -10,9 +10,9 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     libvirt,
     translate_error,
+    translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, volume_file
@@ -63,7 +63,7 @@ def _through_libvirt(pool: Pool, volume: Volume) -> Read:
 
 def read_start(volume: t.Any, conn: VirConnect, length: int) -> bytes:
     """The first bytes of a volume, at most so many. Raises what libvirt raises, as ours."""
-    with errors_as_ours(f"cannot read volume {volume.name()}"):
+    with translate_errors(f"cannot read volume {volume.name()}"):
         return _download(volume, conn, 0, length)
 
 
@@ -102,6 +102,6 @@ def mark_qcow2(volume: t.Any, conn: VirConnect, mark: str) -> bool:
     head = add_qcow2_mark(read_start(volume, conn, HEAD_BYTES), mark)
     if head is None:
         return False
-    with errors_as_ours(f"cannot mark volume {volume.name()}"):
+    with translate_errors(f"cannot mark volume {volume.name()}"):
         write_start(volume, conn, head)
     return True

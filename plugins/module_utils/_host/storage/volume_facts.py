@@ -132,17 +132,17 @@ def _looks_like(source: DiskSource, header: bytes | None, known: str | None) -> 
 
 def _capacity(pool: Pool, source: DiskSource, root: t.Any, image_format: str, header: bytes | None) -> int:
     """The size for a guest that has the volume as a disk of this format."""
-    said = int(root.findtext("capacity") or 0)
+    reported = int(root.findtext("capacity") or 0)
     if source.type != FILE:
-        return said
+        return reported
     if image_format == QCOW2:
         is_one = header is not None and disk_format(header) == QCOW2 and len(header) == HEADER_BYTES
-        return virtual_size(header, said) if is_one and header is not None else said
+        return virtual_size(header, reported) if is_one and header is not None else reported
     if pool.local:
         with contextlib.suppress(OSError):
             return os.stat(source.path).st_size
     # libvirt's word for the size of the file itself; the test driver has none.
-    return int(root.findtext("physical") or said)
+    return int(root.findtext("physical") or reported)
 
 
 def _attribute(root: t.Any, path: str) -> str | None:

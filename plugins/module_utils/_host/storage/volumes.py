@@ -22,22 +22,22 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     libvirt,
     translate_error,
+    translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import RoomWish
+from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB, format_size
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 
 # A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
-_DELETE_PATIENCE_SECONDS = 60
+_DELETE_WAIT_SECONDS = 60
 _SECTOR_BYTES = 512
 _LVM_SECONDS = 120
 # What libvirt cannot resize, and how its owner can.
@@ -48,23 +48,23 @@ _OTHER_WAYS_TO_GROW = {
 }
 
 
-class AlreadyThereError(ConflictError):
+class VolumeExistsError(ConflictError):
     """Somebody has made a volume of this name meanwhile; it is theirs."""
 
 
 def volume_names(pool: Pool) -> set[str]:
     """The names of all volumes in the pool, in one call."""
-    with errors_as_ours(f"cannot list the volumes of pool {pool.name}"):
+    with translate_errors(f"cannot list the volumes of pool {pool.name}"):
         return set(pool.handle.listVolumes())
 
 
-def room_for(pool: Pool, *, size_bytes: int, copied_bytes: int = 0) -> RoomWish:
-    """The room that a new volume takes at once, for require_room.
+def space_request(pool: Pool, *, size_bytes: int, copied_bytes: int = 0) -> SpaceRequest:
+    """The space that a new volume takes at once, for require_free_space.
 
     size_bytes: its size for the guest. copied_bytes: what a full copy that shares no blocks brings in.
     """
     needed_bytes = copied_bytes if pool.thin else size_bytes
-    return RoomWish(pool.name, pool.room, pool.available_bytes, needed_bytes)
+    return SpaceRequest(pool.name, pool.space_source, pool.available_bytes, needed_bytes)
 
 
 def create_empty(pool: Pool, name: str, *, size_bytes: int, image_format: str, mark: str = "") -> None:
@@ -91,7 +91,7 @@ def create_overlay(
 def new_volume_element(pool: Pool, name: str, size_bytes: int, image_format: str) -> etree._Element:
     """A volume that is to be made: https://libvirt.org/formatstorage.html#storage-volume-xml
 
-    It begins with nothing where the pool is thin; elsewhere it gets all of its room at once.
+    It begins with nothing where the pool is thin; elsewhere it gets all of its space at once.
     """
     root = etree.Element("volume")
     etree.SubElement(root, "name").text = name
@@ -113,7 +113,7 @@ def make_volume(
     """Make a volume from its XML, with the content of the volume source if there is one; libvirt's handle of it.
 
     mark: what tells it from others from now on, where it can have such a mark.
-    Raises AlreadyThereError instead of touching a volume that has this name already.
+    Raises VolumeExistsError instead of touching a volume that has this name already.
     """
     xml = etree.tostring(root, encoding="unicode")
     doing = (
@@ -121,7 +121,7 @@ def make_volume(
     )
     what = f"cannot {doing}"
     needed_bytes = int(root.findtext("capacity") or 0)
-    with full_pool_named(pool, what, needed_bytes), errors_as_ours(what), _never_somebody_elses(pool, name):
+    with full_pool_named(pool, what, needed_bytes), translate_errors(what), _never_somebody_elses(pool, name):
         copied = source is not None
         made = pool.handle.createXMLFrom(xml, source, flags) if copied else pool.handle.createXML(xml, flags)
     mark_volume(pool, made, need(root, "target/format").get("type", ""), mark)
@@ -130,7 +130,7 @@ def make_volume(
 
 @contextlib.contextmanager
 def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
-    """Tell a volume that is there already from one that could not be made: only the latter may be taken back.
+    """Tell a volume that is there already from one that could not be made: only the latter may be rolled back.
 
     Asked beforehand as well, because not every way of making a volume has an error code of its own for this. And
     libvirt does not know what others have put into a pool since it last looked, such as a hypervisor that shares it.
@@ -145,8 +145,8 @@ def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
 
 
 def require_not_there(pool: Pool, name: str) -> None:
-    """Raise AlreadyThereError when somebody has made a volume of this name."""
-    with errors_as_ours(f"cannot look for volume {name} of pool {pool.name}"):
+    """Raise VolumeExistsError when somebody has made a volume of this name."""
+    with translate_errors(f"cannot look for volume {name} of pool {pool.name}"):
         _look_for(pool, name)
 
 
@@ -162,12 +162,12 @@ def _look_for(pool: Pool, name: str) -> None:
         raise _taken(pool, name)
 
 
-def _taken(pool: Pool, name: str) -> AlreadyThereError:
-    return AlreadyThereError(f"pool {pool.name} has got a volume {name} while this run was planned")
+def _taken(pool: Pool, name: str) -> VolumeExistsError:
+    return VolumeExistsError(f"pool {pool.name} has got a volume {name} while this run was planned")
 
 
 def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect, mark: str = "") -> None:
-    """A new raw volume with this content, and zeros after it up to a whole MiB: room for a longer one, see refill."""
+    """A new raw volume with this content, and zeros after it up to a whole MiB: space for a longer one, see refill."""
     pool.require_format("raw")
     size_bytes = -(-len(content) // MIB) * MIB
     volume = make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"), mark=mark)
@@ -175,7 +175,8 @@ def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect, mark:
 
 
 def refill(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
-    """Other content for a volume of create_filled, in its place: a living machine that has it open sees the new one."""
+    """Other content for a volume of create_filled, in its place: a running machine that has it open sees the new
+    one."""
     what = f"cannot write volume {name} of pool {pool.name}"
     found = find_volume(pool, name, image_format="raw")
     if found is None:
@@ -184,19 +185,19 @@ def refill(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
     if len(content) > size_bytes:
         size_bytes = -(-len(content) // MIB) * MIB
         grow_volume(pool, name, size_bytes, image_format="raw")
-    with errors_as_ours(what):
+    with translate_errors(what):
         volume = pool.handle.storageVolLookupByName(name)
     _upload(pool, volume, content.ljust(size_bytes, b"\0"), conn, what)
 
 
 def _upload(pool: Pool, volume: t.Any, content: bytes, conn: VirConnect, what: str) -> None:
-    with full_pool_named(pool, what, len(content)), errors_as_ours(what):
+    with full_pool_named(pool, what, len(content)), translate_errors(what):
         write_start(volume, conn, content)
 
 
 def delete_volume(pool: Pool, name: str) -> bool:
     """Delete a volume; False when it is not there (any more). Waits for one that the daemon is still making."""
-    deadline = time.monotonic() + _DELETE_PATIENCE_SECONDS
+    deadline = time.monotonic() + _DELETE_WAIT_SECONDS
     while True:
         try:
             pool.handle.storageVolLookupByName(name).delete(0)

@@ -65,7 +65,7 @@ def compression(header: bytes) -> str | None:
     return next((name for magic, name in _COMPRESSED if header.startswith(magic)), None)
 
 
-def judge_image(header: bytes, size_bytes: int, what: str, where: str | None = None) -> str:
+def check_image_header(header: bytes, size_bytes: int, what: str, where: str | None = None) -> str:
     """The format, ``qcow2`` or ``raw``, of a file that can be stored as it is, after any decompression.
 
     header: the first HEADER_BYTES of the file, all of a shorter one; what: the file, in words, for complaints. Raises
@@ -91,7 +91,7 @@ def judge_image(header: bytes, size_bytes: int, what: str, where: str | None = N
     if header.startswith(_LUKS):
         raise InputError(f"{what} is encrypted", where=where, hint="Decrypt it first with qemu-img convert")
     if header.startswith(_QCOW2):
-        return _judge_qcow2(header, size_bytes, what, where)
+        return _check_qcow2(header, size_bytes, what, where)
     if size_bytes % _SECTOR_BYTES:
         raise InputError(
             f"{what} is not a disk image: "
@@ -104,7 +104,7 @@ def judge_image(header: bytes, size_bytes: int, what: str, where: str | None = N
 def disk_format(header: bytes) -> str:
     """The format of a disk by its first bytes, in the words of QEMU; what has no mark of any other is ``raw``.
 
-    header: the first HEADER_BYTES of it. Unlike judge_image, this complains of nothing.
+    header: the first HEADER_BYTES of it. Unlike check_image_header, this complains of nothing.
     """
     if header.startswith(_QCOW2) and header[4:8] != b"\x00\x00\x00\x01":
         return "qcow2"
@@ -122,7 +122,7 @@ def virtual_size(header: bytes, size_bytes: int) -> int:
 
 
 def backing_name(read: t.Callable[[int, int], bytes]) -> str | None:
-    """What a qcow2 image says that it stands on, as its header has it; None for one that stands alone, and no qcow2.
+    """What backs a qcow2 image, as its header has it; None for one that stands alone, and no qcow2.
 
     read: bytes of the file by offset and length. https://www.qemu.org/docs/master/interop/qcow2.html
     """
@@ -136,7 +136,7 @@ def backing_name(read: t.Callable[[int, int], bytes]) -> str | None:
     return read(offset, length).decode(errors="surrogateescape")
 
 
-def _judge_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) -> str:
+def _check_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) -> str:
     try:
         # A backing file's name lies behind these bytes; that there is one is enough here.
         header = read_header(lambda offset, length: start[offset : offset + length])

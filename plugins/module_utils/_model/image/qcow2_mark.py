@@ -4,7 +4,7 @@
 """A mark in the header of a qcow2 image that tells whose it is, and stays there while QEMU writes to the image.
 
 The format has header extensions for this: software that does not know one leaves it out of account, and QEMU keeps it
-when it writes the header anew. A guest cannot write there.
+when it writes the header again. A guest cannot write there.
 https://www.qemu.org/docs/master/interop/qcow2.html#header-extensions
 """
 
@@ -51,8 +51,8 @@ def add_qcow2_mark(head: bytes, mark: str) -> bytes | None:
     if backing_offset:
         struct.pack_into(">Q", header, _BACKING_OFFSET, start + len(added))
     made = bytes(header) + added + name
-    room = min(len(head), 1 << struct.unpack_from(">I", head, _CLUSTER_BITS_OFFSET)[0])
-    return made.ljust(room, b"\0") if len(made) <= room else None
+    space = min(len(head), 1 << struct.unpack_from(">I", head, _CLUSTER_BITS_OFFSET)[0])
+    return made.ljust(space, b"\0") if len(made) <= space else None
 
 
 def read_qcow2_mark(head: bytes) -> str | None:

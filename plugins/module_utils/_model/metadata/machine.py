@@ -33,7 +33,7 @@ class ImageNote:
 
 
 @dataclass(frozen=True)
-class Making:
+class CreationNote:
     """What tells a volume that is being made from another one of its name.
 
     mark: a word that only this volume gets, written on it or into it as soon as it is there. size_bytes, backing: its
@@ -61,7 +61,7 @@ class VolumeNote:
     role: str
     building: bool = False
     format: str | None = None
-    making: Making | None = None
+    making: CreationNote | None = None
 
     @property
     def whole(self) -> VolumeNote:
@@ -220,7 +220,7 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
     )
 
 
-def _write_making(element: etree._Element, making: Making | None) -> None:
+def _write_making(element: etree._Element, making: CreationNote | None) -> None:
     if making is None:
         return
     element.set("mark", making.mark)
@@ -230,11 +230,11 @@ def _write_making(element: etree._Element, making: Making | None) -> None:
         element.set("backing", making.backing)
 
 
-def _read_making(element: etree._Element) -> Making | None:
+def _read_making(element: etree._Element) -> CreationNote | None:
     mark, size = element.get("mark"), element.get("size", "")
     if not mark:
         return None
-    return Making(mark, int(size) if size.isascii() and size.isdigit() else None, element.get("backing", ""))
+    return CreationNote(mark, int(size) if size.isascii() and size.isdigit() else None, element.get("backing", ""))
 
 
 def _texts(root: etree._Element, kind: str) -> tuple[str, ...]:

@@ -4,8 +4,8 @@
 """What a machine on the move carries with it: an element of its own namespace in its metadata.
 
 It is written before anything is made on the target and travels with the machine. A run that was cut off is recognised
-by it, on either side: before the switch it says what may be cleared on the target, after the switch what is still to be
-cleared at the source.
+by it, on either hypervisor: before the switch it says what may be cleared on the target, after the switch what is still
+to be cleared at the source.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class VolumeRef:
 
 
 @dataclass(frozen=True)
-class MoveNote:
+class MigrationNote:
     """source, target: names that the two hypervisors have for themselves; uri: the target's libvirt.
 
     made: the volumes that are made on the target for this machine. left: those at the source that belong to the machine
@@ -61,7 +61,7 @@ class MoveNote:
     source_id: str = ""
 
 
-def move_note_to_xml(note: MoveNote) -> str:
+def migration_note_to_xml(note: MigrationNote) -> str:
     """The element as virDomainSetMetadata wants it, without the namespace; see metadata.notes_to_bare_xml."""
     root = etree.Element(
         "move", source=note.source, target=note.target, uri=note.uri, autostart="yes" if note.autostart else "no"
@@ -77,12 +77,12 @@ def move_note_to_xml(note: MoveNote) -> str:
     return etree.tostring(root, encoding="unicode")
 
 
-def read_move_note(domain: etree._Element) -> MoveNote | None:
+def read_migration_note(domain: etree._Element) -> MigrationNote | None:
     """The note in a parsed ``<domain>`` element; None for a machine that nobody is moving."""
     root = domain.find(f"metadata/{{{NAMESPACE}}}move")
     if root is None:
         return None
-    return MoveNote(
+    return MigrationNote(
         source=root.get("source", ""),
         target=root.get("target", ""),
         uri=root.get("uri", ""),

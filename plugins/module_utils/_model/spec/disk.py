@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wish for a disk: its words, their checks, and where the plain ones stand in libvirt's XML."""
+"""The spec for a disk: its words, their checks, and where the plain ones stand in libvirt's XML."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    Attribute,
-    Content,
-    Line,
-    Mark,
+    AttributeField,
+    Field,
+    FlagField,
+    TextField,
     rules_beside,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import DEFAULT_POOL
 
-# The bus that each kind of device is on unless the wish says otherwise, and what it is called there.
+# The bus that each kind of device is on unless the spec says otherwise, and what it is called there.
 DEFAULT_MODELS = {"disk": "virtio", "lun": "virtio", "cdrom": "sata", "floppy": "fdc"}
 TARGET_PREFIXES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "fdc": "fd"}
 # Devices whose medium can be changed, and be missing.
@@ -48,7 +48,7 @@ class Disk:
 
     size_mib None: as large as its image. format and clone None: what the pool does best. source: an existing volume of
     the pool, a path or an address, which is used as it is. present False: it is to be taken out of the machine.
-    options: what stands in the XML as it was written, by the lines of DISK_OPTIONS. given: where all this comes from.
+    options: what stands in the XML as it was written, by the fields of DISK_OPTIONS. given: where all this comes from.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Disk:
     backing: Backing | None = None
     present: bool = True
     options: dict[str, t.Any] = field(default_factory=dict)
-    given: Given = field(default=Given({}), compare=False, repr=False)
+    given: GivenOptions = field(default=GivenOptions({}), compare=False, repr=False)
 
     @property
     def made(self) -> bool:
@@ -80,20 +80,20 @@ class Disk:
 
 
 # Lines below <disk>.
-DISK_OPTIONS: tuple[Line, ...] = (
-    Attribute("io", validators.choice("native", "threads", "io_uring"), "driver@io"),
-    Attribute(
+DISK_OPTIONS: tuple[Field, ...] = (
+    AttributeField("io", validators.choice("native", "threads", "io_uring"), "driver@io"),
+    AttributeField(
         "cache",
         validators.choice("default", "none", "writethrough", "writeback", "directsync", "unsafe"),
         "driver@cache",
     ),
-    Attribute("discard", validators.choice("unmap", "ignore"), "driver@discard"),
-    Attribute("detect_zeroes", validators.choice("off", "on", "unmap"), "driver@detect_zeroes"),
-    Attribute("iothread", validators.whole_number(1, 4096), "driver@iothread"),
-    Content("serial", validators.pattern(r"[A-Za-z0-9_ .+-]{1,36}", "a serial number", "WD-1234"), "serial"),
-    Attribute("boot_order", validators.whole_number(1, 4096), "boot@order"),
-    Mark("readonly", "readonly"),
-    Mark("shareable", "shareable"),
+    AttributeField("discard", validators.choice("unmap", "ignore"), "driver@discard"),
+    AttributeField("detect_zeroes", validators.choice("off", "on", "unmap"), "driver@detect_zeroes"),
+    AttributeField("iothread", validators.whole_number(1, 4096), "driver@iothread"),
+    TextField("serial", validators.pattern(r"[A-Za-z0-9_ .+-]{1,36}", "a serial number", "WD-1234"), "serial"),
+    AttributeField("boot_order", validators.whole_number(1, 4096), "boot@order"),
+    FlagField("readonly", "readonly"),
+    FlagField("shareable", "shareable"),
 )
 
 
@@ -136,12 +136,12 @@ DISK_RULES: dict[str, validators.Rule] = {
     "source": validators.text,
     "device": validators.choice(*DEFAULT_MODELS),
     "state": validators.choice("present", "absent"),
-    **{line.key: line.check for line in DISK_OPTIONS},
+    **{field.key: field.check for field in DISK_OPTIONS},
 }
 ORIGINS = ("image", "source", "backing")
 
 
-def read_disk(device: Given, have: Mapping[str, t.Any] | None = None) -> Disk:
+def read_disk(device: GivenOptions, have: Mapping[str, t.Any] | None = None) -> Disk:
     """A disk out of its profile and overrides, the machine's own image and way of cloning among them.
 
     have: the disk as the machine has it, None for a new one. What is the same is accepted, whatever it is, and what is
@@ -153,13 +153,13 @@ def read_disk(device: Given, have: Mapping[str, t.Any] | None = None) -> Disk:
     given.setdefault("model", there.get("model", DEFAULT_MODELS[kind]))
     given["size_mib"] = given.pop("size", None)
     given["present"] = given.pop("state", "present") == "present"
-    given["options"] = {line.key: given.pop(line.key) for line in DISK_OPTIONS if line.key in given}
+    given["options"] = {field.key: given.pop(field.key) for field in DISK_OPTIONS if field.key in given}
     _check_origin(given, device)
     _check_kind(given, device, have)
     return Disk(name=device.name, given=device, **given)
 
 
-def _check_origin(given: dict[str, t.Any], device: Given) -> None:
+def _check_origin(given: dict[str, t.Any], device: GivenOptions) -> None:
     """Where the disk's content comes from: one of image, source and backing, or nowhere for an empty disk."""
     named = [device.word(word) for word in ORIGINS if word in given]
     if len(named) > 1:
@@ -181,7 +181,7 @@ def _check_origin(given: dict[str, t.Any], device: Given) -> None:
                 raise InputError("a disk with a backing volume is a qcow2 overlay", where=device.at(key))
 
 
-def _check_kind(given: Mapping[str, t.Any], device: Given, have: Mapping[str, t.Any] | None) -> None:
+def _check_kind(given: Mapping[str, t.Any], device: GivenOptions, have: Mapping[str, t.Any] | None) -> None:
     """What is no disk of its own has no size and no image; a new disk has one of them."""
     if not given["present"]:
         return

@@ -63,7 +63,7 @@ def merge_fragment(domain: etree._Element, text: str) -> etree._Element:
         if element.tag == "devices":
             _add_devices(merged, element)
         else:
-            _lay_over(merged, element)
+            _merge_element(merged, element)
     return merged
 
 
@@ -76,7 +76,7 @@ def _add_devices(domain: etree._Element, devices: etree._Element) -> None:
             home.append(copy.deepcopy(device))
 
 
-def _lay_over(home: etree._Element, element: etree._Element) -> None:
+def _merge_element(home: etree._Element, element: etree._Element) -> None:
     there = home.findall(element.tag)
     if len(there) != 1 or _is_row(element):
         if not any(_within(element, one) for one in there):
@@ -87,7 +87,7 @@ def _lay_over(home: etree._Element, element: etree._Element) -> None:
         there[0].text = element.text
     for child in element:
         if isinstance(child.tag, str):
-            _lay_over(there[0], child)
+            _merge_element(there[0], child)
 
 
 # Elements of which there are many side by side.

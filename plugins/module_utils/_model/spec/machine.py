@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wish: what a machine is to be, as checked values."""
+"""The spec: what a machine is to be, as checked values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.labels 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk, read_disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, none_exists
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Line, Values, rules_beside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Field, Values, rules_beside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import check_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU_MODES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
@@ -43,11 +43,12 @@ _Device = t.TypeVar("_Device", Disk, Nic)
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine. Fields that are None were not named: a new machine gets the default, a living one keeps what it has.
+    """One machine. Fields that are None were not named: a new machine gets the default, an existing one keeps what it
+    has.
 
     vcpus and memory_mib: the most that it can have, which is what placement counts. hardware: the rest of the
-    description by the lines of HARDWARE, only what was named. labels: what its hypervisor must have; anti_affinity: the
-    groups of which no two machines are to be on one hypervisor. xml: a fragment of domain XML to be merged in.
+    description by the fields of HARDWARE, only what was named. labels: what its hypervisor must have; anti_affinity:
+    the groups of which no two machines are to be on one hypervisor. xml: a fragment of domain XML to be merged in.
     seed_requested: whether the machine has a seed of its own, or that for all machines has more than authorized_keys.
     given: where all this comes from.
     """
@@ -75,12 +76,12 @@ class Machine:
     xml: str | None = None
     seed_policy: str = "keep"
     seed_requested: bool = field(default=True, compare=False)
-    given: Given = field(default=Given({}), compare=False, repr=False)
+    given: GivenOptions = field(default=GivenOptions({}), compare=False, repr=False)
 
 
 MACHINE_RULES: dict[str, validators.Rule] = {
     "name": machine_name,
-    **{line.key: line.check for line in HARDWARE},
+    **{field.key: field.check for field in HARDWARE},
     "image": validators.text,
     "clone": validators.choice("overlay", "copy"),
     "disk_profile": validators.name,
@@ -107,7 +108,7 @@ MACHINE_RULES: dict[str, validators.Rule] = {
 
 
 def read_machines(
-    wishes: t.Any,
+    specs: t.Any,
     *,
     disk_profiles: t.Any = None,
     nic_profiles: t.Any = None,
@@ -118,7 +119,7 @@ def read_machines(
     prefix: str = "",
     existing: FindExisting = none_exists,
 ) -> list[Machine]:
-    """A list of wishes as the user wrote them, checked and with their profiles resolved.
+    """A list of specs as the user wrote them, checked and with their profiles resolved.
 
     defaults: options of a machine for all of the list, which give way to a machine's own; seed_defaults: the same for
     the options of the seed. where, places: as in places_of; prefix: what the names of the profiles begin with in the
@@ -127,7 +128,7 @@ def read_machines(
     """
     mistakes = Mistakes()
     machines = read_good_machines(
-        wishes,
+        specs,
         mistakes,
         disk_profiles=disk_profiles,
         nic_profiles=nic_profiles,
@@ -143,7 +144,7 @@ def read_machines(
 
 
 def read_good_machines(
-    wishes: t.Any,
+    specs: t.Any,
     mistakes: Mistakes,
     *,
     disk_profiles: t.Any = None,
@@ -159,21 +160,21 @@ def read_good_machines(
 
     Raises InputError for what is no list, and for profiles or defaults that are wrong.
     """
-    if isinstance(wishes, Mapping):
+    if isinstance(specs, Mapping):
         # Not repeated: passwords may stand in it.
         raise InputError(
             "a mapping is not a list of machines",
             where=where or None,
             hint="Begin each with a dash, and give it a name: - {name: web1}",
         )
-    if not isinstance(wishes, (list, tuple)):
-        raise InputError(f"{wishes!r} is not a list of machines", where=where or None)
+    if not isinstance(specs, (list, tuple)):
+        raise InputError(f"{specs!r} is not a list of machines", where=where or None)
     common = _Common.read(disk_profiles, nic_profiles, seed_defaults, defaults, prefix)
     machines: dict[int, Machine] = {}
     first: dict[str, str] = {}
-    for index, place in enumerate(places_of(len(wishes), where, places)):
+    for index, place in enumerate(places_of(len(specs), where, places)):
         with mistakes.noted():
-            machine = _read(wishes[index], common, place, existing)
+            machine = _read(specs[index], common, place, existing)
             if machine.name in first:
                 raise InputError(
                     f"the name {machine.name!r} is taken by {first[machine.name]} already", where=f"{place}.name"
@@ -197,7 +198,7 @@ def places_of(count: int, where: str, places: t.Sequence[str] | None = None) -> 
 
 
 def read_machine(
-    wish: t.Any,
+    spec: t.Any,
     *,
     disk_profiles: t.Any = None,
     nic_profiles: t.Any = None,
@@ -205,8 +206,8 @@ def read_machine(
     where: str = "",
     existing: FindExisting = none_exists,
 ) -> Machine:
-    """One wish, checked and with its profiles resolved; where is empty for a module's own options."""
-    return _read(wish, _Common.read(disk_profiles, nic_profiles, seed_defaults), where, existing)
+    """One spec, checked and with its profiles resolved; where is empty for a module's own options."""
+    return _read(spec, _Common.read(disk_profiles, nic_profiles, seed_defaults), where, existing)
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ class _Common:
     disk_profiles: Profiles
     nic_profiles: Profiles
     seed: Values
-    defaults: Given
+    defaults: GivenOptions
     seed_place: str = "seed"
 
     @classmethod
@@ -233,18 +234,18 @@ class _Common:
         )
 
 
-def _translate(wish: t.Any, where: str) -> Given:
-    if not isinstance(wish, Mapping):
+def _translate(spec: t.Any, where: str) -> GivenOptions:
+    if not isinstance(spec, Mapping):
         raise InputError(
-            f"{wish!r} is not a mapping of options",
+            f"{spec!r} is not a mapping of options",
             where=where or None,
             hint=f"Known are: {', '.join(MACHINE_RULES)}",
         )
-    return translate_salt_words(wish, where)
+    return translate_salt_words(spec, where)
 
 
-def _read(wish: t.Any, common: _Common, where: str, find_existing: FindExisting) -> Machine:
-    own = _translate(wish, where)
+def _read(spec: t.Any, common: _Common, where: str, find_existing: FindExisting) -> Machine:
+    own = _translate(spec, where)
     options = own.over(_yielding(common.defaults, own))
     existing = find_existing(str(options.values.get("name")))
     have = existing.values if existing else None
@@ -263,13 +264,13 @@ def _read(wish: t.Any, common: _Common, where: str, find_existing: FindExisting)
     for key in ("disk_profile", "disks", "nic_profile", "nics", "clone"):
         given.pop(key, None)
     seed_base = dict(common.seed)
-    if switched(wish.get("seed")) is True and seed_base.get("method") == "none":
+    if switched(spec.get("seed")) is True and seed_base.get("method") == "none":
         del seed_base["method"]
     image = given.pop("image", None)
     if not image_is_old and not any(disk.values.get("image") == options.values.get("image") for disk in disks):
         # A default for all machines that gave way to this one's own disks.
         image = None
-    hardware = {line.key: given.pop(line.key) for line in HARDWARE if line.key in given}
+    hardware = {field.key: given.pop(field.key) for field in HARDWARE if field.key in given}
     vcpus, memory_mib = (_maximum(hardware[key], (have or {}).get(key)) for key in ("vcpus", "memory"))
     _take_cpu_mode(hardware, given.pop("cpu_mode", None), options)
     check_firmware(given, options)
@@ -293,7 +294,7 @@ def _read(wish: t.Any, common: _Common, where: str, find_existing: FindExisting)
     return machine
 
 
-def _is_of_other_disk(disks: t.Sequence[Given], options: Given, have: Values | None) -> bool:
+def _is_of_other_disk(disks: t.Sequence[GivenOptions], options: GivenOptions, have: Values | None) -> bool:
     """Whether the image is that of a disk which the machine has and nobody names: nothing is to be made from it."""
     there = (have or {}).get("disks", {})
     return bool(there) and "disk_profile" not in options.values and not any(disk.name in there for disk in disks)
@@ -308,20 +309,20 @@ def _maximum(value: Mapping[str, t.Any], have: Mapping[str, t.Any] | None) -> in
     return int(value["maximum"] if "maximum" in value else (have or {})["maximum"])
 
 
-def _without_refused(options: Given) -> Given:
+def _without_refused(options: GivenOptions) -> GivenOptions:
     """The options without the values that no new machine can have: the machine's hypervisor knows whether it has them.
 
     What placement counts stays: the vCPUs, and of the memory how much it is.
     """
 
-    def refused(line: Line) -> bool:
-        value = options.values.get(line.key)
+    def refused(field: Field) -> bool:
+        value = options.values.get(field.key)
         try:
-            return value is not None and line.check(value, "") is None
+            return value is not None and field.check(value, "") is None
         except InputError:
             return True
 
-    keys = {line.key for line in HARDWARE if line.key != "vcpus" and refused(line)}
+    keys = {field.key for field in HARDWARE if field.key != "vcpus" and refused(field)}
     memory = options.values.get("memory")
     if "memory" in keys and isinstance(memory, Mapping):
         options = options.with_value("memory", {key: memory[key] for key in _AMOUNTS if key in memory} or memory)
@@ -330,8 +331,8 @@ def _without_refused(options: Given) -> Given:
 
 def _each(
     kind: str,
-    read: t.Callable[[Given, t.Any], _Device],
-    devices: t.Iterable[Given],
+    read: t.Callable[[GivenOptions, t.Any], _Device],
+    devices: t.Iterable[GivenOptions],
     existing: Existing | None,
 ) -> tuple[_Device, ...]:
     """All devices as read; of those that are wrong, all mistakes at once.
@@ -348,7 +349,7 @@ def _each(
     return tuple(found)
 
 
-def _yielding(defaults: Given, own: Given) -> Given:
+def _yielding(defaults: GivenOptions, own: GivenOptions) -> GivenOptions:
     """The defaults without what a machine says in another way: the mode of its CPU has two options."""
     cpu, mode = own.values.get("cpu"), own.values.get("cpu_mode")
     if isinstance(cpu, Mapping) and {"mode", "model"} & set(cpu):
@@ -360,7 +361,7 @@ def _yielding(defaults: Given, own: Given) -> Given:
     return defaults
 
 
-def _take_cpu_mode(hardware: Values, mode: str | None, options: Given) -> None:
+def _take_cpu_mode(hardware: Values, mode: str | None, options: GivenOptions) -> None:
     """The option cpu_mode is short for the mode of cpu."""
     if mode is None:
         return

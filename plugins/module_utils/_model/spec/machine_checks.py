@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values, covers
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic
 
 
-def check_firmware(given: dict[str, t.Any], options: Given) -> None:
+def check_firmware(given: dict[str, t.Any], options: GivenOptions) -> None:
     """Secure boot is a thing of UEFI."""
     if given.get("secure_boot"):
         if given.get("firmware") == "bios":
@@ -27,7 +27,7 @@ def check_firmware(given: dict[str, t.Any], options: Given) -> None:
         given["firmware"] = "efi"
 
 
-def check_hardware(hardware: Values, vcpus: int, options: Given, have: Mapping[str, t.Any]) -> None:
+def check_hardware(hardware: Values, vcpus: int, options: GivenOptions, have: Mapping[str, t.Any]) -> None:
     """Options of the description that go together, and what one of them needs of another one is filled in.
 
     vcpus: the most that the machine can have. have: what it has already, which may be as it is; empty for a new one.
@@ -52,7 +52,7 @@ def check_hardware(hardware: Values, vcpus: int, options: Given, have: Mapping[s
             )
 
 
-def _check_topology(topology: Mapping[str, t.Any], vcpus: int, options: Given) -> None:
+def _check_topology(topology: Mapping[str, t.Any], vcpus: int, options: GivenOptions) -> None:
     count = 1
     for word in ("sockets", "dies", "cores", "threads"):
         count *= topology.get(word, 1)
@@ -68,7 +68,7 @@ def check_devices(
     hardware: Mapping[str, t.Any],
     disks: Sequence[Disk],
     nics: Sequence[Nic],
-    options: Given,
+    options: GivenOptions,
     have: Mapping[str, t.Any],
 ) -> None:
     """Devices that are in each other's way. have: as in check_hardware. Raises InputError."""

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DEFAULT_MODELS, ORIGINS
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 
 
-def place_image(disks: Sequence[Given], machine: Given) -> list[Given]:
+def place_image(disks: Sequence[GivenOptions], machine: GivenOptions) -> list[GivenOptions]:
     """The disks, the first of them with the machine's own image, and all with an image with its way of cloning.
 
     The image takes the place of one that the disk has from a profile. Raises InputError where there is no disk for it,
@@ -42,13 +42,13 @@ def place_image(disks: Sequence[Given], machine: Given) -> list[Given]:
     ]
 
 
-def _takes_image(disk: Given) -> bool:
+def _takes_image(disk: GivenOptions) -> bool:
     """Whether it is a disk at all; a kind that there is not is refused elsewhere."""
     kind: t.Any = disk.values.get("device")
     return (kind in (None, "disk") or str(kind) not in DEFAULT_MODELS) and disk.values.get("state") != "absent"
 
 
-def _with_image(disk: Given, machine: Given) -> Given:
+def _with_image(disk: GivenOptions, machine: GivenOptions) -> GivenOptions:
     image, place = machine.values["image"], machine.places["image"]
     origin = next((word for word in ORIGINS if disk.values.get(word) is not None), None)
     own_list = machine.at("disks")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wish for a nic: its words, their checks, and where the plain ones stand in libvirt's XML."""
+"""The spec for a nic: its words, their checks, and where the plain ones stand in libvirt's XML."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
-    Group,
-    Named,
-    Rows,
+    GroupField,
+    ListField,
+    NamedListField,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    Attribute,
-    Line,
+    AttributeField,
+    Field,
     Values,
     rules_beside,
 )
@@ -39,7 +39,7 @@ class Nic:
     type and source: what it is plugged into. model: empty, as source is, where the nic of an existing machine has none
     and is to have none. gateway: at most one of each family. dhcp4 None: the guest asks DHCP
     exactly when it has no addresses. present False: it is to be taken out of the machine. options: what stands in the
-    XML as it was written, by the lines of NIC_OPTIONS. given: where all this comes from.
+    XML as it was written, by the fields of NIC_OPTIONS. given: where all this comes from.
     """
 
     name: str
@@ -58,11 +58,11 @@ class Nic:
     mtu: int | None = None
     present: bool = True
     options: dict[str, t.Any] = field(default_factory=dict)
-    given: Given = field(default=Given({}), compare=False, repr=False)
+    given: GivenOptions = field(default=GivenOptions({}), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class _ShortGroup(Group):
+class _ShortGroup(GroupField):
     """A mapping of which a plain word stands for one key."""
 
     short: str = ""
@@ -72,7 +72,7 @@ class _ShortGroup(Group):
 
 
 @dataclass(frozen=True)
-class _Link(Attribute):
+class _LinkStateField(AttributeField):
     """``up`` or ``down``; YAML's words for true and false do as well."""
 
     def check(self, value: t.Any, where: str, _have: t.Any = None, /) -> str:
@@ -82,7 +82,7 @@ class _Link(Attribute):
 
 
 @dataclass(frozen=True)
-class _SourceMode(Attribute):
+class _SourceMode(AttributeField):
     """How a nic is on a device of the hypervisor; the sockets of other types have a mode of another kind."""
 
     def read(self, parent: etree._Element) -> t.Any:
@@ -90,17 +90,17 @@ class _SourceMode(Attribute):
 
 
 _KIB_PER_SECOND = validators.whole_number(1, 2**32)
-_BANDWIDTH = tuple(Attribute(word, _KIB_PER_SECOND, f"@{word}") for word in ("average", "peak", "burst", "floor"))
+_BANDWIDTH = tuple(AttributeField(word, _KIB_PER_SECOND, f"@{word}") for word in ("average", "peak", "burst", "floor"))
 # Lines below <interface>.
-NIC_OPTIONS: tuple[Line, ...] = (
+NIC_OPTIONS: tuple[Field, ...] = (
     _SourceMode("mode", validators.choice("bridge", "vepa", "private", "passthrough"), "source@mode"),
-    Attribute("portgroup", validators.name, "source@portgroup"),
-    Rows(
+    AttributeField("portgroup", validators.name, "source@portgroup"),
+    ListField(
         "vlan",
         "vlan/tag",
         (
-            Attribute("id", validators.whole_number(1, 4094), "@id"),
-            Attribute("native", validators.choice("tagged", "untagged"), "@nativeMode"),
+            AttributeField("id", validators.whole_number(1, 4094), "@id"),
+            AttributeField("native", validators.choice("tagged", "untagged"), "@nativeMode"),
         ),
         short="id",
     ),
@@ -108,42 +108,44 @@ NIC_OPTIONS: tuple[Line, ...] = (
         "virtualport",
         "virtualport",
         (
-            Attribute("type", validators.choice("802.1Qbg", "802.1Qbh", "openvswitch", "midonet"), "@type"),
+            AttributeField("type", validators.choice("802.1Qbg", "802.1Qbh", "openvswitch", "midonet"), "@type"),
             *(
-                Attribute(word, validators.pattern(r"[A-Za-z0-9_.:-]+", "an identifier", "prof1"), f"parameters@{word}")
+                AttributeField(
+                    word, validators.pattern(r"[A-Za-z0-9_.:-]+", "an identifier", "prof1"), f"parameters@{word}"
+                )
                 for word in ("interfaceid", "profileid", "managerid", "typeid", "typeidversion", "instanceid")
             ),
         ),
         short="type",
     ),
-    Attribute("mtu", validators.whole_number(68, 65535), "mtu@size"),
-    _Link("link", validators.choice("up", "down"), "link@state"),
+    AttributeField("mtu", validators.whole_number(68, 65535), "mtu@size"),
+    _LinkStateField("link", validators.choice("up", "down"), "link@state"),
     _ShortGroup(
         "filter",
         "filterref",
         (
-            Attribute("name", validators.name, "@filter"),
-            Named(
+            AttributeField("name", validators.name, "@filter"),
+            NamedListField(
                 "parameters",
                 "parameter",
                 "name",
                 validators.name,
-                (Attribute("value", validators.text, "@value"),),
+                (AttributeField("value", validators.text, "@value"),),
                 short="value",
             ),
         ),
         short="name",
     ),
-    Attribute("boot_order", validators.whole_number(1, 4096), "boot@order"),
-    Group(
+    AttributeField("boot_order", validators.whole_number(1, 4096), "boot@order"),
+    GroupField(
         "bandwidth",
         "bandwidth",
-        (Group("inbound", "inbound", _BANDWIDTH), Group("outbound", "outbound", _BANDWIDTH[:3])),
+        (GroupField("inbound", "inbound", _BANDWIDTH), GroupField("outbound", "outbound", _BANDWIDTH[:3])),
     ),
-    Attribute("queues", validators.whole_number(1, 256), "driver@queues"),
-    Attribute("trust_guest_rx_filters", validators.yes_or_no, "@trustGuestRxFilters"),
+    AttributeField("queues", validators.whole_number(1, 256), "driver@queues"),
+    AttributeField("trust_guest_rx_filters", validators.yes_or_no, "@trustGuestRxFilters"),
 )
-# What libvirt changes in a living machine (qemuDomainChangeNet in its src/qemu/qemu_hotplug.c); source as well.
+# What libvirt changes in a running machine (qemuDomainChangeNet in its src/qemu/qemu_hotplug.c); source as well.
 LIVE_OPTIONS = ("link", "filter", "bandwidth")
 
 NIC_RULES: dict[str, validators.Rule] = {
@@ -156,11 +158,11 @@ NIC_RULES: dict[str, validators.Rule] = {
     "mac": validators.mac,
     **NETWORK_RULES,
     "state": validators.choice("present", "absent"),
-    **{line.key: line.check for line in NIC_OPTIONS},
+    **{field.key: field.check for field in NIC_OPTIONS},
 }
 
 
-def read_nic(device: Given, machine_name: str, have: Mapping[str, t.Any] | None = None) -> Nic:
+def read_nic(device: GivenOptions, machine_name: str, have: Mapping[str, t.Any] | None = None) -> Nic:
     """A nic out of its profile and overrides, what it is plugged into as type and source.
 
     have: the nic as the machine has it, None for a new one. What is the same is accepted, whatever it is, and what is
@@ -184,7 +186,7 @@ def read_nic(device: Given, machine_name: str, have: Mapping[str, t.Any] | None 
         raise InputError("only a virtio nic has queues", where=device.at("queues"))
     given["present"] = given.pop("state", "present") == "present"
     mtu = given.get("mtu")
-    given["options"] = {line.key: given.pop(line.key) for line in NIC_OPTIONS if line.key in given}
+    given["options"] = {field.key: given.pop(field.key) for field in NIC_OPTIONS if field.key in given}
     given.setdefault("mac", there.get("mac") or stable_mac(machine_name, device.name))
     # Both ends of the wire have it: the hypervisor's by the XML, the guest's by its seed.
     return Nic(name=device.name, given=device, mtu=mtu, **given)

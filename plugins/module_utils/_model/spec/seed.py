@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wish for a seed: what a machine is to find at its first boot."""
+"""The spec for a seed: what a machine is to find at its first boot."""
 
 from __future__ import annotations
 
@@ -180,14 +180,14 @@ def make_seed(
     where: the place of the machine's own seed; common: of the one for all. Raises InputError when the keys do not go
     together.
     """
-    wish = {**(defaults or {}), **given}
+    spec = {**(defaults or {}), **given}
 
     def place(key: str) -> str:
         return validators.inside(where if key in given else common, key)
 
-    if "hostname" not in wish:
-        wish["hostname"] = wish["fqdn"].split(".")[0] if "fqdn" in wish else hostname_of(machine_name)
-    seed = Seed(**wish)
+    if "hostname" not in spec:
+        spec["hostname"] = spec["fqdn"].split(".")[0] if "fqdn" in spec else hostname_of(machine_name)
+    seed = Seed(**spec)
     if seed.method == "guestfs":
         for key in _NEEDS_CLOUD_INIT:
             if getattr(seed, key):

@@ -61,7 +61,8 @@ def _letters(index: int) -> str:
 
 
 def attachable(element: etree._Element) -> str:
-    """A device's XML for a machine that runs, without the place on the bus that it has on record: it may be taken."""
+    """A device's XML for a machine that runs, without the place on the bus that it has in its definition: it may be
+    taken."""
     bare = copy.deepcopy(element)
     for tag in ("address", "alias"):
         for child in bare.findall(tag):

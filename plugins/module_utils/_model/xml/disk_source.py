@@ -59,7 +59,7 @@ class DiskSource:
     def write(self, disk: etree._Element) -> None:
         """Make this the source of a ``<disk>``: the attribute ``type`` and the child ``<source>``.
 
-        They are made anew, unless they say the same already.
+        They are recreated, unless they say the same already.
         """
         if DiskSource.read(disk) != self:
             self._renew(disk)

@@ -35,10 +35,10 @@ _ROOT_PORTS = 14
 
 
 @dataclass(frozen=True)
-class HostChoices:
+class GuestPlatform:
     """What the hypervisor decides: how guests run there, and on which machine and CPU.
 
-    cpu: the lines of option ``cpu`` for a machine that does not say them itself.
+    cpu: the fields of option ``cpu`` for a machine that does not say them itself.
     """
 
     domain_type: str
@@ -52,7 +52,7 @@ def domain_xml(
     machine: Machine,
     *,
     notes: MachineNotes,
-    host: HostChoices,
+    host: GuestPlatform,
     disks: Sequence[Placed],
     seed: DiskSource | None,
     uuid: str | None = None,
@@ -92,8 +92,8 @@ def domain_xml(
     return etree.tostring(domain, encoding="unicode", pretty_print=True)
 
 
-def _defaults(machine: Machine, host: HostChoices) -> Values:
-    """What a new machine is where its wish does not say it."""
+def _defaults(machine: Machine, host: GuestPlatform) -> Values:
+    """What a new machine is where its spec does not say it."""
     serial: Values = {"type": "pty", "target_port": 0}
     if host.serial_log_dir:
         serial["log"] = f"{host.serial_log_dir}/{machine.name}-serial.log"
@@ -123,7 +123,7 @@ def _add(parent: etree._Element, tag: str, text: t.Any = None, **attributes: str
     return element
 
 
-def _add_os(domain: etree._Element, machine: Machine, host: HostChoices) -> None:
+def _add_os(domain: etree._Element, machine: Machine, host: GuestPlatform) -> None:
     os = _add(domain, "os", firmware="efi" if machine.firmware == "efi" else None)
     _add(os, "type", "hvm", arch=host.arch, machine=host.machine_type)
     if machine.firmware == "efi" and machine.secure_boot is not None:
@@ -143,7 +143,7 @@ def _add_disks(devices: etree._Element, machine: Machine, disks: Iterable[Placed
 
 
 def _boot_orders(machine: Machine) -> dict[str, int]:
-    """The place of each device in the boot order: as the wish has it, or else the disks in their order."""
+    """The place of each device in the boot order: as the spec has it, or else the disks in their order."""
     if "devices" in machine.hardware.get("boot", {}):
         return {}
     devices: list[Disk | Nic] = [*machine.disks, *machine.nics]
@@ -152,7 +152,7 @@ def _boot_orders(machine: Machine) -> dict[str, int]:
     return named or {disk.name: order for order, disk in enumerate(bootable, start=1)}
 
 
-def _add_controllers(devices: etree._Element, machine: Machine, host: HostChoices) -> None:
+def _add_controllers(devices: etree._Element, machine: Machine, host: GuestPlatform) -> None:
     _add(devices, "controller", type="usb", model="qemu-xhci")
     if any(disk.model == "scsi" for disk in machine.disks):
         _add(devices, "controller", type="scsi", model="virtio-scsi")

@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 
 
-def moved_xml(
+def migrated_domain_xml(
     domain: etree._Element,
     places: Mapping[str, DiskSource],
     volumes: Mapping[VolumeRef, VolumeRef | None],
@@ -29,7 +29,7 @@ def moved_xml(
     """The XML with other places for some disks, or None when nothing in it changes.
 
     places: by a disk's place here (DiskSource.place), where it lies on the next hypervisor. volumes: the volumes of our
-    notes under their names there, None for those that stay behind. flattened: places of disks that stand on nothing
+    notes under their names there, None for those that stay behind. flattened: places of disks that have no backing file
     there.
     """
     root = copy.deepcopy(domain)
@@ -55,7 +55,8 @@ def _move_disks(root: etree._Element, places: Mapping[str, DiskSource], flattene
         there = places.get(here.place, here)
         if there == here and here.place not in flattened:
             continue
-        # QEMU on the other side looks for itself what the file stands on; what is said here are paths of this side.
+        # QEMU on the other hypervisor looks for itself what backs the file; what is said here are paths of this
+        # hypervisor.
         for backing in disk.findall("backingStore"):
             disk.remove(backing)
         there.move(disk)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, noted_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef, read_move_note
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef, read_migration_note
 
 # A snapshot of a running machine has the permanent description under the second name.
 _DESCRIPTIONS = ("domain", "inactiveDomain")
@@ -113,7 +113,7 @@ def _is_below_another(source: etree._Element) -> bool:
 
 
 def _in_notes(description: etree._Element, host: str) -> t.Iterator[Reference]:
-    notes, move = read_notes(description), read_move_note(description)
+    notes, move = read_notes(description), read_migration_note(description)
     if notes is not None:
         for volume in notes.volumes:
             # Volumes of other kinds than files are raw, and have no ending.

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_kinds import GuestKinds
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
@@ -58,7 +58,7 @@ def make_claims(conn: VirConnect, wanted: Sequence[Claim], domains: Mapping[str,
     }
     made: dict[str, str] = {}
     try:
-        kinds = GuestKinds(conn) if new_claims(wanted, domains) else None
+        kinds = GuestCapabilities(conn) if new_claims(wanted, domains) else None
         for claim in new_claims(wanted, domains):
             identity = str(uuid.uuid4())
             made[claim.name] = identity
@@ -119,7 +119,7 @@ def is_claim(domain: Domain) -> bool:
 
 def _find(conn: VirConnect, names: Collection[str]) -> dict[str, Domain]:
     found = {}
-    with errors_as_ours("cannot list the machines"):
+    with translate_errors("cannot list the machines"):
         for handle in conn.listAllDomains(0):
             if handle.name() not in names:
                 continue
@@ -134,7 +134,7 @@ def _find(conn: VirConnect, names: Collection[str]) -> dict[str, Domain]:
     return found
 
 
-def _claim_xml(claim: Claim, identity: str, kinds: GuestKinds | None) -> str:
+def _claim_xml(claim: Claim, identity: str, kinds: GuestCapabilities | None) -> str:
     domain = etree.Element("domain", type=kinds.domain_type if kinds else "qemu")
     for tag, text in (("name", claim.name), ("uuid", identity)):
         etree.SubElement(domain, tag).text = text

@@ -22,10 +22,10 @@ _KIB_PER_MIB = 1024
 
 
 @dataclass(frozen=True)
-class Decision:
+class PlacementDecision:
     """What a hypervisor was chosen by, for all new machines of a run together.
 
-    memory_mib, vcpus: how much of each may be promised to machines in all, None for no limit; pools_mib: the free
+    memory_mib, vcpus: how much of each may be allocated to machines in all, None for no limit; pools_mib: the free
     capacity that the new machines need in each pool. machines: those of the run that were there, by name the UUID, None
     where that is not known.
     """
@@ -54,7 +54,7 @@ def _machines(value: t.Any, where: str) -> dict[str, str | None]:
     return {name: None if uuid is None else _UUID(uuid, validators.inside(where, name)) for name, uuid in found}
 
 
-def read_decision(value: t.Any, where: str) -> Decision:
+def read_decision(value: t.Any, where: str) -> PlacementDecision:
     """The decision as the filter place gives it. Raises InputError with the place."""
     known: dict[str, validators.Rule] = {
         "memory_mib": _COUNT,
@@ -62,10 +62,10 @@ def read_decision(value: t.Any, where: str) -> Decision:
         "pools_mib": _pools_mib,
         "machines": _machines,
     }
-    return Decision(**validators.read_mapping(value, where, known))
+    return PlacementDecision(**validators.read_mapping(value, where, known))
 
 
-def machines_gone(decision: Decision, domains: Mapping[str, Domain]) -> dict[str, str]:
+def machines_gone(decision: PlacementDecision, domains: Mapping[str, Domain]) -> dict[str, str]:
     """What has become of the machines that were there when the run looked and are not any more, in words, by name.
 
     Nobody has claimed their names, so that a machine that has been moved must not be made again here.
@@ -82,7 +82,7 @@ def machines_gone(decision: Decision, domains: Mapping[str, Domain]) -> dict[str
 
 
 def check_hypervisor(
-    new: Sequence[Claim], decision: Decision, conn: VirConnect, domains: Mapping[str, Domain], pools: Pools
+    new: Sequence[Claim], decision: PlacementDecision, conn: VirConnect, domains: Mapping[str, Domain], pools: Pools
 ) -> None:
     """Raise ConflictError when a hypervisor is not any more what it was when it was chosen for these new machines.
 
@@ -105,7 +105,7 @@ def check_maintenance(names: Sequence[str], maintenance: Maintenance | None) -> 
 
 
 def check_decision(
-    new: Sequence[Claim], decision: Decision, domains: Mapping[str, Domain], pools: Pools, names: Sequence[str]
+    new: Sequence[Claim], decision: PlacementDecision, domains: Mapping[str, Domain], pools: Pools, names: Sequence[str]
 ) -> None:
     """Raise ConflictError when what a hypervisor was chosen by does not hold any more.
 

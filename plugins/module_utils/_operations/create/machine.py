@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.schema import check_schema
@@ -43,11 +43,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.unfi
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.fragment import check_fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import (
     PlannedDisk,
-    check_room,
+    check_free_space,
     disk_step,
     plan_disk,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import Maker
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import VolumeOwner
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey, make_host_keys
@@ -69,10 +69,10 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
     own_volumes = unfinished.notes.volumes if unfinished and unfinished.notes else ()
     claim = unfinished.handle.UUIDString() if unfinished and unfinished.notes and unfinished.notes.claimed else None
     check_hypervisor(machine, hypervisor)
-    choices = hypervisor.guests.choices(machine, where)
+    platform = hypervisor.guests.platform(machine, where)
     disks = [plan_disk(disk, machine, hypervisor, own_volumes) for disk in machine.disks]
     check_fragment_disks(machine, hypervisor, where)
-    check_room(disks, hypervisor, where)
+    check_free_space(disks, hypervisor, where)
     seed = plan_seed(machine, disks, hypervisor, where, own_volumes)
     keys = make_host_keys() if seed else ()
     targets = disk_targets(machine.disks)
@@ -82,7 +82,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
     xml = domain_xml(
         machine,
         notes=notes,
-        host=choices,
+        host=platform,
         disks=[planned.placed(targets[planned.disk.name]) for planned in disks],
         seed=seed.source if seed else None,
         uuid=identity,
@@ -92,7 +92,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
     # A claim is taken over in one stroke: were it removed first, another run could find the name free meanwhile.
     steps = steps_to_clear(unfinished, hypervisor) if unfinished and claim is None else []
     steps.append(_define_step(machine.name, identity, xml, hypervisor))
-    maker = Maker(hypervisor, machine.name, new=True)
+    maker = VolumeOwner(hypervisor, machine.name, new=True)
     steps.extend(step for step in (disk_step(planned, maker) for planned in disks) if step)
     if seed:
         steps.append(seed_step(machine, seed, keys, maker))
@@ -105,7 +105,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
 
 
 def needs_schema(machine: Machine) -> bool:
-    """Whether a wish has what the options cannot check one by one. Most have not, and reading the schema takes time."""
+    """Whether a spec has what the options cannot check one by one. Most have not, and reading the schema takes time."""
     return bool(
         machine.xml
         or set(machine.hardware) - {"vcpus", "memory"}
@@ -173,7 +173,7 @@ def _define_step(name: str, identity: str, xml: str, hypervisor: Hypervisor) -> 
 
 def _ready_step(name: str, notes: MachineNotes, hypervisor: Hypervisor) -> Step:
     def write(now: MachineNotes) -> None:
-        with errors_as_ours(f"cannot find machine {name}"):
+        with translate_errors(f"cannot find machine {name}"):
             handle = hypervisor.conn.lookupByName(name)
         host_domains.write_notes(handle, now)
 
@@ -186,7 +186,7 @@ def autostart_step(name: str, wanted: bool, hypervisor: Hypervisor) -> Step:
     """The step that makes a machine start with its hypervisor, or not."""
 
     def switch(on: bool) -> None:
-        with errors_as_ours(f"cannot switch the autostart of machine {name}"):
+        with translate_errors(f"cannot switch the autostart of machine {name}"):
             hypervisor.conn.lookupByName(name).setAutostart(int(on))
 
     return Step(
@@ -199,7 +199,7 @@ def start_step(name: str, hypervisor: Hypervisor) -> Step:
     started: list[str] = []
 
     def start() -> None:
-        with errors_as_ours(f"cannot start machine {name}"):
+        with translate_errors(f"cannot start machine {name}"):
             handle: t.Any = hypervisor.conn.lookupByName(name)
             try:
                 handle.create()
@@ -210,7 +210,7 @@ def start_step(name: str, hypervisor: Hypervisor) -> Step:
                 started.append(name)
 
     def stop() -> None:
-        with errors_as_ours(f"cannot stop machine {name}"):
+        with translate_errors(f"cannot stop machine {name}"):
             handle: t.Any = hypervisor.conn.lookupByName(name)
             if started and handle.isActive():
                 handle.destroy()

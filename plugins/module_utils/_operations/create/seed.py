@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import Making, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import PlannedDisk
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_names import free_name, mark_for
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import Maker, volume_step
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import VolumeOwner, volume_step
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import WRITES, VolumeUseByDisk
@@ -46,7 +46,7 @@ class PlannedSeed:
         """The note of the volume that is made, if one is."""
         if self.pool is None:
             return None
-        return VolumeNote(self.pool.name, self.volume, "seed", format="raw", making=Making(self.mark))
+        return VolumeNote(self.pool.name, self.volume, "seed", format="raw", making=CreationNote(self.mark))
 
 
 def plan_seed(
@@ -56,7 +56,7 @@ def plan_seed(
     where: str,
     own: Sequence[VolumeNote] = (),
 ) -> PlannedSeed | None:
-    """Decide where the seed goes; None where the wish has none. own: volumes that an unfinished run of ours left."""
+    """Decide where the seed goes; None where the spec has none. own: volumes that an unfinished run of ours left."""
     method = machine.seed.method
     if method == "none":
         return None
@@ -85,7 +85,7 @@ def seed_volume(machine: Machine, pool: Pool) -> str:
     return f"{machine.name}-seed.iso" if pool.source_type == FILE else f"{machine.name}-seed"
 
 
-def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], maker: Maker) -> Step:
+def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], maker: VolumeOwner) -> Step:
     """The step that seeds the machine."""
     hypervisor = maker.hypervisor
     pool, disk = seed.pool, seed.disk
@@ -102,5 +102,5 @@ def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], make
         if disk is not None and disk.source is not None:
             seed_disk(disk.source.path, disk.format, machine, keys, emulated=hypervisor.guests.emulated)
 
-    # What is written into the disk goes with the disk when it is taken back.
+    # What is written into the disk goes with the disk when it is rolled back.
     return Step(f"seed {machine.name} ({seed.method}, into disk {disk.disk.name if disk else ''})", write)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import require_proven
@@ -14,8 +14,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage imp
     PoolVolume,
     Usage,
     delete_unused,
-    is_there,
     require_unused,
+    volume_exists,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     BUILDING,
@@ -54,7 +54,7 @@ def _check(unfinished: Domain, hypervisor: Hypervisor, usage: Usage) -> list[Poo
     _require_never_started(unfinished)
     notes = unfinished.notes or MachineNotes()
     listed = [(hypervisor.pools.get(note.pool), note) for note in notes.volumes]
-    found = [(pool, note) for pool, note in listed if is_there(pool, note.name)]
+    found = [(pool, note) for pool, note in listed if volume_exists(pool, note.name)]
     there = [(pool, note.name) for pool, note in found]
     try:
         require_unused(usage, there, owner=unfinished.name, besides=unfinished.name)
@@ -70,7 +70,7 @@ def _check(unfinished: Domain, hypervisor: Hypervisor, usage: Usage) -> list[Poo
 def _require_never_started(unfinished: Domain) -> None:
     """A run that was cut off has started nothing: whatever speaks of a start is somebody's doing."""
     name, handle = unfinished.name, unfinished.handle
-    with errors_as_ours(f"cannot look at machine {name}"):
+    with translate_errors(f"cannot look at machine {name}"):
         active = bool(handle.isActive())
         saved = bool(handle.hasManagedSaveImage(0))
         snapshots = [snapshot.getName() for snapshot in handle.listAllSnapshots(0)]

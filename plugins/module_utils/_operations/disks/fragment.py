@@ -10,9 +10,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.vali
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import (
-    how_had,
+    how_attached,
     require_no_image_at,
-    require_unused,
+    require_unshared,
     users_of_source,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
@@ -28,12 +28,12 @@ def check_fragment_disks(machine: Machine, hypervisor: Hypervisor, where: str) -
 
 
 def _check(disk: etree._Element, machine: Machine, hypervisor: Hypervisor, where: str) -> None:
-    how = how_had(disk)
+    how = how_attached(disk)
     found, target = users_of_source(disk, hypervisor, where), disk.find("target")
     if found is None:
         return
     name, identity, users = found
     require_no_image_at(disk, hypervisor, where)
-    require_unused(how, users, name, machine, hypervisor, where)
+    require_unshared(how, users, name, machine, hypervisor, where)
     device = "" if target is None else target.get("dev", "")
     hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, device, name, how, where, lambda: identity))

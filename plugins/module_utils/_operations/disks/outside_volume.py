@@ -64,10 +64,11 @@ def outside_volume(pool: Pool, name: str, requested: str | None, hypervisor: Hyp
 def _by_name_and_bytes(pool: Pool, volume: Volume, where: str) -> Volume:
     """Nobody knows the volume. What its name promises and what its bytes say have to be the same."""
     seen = RAW if volume.looks_like == _LUKS else volume.looks_like
-    promised = format_by_name(volume.name)
-    if promised is not None and promised != seen:
+    named_format = format_by_name(volume.name)
+    if named_format is not None and named_format != seen:
         raise ConflictError(
-            f"volume {volume.name} of pool {pool.name} is {promised} by its name, and looks like {seen} by its first "
+            f"volume {volume.name} of pool {pool.name} is {named_format} by its name, and looks like {seen} by its "
+            "first "
             "bytes",
             where=where,
             hint=f"If it was a machine's raw disk, its guest may have written them. Say which it is, with format: {RAW}"
@@ -79,7 +80,7 @@ def _by_name_and_bytes(pool: Pool, volume: Volume, where: str) -> Volume:
     if seen == RAW:
         return volume
     header = _header(pool, volume, where)
-    if promised is None and header is not None and header.backing_file is not None:
+    if named_format is None and header is not None and header.backing_file is not None:
         raise ConflictError(
             f"volume {volume.name} of pool {pool.name} looks like an overlay on {header.backing_file}",
             where=where,

@@ -19,8 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage import vo
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import create_copy, shares_blocks
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_room
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import Making, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import NO_MEDIUM, Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
@@ -34,7 +34,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.disks.shari
     plan_on_image,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_names import free_name, mark_for
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import Maker, volume_step
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import VolumeOwner, volume_step
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
@@ -67,7 +67,7 @@ class PlannedDisk:
         if self.pool is None:
             return None
         below = None if self.copied else self.image or self.base
-        making = Making(self.mark, self.size_bytes, below.path if below else "")
+        making = CreationNote(self.mark, self.size_bytes, below.path if below else "")
         return VolumeNote(self.pool.name, self.volume, "disk", format=self.format, making=making)
 
     def placed(self, target: str) -> Placed:
@@ -82,7 +82,7 @@ def plan_disk(
     own: Sequence[VolumeNote] = (),
     have: DiskSource | None = None,
 ) -> PlannedDisk:
-    """Decide what the wish left open, and check all of it.
+    """Decide what the spec left open, and check all of it.
 
     own: volumes that an unfinished run of ours left. have: where the disk lies now; it may stay there, whoever else
     uses that.
@@ -121,7 +121,7 @@ def _volume_name(machine: Machine, disk: Disk, pool: Pool) -> str:
 
 
 def _decide(disk: Disk, pool: Pool, image: StoredImage | None, base: Volume | None) -> Disk:
-    """Format and way of cloning, where the wish leaves them to the pool."""
+    """Format and way of cloning, where the spec leaves them to the pool."""
     at = disk.given.at
     if disk.format is not None:
         pool.require_format(disk.format, at("format"))
@@ -205,17 +205,17 @@ def _web_source(url: str, where: str) -> DiskSource:
     )
 
 
-def check_room(disks: Sequence[PlannedDisk], hypervisor: Hypervisor, where: str) -> None:
-    """Raises ConflictError when what is written at once has no room, with all that this task has planned before.
+def check_free_space(disks: Sequence[PlannedDisk], hypervisor: Hypervisor, where: str) -> None:
+    """Raises ConflictError when what is written at once has no space, with all that this task has planned before.
 
     Overlays begin with nothing.
     """
-    hypervisor.room_wishes.extend(
-        volumes.room_for(planned.pool, size_bytes=planned.size_bytes, copied_bytes=_copied_bytes(planned))
+    hypervisor.space_requests.extend(
+        volumes.space_request(planned.pool, size_bytes=planned.size_bytes, copied_bytes=_copied_bytes(planned))
         for planned in disks
         if planned.pool is not None
     )
-    require_room(hypervisor.room_wishes, where or None)
+    require_free_space(hypervisor.space_requests, where or None)
 
 
 def _copied_bytes(planned: PlannedDisk) -> int:
@@ -228,7 +228,7 @@ def _copied_bytes(planned: PlannedDisk) -> int:
     return planned.image.virtual_size_bytes
 
 
-def disk_step(planned: PlannedDisk, maker: Maker) -> Step | None:
+def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
     """The step that makes a disk's volume; None for a disk that is there already."""
     hypervisor = maker.hypervisor
     pool, name = planned.pool, planned.volume

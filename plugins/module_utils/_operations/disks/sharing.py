@@ -15,7 +15,7 @@ from dataclasses import replace
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import User
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import VolumeUser
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
@@ -40,14 +40,14 @@ def how_used(disk: Disk) -> str:
     return SHARES if disk.options.get("shareable") else WRITES
 
 
-def how_had(element: etree._Element) -> str:
+def how_attached(element: etree._Element) -> str:
     """What a disk that a machine has does with its volume."""
     if element.get("device") == "cdrom" or element.find("readonly") is not None:
         return READS
     return SHARES if element.find("shareable") is not None else WRITES
 
 
-def how_wished(disk: Disk, element: etree._Element) -> str:
+def how_requested(disk: Disk, element: etree._Element) -> str:
     """The same when it has been changed as the task asks for; what that does not name stays."""
     has = {"readonly": element.find("readonly") is not None, "shareable": element.find("shareable") is not None}
     return how_used(replace(disk, device=element.get("device", "disk"), options={**has, **disk.options}))
@@ -59,14 +59,14 @@ def check_source(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervis
     if how != READS:
         _require_no_image(pool, volume, hypervisor, where)
         users = hypervisor.usage.users_of(pool, volume)
-        taken_back = _made_for(machine, pool, volume, hypervisor)
-        require_unused(how, users, volume, machine, hypervisor, where, taken_back=taken_back)
+        rolled_back = _made_for(machine, pool, volume, hypervisor)
+        require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=rolled_back)
     _plan(how, disk, pool, volume, machine, hypervisor, where)
 
 
 def check_more_use(disk: Disk, element: etree._Element, machine: Machine, hypervisor: Hypervisor) -> None:
     """Raise ConflictError when a disk that is there would do more with its volume than it did, and others have that."""
-    how, had = how_wished(disk, element), how_had(element)
+    how, had = how_requested(disk, element), how_attached(element)
     where = disk.given.at("readonly" if had == READS else "shareable")
     found = (
         users_of_source(element, hypervisor, where) if _MORE_AND_MORE.index(how) > _MORE_AND_MORE.index(had) else None
@@ -77,8 +77,8 @@ def check_more_use(disk: Disk, element: etree._Element, machine: Machine, hyperv
     place = _volume_of(element, hypervisor)
     if place is not None:
         _require_no_image(*place, hypervisor, where)
-    taken_back = place is not None and _made_for(machine, *place, hypervisor)
-    require_unused(how, users, name, machine, hypervisor, where, taken_back=taken_back)
+    rolled_back = place is not None and _made_for(machine, *place, hypervisor)
+    require_unshared(how, users, name, machine, hypervisor, where, rolled_back=rolled_back)
     hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, disk.name, name, how, where, lambda: identity))
 
 
@@ -88,7 +88,7 @@ def check_growth(
     """Raise ConflictError when a disk that is to grow lies on a volume that was not made for it, and is not its own."""
     if _made_for(machine, pool, volume, hypervisor):
         return
-    how, where = how_had(element), disk.given.at("size")
+    how, where = how_attached(element), disk.given.at("size")
     if how == READS:
         raise ConflictError(
             f"the disk is read-only, and its volume {volume} was not created for this machine",
@@ -98,12 +98,12 @@ def check_growth(
     _require_no_image(pool, volume, hypervisor, where)
     users = hypervisor.usage.users_of(pool, volume)
     # A larger volume costs nobody anything, so that only a use that is seen counts.
-    require_unused(how, users, volume, machine, hypervisor, where, taken_back=True)
+    require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=True)
 
 
 def users_of_source(
     element: etree._Element, hypervisor: Hypervisor, where: str
-) -> tuple[str, t.Hashable, set[User]] | None:
+) -> tuple[str, t.Hashable, set[VolumeUser]] | None:
     """What a ``<disk>`` lies on: its name, what is the same for all names of it, and who uses it. None for an empty
     drive."""
     source, found = element.find("source"), DiskSource.read(element)
@@ -171,19 +171,19 @@ def _plan(
     hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, disk.name, volume, how, where, identity, made))
 
 
-def require_unused(
+def require_unshared(
     how: str,
-    users: set[User],
+    users: set[VolumeUser],
     volume: str,
     machine: Machine,
     hypervisor: Hypervisor,
     where: str,
     *,
-    taken_back: bool = False,
+    rolled_back: bool = False,
 ) -> None:
     """Raise ConflictError when one of the users keeps a machine from writing to a volume, or may be unseen.
 
-    how: WRITES or SHARES. taken_back: it is the machine's own, where only a use that is seen counts.
+    how: WRITES or SHARES. rolled_back: it is the machine's own, where only a use that is seen counts.
     """
     for user in sorted(users, key=lambda user: (user.below, user.words)):
         if user.below:
@@ -197,7 +197,7 @@ def require_unused(
         if user.machine != machine.name and how != SHARES and not listed:
             raise _taken(volume, user, where)
     unseen = [unknown.words for unknown in hypervisor.usage.unknown if unknown.machine != machine.name]
-    if unseen and not taken_back:
+    if unseen and not rolled_back:
         raise ConflictError(
             f"it cannot be determined whether something uses volume {volume}: {'; '.join(unseen)}",
             where=where,
@@ -229,7 +229,7 @@ def _require_no_image(pool: Pool, volume: str, hypervisor: Hypervisor, where: st
         )
 
 
-def _taken(volume: str, user: User, where: str) -> ConflictError:
+def _taken(volume: str, user: VolumeUser, where: str) -> ConflictError:
     if user.moving:
         return ConflictError(
             f"volume {volume} belongs to a move of {user.words} that has not ended",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The step that makes a volume for a machine, and how it is taken back."""
+"""The step that makes a volume for a machine, and how it is rolled back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.plan import
 
 
 @dataclass(frozen=True)
-class Maker:
+class VolumeOwner:
     """The machine that a volume is made for.
 
     new: it is made with the machine, and goes with it when that fails. uuid: of a machine that is there already.
@@ -43,7 +43,7 @@ class Maker:
         delete_unused(self.hypervisor.conn, [(pool, volume)], owner=self.machine, clearing=clearing, fresh=True)
 
 
-def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str, maker: Maker) -> Step:
+def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str, maker: VolumeOwner) -> Step:
     """The step that makes a volume; undoing it deletes it, unless it turned out to be somebody else's."""
     theirs: list[VirtError] = []
 
@@ -52,7 +52,7 @@ def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str, 
             # Whatever fails before the volume is made, what is there then is somebody else's.
             volumes.require_not_there(pool, volume)
             make()
-        except volumes.AlreadyThereError as exc:
+        except volumes.VolumeExistsError as exc:
             theirs.append(exc)
             raise
 

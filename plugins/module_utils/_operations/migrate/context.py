@@ -14,25 +14,25 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    MoveNote,
+    MigrationNote,
     VolumeIdentity,
     VolumeRef,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import Side
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Ends, write_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import Terms
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import Target
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMove
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints, write_note
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import MigrationTarget
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
-Tell = t.Callable[[str, int, int], t.Any]
+ProgressCallback = t.Callable[[str, int, int], t.Any]
 
 
 @dataclass
-class Journey:
+class MigrationPlan:
     """A planned move. before: steps up to and with the switch; after: what is left to do then, never rolled back.
 
-    look_again: raises an error of ours when what the plan is based on has changed. release: gives back what the move
+    recheck: raises an error of ours when what the plan is based on has changed. release: gives back what the move
     holds while it lasts. switched: libvirt has moved the machine, and nothing is rolled back from then on.
     figures: what libvirt says of a move that has ended; measure asks for it. kept: volumes that were to be deleted and
     were not, in sentences.
@@ -41,13 +41,13 @@ class Journey:
     name: str
     before: list[Step] = field(default_factory=list)
     after: list[Step] = field(default_factory=list)
-    disks: Sequence[DiskMove] = ()
+    disks: Sequence[DiskMigration] = ()
     figures: dict[str, t.Any] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     timeout_seconds: float | None = None
     began: float | None = None
     switched: bool = False
-    look_again: t.Callable[[], None] = lambda: None
+    recheck: t.Callable[[], None] = lambda: None
     release: t.Callable[[], None] = lambda: None
     measure: t.Callable[[], dict[str, t.Any]] = dict
 
@@ -62,32 +62,32 @@ class Journey:
             return None
         return self.timeout_seconds - (time.monotonic() - (self.began or time.monotonic()))
 
-    def too_late(self) -> HostError:
-        """The error of a journey that took longer than its limit."""
+    def timed_out(self) -> HostError:
+        """The error of a migration that took longer than its limit."""
         words = f"it was not done within {self.timeout_seconds or 0:g} s"
         return HostError(words, hint="Raise timeout, or allow postcopy")
 
-    def limit(self, tell: Tell) -> Tell:
-        """The same teller, which ends a copy of ours when the time is up."""
+    def limit(self, on_progress: ProgressCallback) -> ProgressCallback:
+        """The same callback, which ends a copy of ours when the time is up."""
 
         def limited(phase: str, done: int, total: int) -> None:
-            tell(phase, done, total)
+            on_progress(phase, done, total)
             left = self.left_seconds()
             if left is not None and left <= 0:
-                raise self.too_late()
+                raise self.timed_out()
 
         return limited
 
 
 @dataclass(frozen=True)
-class Road:
-    """What all journeys of a task from one hypervisor to another have in common."""
+class MigrationContext:
+    """What all migrations of a task from one hypervisor to another have in common."""
 
-    ends: Ends
-    source: Side
+    endpoints: Endpoints
+    source: HypervisorView
     source_name: str
-    target: Target
-    terms: Terms
+    target: MigrationTarget
+    options: MigrationOptions
     stop: threading.Event
     check_mode: bool = False
 
@@ -95,7 +95,7 @@ class Road:
 class NoteWriter:
     """The note of one move: what stands in the machine's metadata, and what comes to be known while it lasts."""
 
-    def __init__(self, note: MoveNote) -> None:
+    def __init__(self, note: MigrationNote) -> None:
         self.note = note
         self._named: set[VolumeRef] = set()
 
@@ -121,7 +121,7 @@ class NoteWriter:
         """Its mark is about to be written over."""
         self._named.discard(ref)
 
-    def note_of(self, made: t.Collection[VolumeRef]) -> MoveNote:
+    def note_of(self, made: t.Collection[VolumeRef]) -> MigrationNote:
         """The note as it is now, with only these volumes on the target."""
         return dataclasses.replace(self.note, made=tuple(ref for ref in self.note.made if ref in made))
 

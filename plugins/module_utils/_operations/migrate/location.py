@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a machine is: asked of both hypervisors anew, whatever a call has said before."""
+"""Where a machine is: asked of both hypervisors again, whatever a call has said before."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     libvirt,
     open_connection,
+    translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import affect
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE,
     PREFIX,
-    MoveNote,
-    move_note_to_xml,
+    MigrationNote,
+    migration_note_to_xml,
 )
 
 # Daemons start again, and cables are plugged in again.
-_PATIENCE_SECONDS = 60.0
+_WAIT_SECONDS = 60.0
 _SETTLE_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
-class Ends:
+class Endpoints:
     """The two hypervisors of a move by their URIs.
 
     source_conn, target_conn: connections of this task, which serve as long as they answer.
@@ -42,21 +42,21 @@ class Ends:
     source_conn: VirConnect = None
     target_conn: VirConnect = None
 
-    def anew(self) -> Ends:
+    def reconnected(self) -> Endpoints:
         """The same two, over new connections: for when something has gone wrong."""
-        return Ends(self.source, self.target)
+        return Endpoints(self.source, self.target)
 
     def open_source(self) -> t.ContextManager[VirConnect]:
         """A connection to the source. A new one is tried for a while, as its daemon may be starting."""
-        return _patiently(self.source_conn, lambda: open_connection(self.source))
+        return _retrying(self.source_conn, lambda: open_connection(self.source))
 
     def open_target(self) -> t.ContextManager[VirConnect]:
         """A connection to the target. A new one is tried for a while."""
-        return _patiently(self.target_conn, lambda: open_connection(self.target))
+        return _retrying(self.target_conn, lambda: open_connection(self.target))
 
 
 @dataclass(frozen=True)
-class Whereabouts:
+class MachineLocation:
     """At each end, whether the machine is up (True), off (False) or not there (None)."""
 
     source: bool | None
@@ -67,36 +67,36 @@ class Whereabouts:
         """It is on the target, and does not run at the source."""
         return self.target is not None and not self.source
 
-    def arrived(self, active: bool) -> bool:
+    def is_on_target(self, active: bool) -> bool:
         """It is on the target, up or off as it was, and does not run at the source."""
         return self.target is active and not self.source
 
 
-def look(ends: Ends, uuid: str) -> Whereabouts:
+def find_location(endpoints: Endpoints, uuid: str) -> MachineLocation:
     """Raises UnreachableError when one end does not answer: then nobody knows."""
-    with ends.open_source() as source:
+    with endpoints.open_source() as source:
         at_source = _is_active(source, uuid)
-    with ends.open_target() as target:
-        return Whereabouts(at_source, _is_active(target, uuid))
+    with endpoints.open_target() as target:
+        return MachineLocation(at_source, _is_active(target, uuid))
 
 
-def is_up(ends: Ends, uuid: str) -> bool:
+def is_up(endpoints: Endpoints, uuid: str) -> bool:
     """Whether it runs at the source."""
-    with ends.open_source() as source:
+    with endpoints.open_source() as source:
         return bool(_is_active(source, uuid))
 
 
-def is_there(ends: Ends, uuid: str) -> bool:
+def is_at_source(endpoints: Endpoints, uuid: str) -> bool:
     """Whether it is at the source, up or off."""
-    with ends.open_source() as source:
+    with endpoints.open_source() as source:
         return _is_active(source, uuid) is not None
 
 
-def look_until_left(ends: Ends, uuid: str) -> Whereabouts:
+def find_location_after_switch(endpoints: Endpoints, uuid: str) -> MachineLocation:
     """The same, and again for some seconds while it is not plain that it is on the target."""
     end = time.monotonic() + _SETTLE_SECONDS
     while True:
-        found = look(ends, uuid)
+        found = find_location(endpoints, uuid)
         if found.left or time.monotonic() > end:
             return found
         time.sleep(0.3)
@@ -105,17 +105,17 @@ def look_until_left(ends: Ends, uuid: str) -> Whereabouts:
 def find(conn: VirConnect, uuid: str) -> t.Any:
     """The machine by its UUID, or None."""
     try:
-        with errors_as_ours("cannot look for the machine"):
+        with translate_errors("cannot look for the machine"):
             return conn.lookupByUUIDString(uuid)
     except NotFoundError:
         return None
 
 
-def write_note(domain: t.Any, note: MoveNote | None) -> None:
-    """Put the note into a machine's metadata, on record and as it runs; None takes it out."""
-    with errors_as_ours(f"cannot write the metadata of machine {domain.name()}"):
+def write_note(domain: t.Any, note: MigrationNote | None) -> None:
+    """Put the note into a machine's metadata, in the definition and as it runs; None takes it out."""
+    with translate_errors(f"cannot write the metadata of machine {domain.name()}"):
         try:
-            text = None if note is None else move_note_to_xml(note)
+            text = None if note is None else migration_note_to_xml(note)
             # One that came without a record has none to write to.
             flags = affect(domain) if domain.isPersistent() else libvirt.VIR_DOMAIN_AFFECT_LIVE
             domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, PREFIX, NAMESPACE, flags)
@@ -128,16 +128,16 @@ def _is_active(conn: VirConnect, uuid: str) -> bool | None:
     domain = find(conn, uuid)
     if domain is None:
         return None
-    with errors_as_ours("cannot ask for the machine's state"):
+    with translate_errors("cannot ask for the machine's state"):
         return bool(domain.isActive())
 
 
 @contextlib.contextmanager
-def _patiently(known: VirConnect, opener: t.Callable[[], t.ContextManager[VirConnect]]) -> t.Iterator[VirConnect]:
+def _retrying(known: VirConnect, opener: t.Callable[[], t.ContextManager[VirConnect]]) -> t.Iterator[VirConnect]:
     if known is not None and _answers(known):
         yield known
         return
-    end = time.monotonic() + _PATIENCE_SECONDS
+    end = time.monotonic() + _WAIT_SECONDS
     with contextlib.ExitStack() as stack:
         while True:
             try:

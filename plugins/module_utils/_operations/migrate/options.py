@@ -37,7 +37,7 @@ _SALT_COMPRESSION = {
 
 
 @dataclass(frozen=True)
-class Terms:
+class MigrationOptions:
     """The options of virt_migrate that are the same for all machines of a task; its documentation describes them."""
 
     live: bool = True
@@ -78,14 +78,14 @@ class Terms:
             raise InputError("a reserve cannot be negative", where="memory_reserve_mib")
 
 
-def read_terms(params: dict[str, t.Any]) -> Terms:
-    """The terms in a module's parameters. Raises InputError for values that make no sense."""
+def read_migration_options(params: dict[str, t.Any]) -> MigrationOptions:
+    """The options in a module's parameters. Raises InputError for values that make no sense."""
     compression = _read_compression(params)
     own = {
         **{name: params[name] for name in _PARAMETERS if "." not in name},
         **{f"compression.{key}": value for key, value in (compression or {}).items()},
     }
-    return Terms(
+    return MigrationOptions(
         live=params["live"],
         copy_storage={"inc": AUTO, "incremental": AUTO}.get(params["copy_storage"], params["copy_storage"]),
         tls=params["tls"],
@@ -121,29 +121,29 @@ def _read_compression(params: dict[str, t.Any]) -> dict[str, t.Any] | None:
     return dict(params["compression"])
 
 
-def flags(terms: Terms, *, active: bool, copied: bool, whole: bool) -> int:
+def flags(options: MigrationOptions, *, active: bool, copied: bool, whole: bool) -> int:
     """libvirt's flags.
 
-    active: the machine is up. copied: QEMU copies disks of it; whole: with what they stand on.
+    active: the machine is up. copied: QEMU copies disks of it; whole: with what backs them.
     """
     names = ["PEER2PEER"]
-    if terms.persistent:
+    if options.persistent:
         names.append("PERSIST_DEST")
-    if terms.undefine_source:
+    if options.undefine_source:
         names.append("UNDEFINE_SOURCE")
     if not active:
         return _flags([*names, "OFFLINE"])
-    if terms.live:
+    if options.live:
         names.append("LIVE")
-    if terms.tls:
+    if options.tls:
         names.append("TLS")
-    if terms.auto_converge and terms.live:
+    if options.auto_converge and options.live:
         names.append("AUTO_CONVERGE")
-    if terms.postcopy:
+    if options.postcopy:
         names.append("POSTCOPY")
-    if terms.compressed:
+    if options.compressed:
         names.append("COMPRESSED")
-    if "parallel_connections" in terms.parameters:
+    if "parallel_connections" in options.parameters:
         names.append("PARALLEL")
     if copied:
         # A disk that fails at the source is no reason to end up with half a machine at the target. And a guest that
@@ -157,13 +157,13 @@ def _flags(names: Sequence[str]) -> int:
     return sum(int(getattr(libvirt, f"VIR_MIGRATE_{name}", 0)) for name in names)
 
 
-def parameters(terms: Terms, *, address: str, active: bool, disks: Sequence[str]) -> dict[str, t.Any]:
+def parameters(options: MigrationOptions, *, address: str, active: bool, disks: Sequence[str]) -> dict[str, t.Any]:
     """libvirt's parameters. address: the target's, for the machine's own data. disks: target devices QEMU copies."""
     if not active:
         return {}
     host = f"[{address}]" if ":" in address else address
     known: dict[str, t.Any] = {libvirt.VIR_MIGRATE_PARAM_URI: f"tcp://{host}"}
-    for name, value in terms.parameters.items():
+    for name, value in options.parameters.items():
         known[getattr(libvirt, f"VIR_MIGRATE_PARAM_{_PARAMETERS[name]}")] = value
     if disks:
         known[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = list(disks)

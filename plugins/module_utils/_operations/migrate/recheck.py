@@ -11,29 +11,29 @@ from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import Road
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationContext
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
-    check_room,
+    check_free_space_on_target,
+    check_source_machine,
     check_target,
-    check_traveller,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
-    Target,
-    Traveller,
-    look_at,
+    MigrationTarget,
+    SourceMachine,
+    read_source_machine,
     source_words,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMove
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
 
 
-def look_again_at_source(planned: Traveller, where: str) -> None:
+def recheck_source(planned: SourceMachine, where: str) -> None:
     """Raise when the machine is not as it was planned: its state, its disks, or something that keeps it here."""
-    now = look_at(_domain_of(planned), where)
+    now = read_source_machine(_domain_of(planned), where)
     if now.active != planned.active:
         words = "was started" if now.active else "has stopped"
         raise ConflictError(
@@ -45,15 +45,15 @@ def look_again_at_source(planned: Traveller, where: str) -> None:
         raise ConflictError(
             f"{planned.name} has other disks than when its move was planned", where=where, hint="Run it again"
         )
-    check_traveller(now, where)
+    check_source_machine(now, where)
 
 
-def look_again_at_record(planned: Traveller) -> None:
+def recheck_definition(planned: SourceMachine) -> None:
     """Raise ConflictError when the machine's record is another than the one whose move was planned.
 
     For who holds the lock of those who change machines. The move's own note does not count.
     """
-    if _record(_domain_of(planned).xml) != _record(planned.record):
+    if _record(_domain_of(planned).xml) != _record(planned.defined_xml):
         raise ConflictError(
             f"{planned.name} has been changed since its move was planned",
             hint="Nothing of it is lost: it is here as it was changed. Run the move again",
@@ -62,63 +62,63 @@ def look_again_at_record(planned: Traveller) -> None:
 
 def _record(xml: etree._Element) -> bytes:
     """What the machine is at its next start, in words that can be compared."""
-    record = copy.deepcopy(xml)
-    for note in record.findall(f"metadata/{{{NAMESPACE}}}move"):
-        need(record, "metadata").remove(note)
-    for element in record.iter():
+    defined_xml = copy.deepcopy(xml)
+    for note in defined_xml.findall(f"metadata/{{{NAMESPACE}}}move"):
+        need(defined_xml, "metadata").remove(note)
+    for element in defined_xml.iter():
         # What is between the elements moves when notes come and go.
         element.tail = None
         if len(element):
             element.text = (element.text or "").strip()
-    for empty in [found for found in record.findall("metadata") if not len(found)]:
-        record.remove(empty)
-    return bytes(etree.tostring(record, method="c14n"))
+    for empty in [found for found in defined_xml.findall("metadata") if not len(found)]:
+        defined_xml.remove(empty)
+    return bytes(etree.tostring(defined_xml, method="c14n"))
 
 
-def look_again_at_target(planned: Traveller, road: Road, where: str) -> Target:
+def recheck_target(planned: SourceMachine, context: MigrationContext, where: str) -> MigrationTarget:
     """Raise when something on the target speaks against the machine now; the target as it is now."""
-    now = Target(road.target.uri, road.target.hypervisor.conn)
-    now.name = road.target.name
+    now = MigrationTarget(context.target.uri, context.target.hypervisor.conn)
+    now.name = context.target.name
     there = now.hypervisor.domains
     # Machines of this task that are still on their way count, those that have arrived are counted there.
-    now.promised = {
-        name: mib for name, mib in road.target.promised.items() if name != planned.name and name not in there
+    now.allocations = {
+        name: mib for name, mib in context.target.allocations.items() if name != planned.name and name not in there
     }
-    check_target(planned, now, road.terms, where)
+    check_target(planned, now, context.options, where)
     return now
 
 
-class TargetLook:
-    """What the target is like where a move comes to it: looked at anew after each step that takes long, else once."""
+class TargetRecheck:
+    """What the target is like where a move comes to it: looked at again after each step that takes long, else once."""
 
-    def __init__(self, road: Road, where: str) -> None:
-        self._road = road
+    def __init__(self, context: MigrationContext, where: str) -> None:
+        self._context = context
         self._where = where
-        self._seen: Target | None = None
+        self._seen: MigrationTarget | None = None
 
     def outdate(self) -> None:
         """Time has passed."""
         self._seen = None
 
-    def check(self, planned: Traveller) -> Target:
+    def check(self, planned: SourceMachine) -> MigrationTarget:
         """Raise when something there speaks against the machine; the target as it is now."""
         if self._seen is None:
-            self._seen = look_again_at_target(planned, self._road, self._where)
+            self._seen = recheck_target(planned, self._context, self._where)
         return self._seen
 
 
-def look_again_at_room(disks: Sequence[DiskMove], now: Target, where: str) -> None:
-    """Raise when the target's pools, as they are now, have no room for the volumes of this machine."""
+def recheck_free_space(disks: Sequence[DiskMigration], now: MigrationTarget, where: str) -> None:
+    """Raise when the target's pools, as they are now, have no space for the volumes of this machine."""
     fresh = [dataclasses.replace(disk, target_pool=now.hypervisor.pools.get(disk.target_pool.name)) for disk in disks]
-    check_room(fresh, now, where)
+    check_free_space_on_target(fresh, now, where)
 
 
-def _domain_of(planned: Traveller) -> Domain:
+def _domain_of(planned: SourceMachine) -> Domain:
     handle = planned.handle
-    with errors_as_ours(f"cannot look at machine {planned.name}"):
+    with translate_errors(f"cannot look at machine {planned.name}"):
         xml = parse_xml(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
         return Domain(planned.name, handle, bool(handle.isActive()), xml, read_notes(xml))
 
 
-def _disks(traveller: Traveller) -> list[tuple[str, bool]]:
-    return [(source_words(disk), in_use) for disk, in_use in traveller.disks()]
+def _disks(machine: SourceMachine) -> list[tuple[str, bool]]:
+    return [(source_words(disk), in_use) for disk, in_use in machine.disks()]

@@ -13,37 +13,40 @@ from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_kinds import GuestKinds
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance_mark import find_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import MoveNote, read_move_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import Side
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
+    MigrationNote,
+    read_migration_note,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 
 
-class Target:
-    """A hypervisor that machines are moved to: what it has, and what this run has promised of it already."""
+class MigrationTarget:
+    """A hypervisor that machines are moved to: what it has, and what this run has allocated of it already."""
 
     def __init__(self, uri: str, conn: VirConnect) -> None:
         self.uri = uri
-        self.hypervisor = Side(conn)
-        with errors_as_ours(f"cannot ask {uri} for its name"):
+        self.hypervisor = HypervisorView(conn)
+        with translate_errors(f"cannot ask {uri} for its name"):
             self.name: str = conn.getHostname()
         # By machine, what those have that are planned and not there yet.
-        self.promised: dict[str, int] = {}
+        self.allocations: dict[str, int] = {}
         self.images: set[str] = set()
         self.volumes: set[tuple[str, str]] = set()
 
     @property
-    def promised_mib(self) -> int:
-        """The memory that this run has promised to machines."""
-        return sum(self.promised.values())
+    def allocated_mib(self) -> int:
+        """The memory that this run has allocated to machines."""
+        return sum(self.allocations.values())
 
     @property
     def address(self) -> str:
-        """The address in the URI, which the other side's certificates are for."""
+        """The address in the URI, which the target's certificates are for."""
         return urlsplit(self.uri).hostname or self.name
 
     @functools.cached_property
@@ -52,9 +55,9 @@ class Target:
         return find_maintenance(self.hypervisor.conn)
 
     @functools.cached_property
-    def guests(self) -> GuestKinds:
+    def guests(self) -> GuestCapabilities:
         """What guests can be there."""
-        return GuestKinds(self.hypervisor.conn)
+        return GuestCapabilities(self.hypervisor.conn)
 
     def committed_mib(self, besides: str) -> int:
         """The memory that the machines defined there may take; besides: the name of one that is not counted."""
@@ -62,26 +65,27 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Traveller:
+class SourceMachine:
     """A machine at the source.
 
-    living: the XML of the machine as it runs now, of one that is off the same as record, its XML at the next start.
+    running_xml: the XML of the machine as it runs now, of one that is off the same as record, its XML at the next
+    start.
     """
 
     name: str
     uuid: str
     handle: t.Any
     active: bool
-    living: etree._Element
-    record: etree._Element
+    running_xml: etree._Element
+    defined_xml: etree._Element
     notes: MachineNotes | None
-    moving: MoveNote | None
+    moving: MigrationNote | None
     autostart: bool
 
     @property
     def memory_mib(self) -> int:
         """The most memory that it may take, now or after its next start."""
-        return max(_memory_mib(self.living), _memory_mib(self.record))
+        return max(_memory_mib(self.running_xml), _memory_mib(self.defined_xml))
 
     @property
     def nics(self) -> list[tuple[str, str]]:
@@ -100,25 +104,25 @@ class Traveller:
 
     def _both(self, path: str) -> Iterator[etree._Element]:
         """Elements of the running machine, then those of its next start."""
-        for xml in (self.living, self.record):
+        for xml in (self.running_xml, self.defined_xml):
             yield from xml.iterfind(path)
 
     def disks(self) -> Iterator[tuple[etree._Element, bool]]:
         """Its disks, and whether each is in use now: those of the running machine, then those for its next start."""
         seen = set()
-        for disk in self.living.iterfind("devices/disk"):
+        for disk in self.running_xml.iterfind("devices/disk"):
             seen.add(source_words(disk))
             yield disk, self.active
-        for disk in self.record.iterfind("devices/disk"):
+        for disk in self.defined_xml.iterfind("devices/disk"):
             if source_words(disk) not in seen:
                 yield disk, False
 
 
-def look_at(domain: Domain, where: str) -> Traveller:
+def read_source_machine(domain: Domain, where: str) -> SourceMachine:
     """The machine as it is. Raises ConflictError for one that nobody may touch now."""
     what = f"cannot look at machine {domain.name}"
-    with errors_as_ours(what, where):
-        living = parse_xml(domain.handle.XMLDesc(0)) if domain.active else domain.xml
+    with translate_errors(what, where):
+        running_xml = parse_xml(domain.handle.XMLDesc(0)) if domain.active else domain.xml
         busy = domain.active and _has_job(domain.handle)
         if not domain.handle.isPersistent():
             raise ConflictError(
@@ -131,15 +135,15 @@ def look_at(domain: Domain, where: str) -> Traveller:
             where=where,
             hint=f"virsh domjobinfo {domain.name} tells which; wait for its end",
         )
-    return Traveller(
+    return SourceMachine(
         name=domain.name,
         uuid=domain.handle.UUIDString(),
         handle=domain.handle,
         active=domain.active,
-        living=living,
-        record=domain.xml,
+        running_xml=running_xml,
+        defined_xml=domain.xml,
         notes=domain.notes,
-        moving=read_move_note(domain.xml),
+        moving=read_migration_note(domain.xml),
         autostart=autostart,
     )
 

@@ -12,26 +12,30 @@ from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.migration import Oversight, migrate
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.migration import MigrationControls, migrate
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.migrated_domain import moved_xml
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import Journey, Road, Tell
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.migrated_domain import migrated_domain_xml
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
+    MigrationContext,
+    MigrationPlan,
+    ProgressCallback,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import (
     find,
+    find_location,
+    find_location_after_switch,
     is_up,
-    look,
-    look_until_left,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import flags, parameters
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import (
-    TargetLook,
-    look_again_at_record,
+    TargetRecheck,
+    recheck_definition,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import Traveller
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import MIRROR, DiskMove
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import SourceMachine
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import MIRROR, DiskMigration
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.images import is_stored
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
@@ -43,144 +47,150 @@ _SHORT_SECONDS = 1.0
 
 
 def move_step(
-    journey: Journey, traveller: Traveller, road: Road, tell: Tell, guard: WriteGuard, look_again: TargetLook
+    migration: MigrationPlan,
+    machine: SourceMachine,
+    context: MigrationContext,
+    on_progress: ProgressCallback,
+    guard: WriteGuard,
+    recheck: TargetRecheck,
 ) -> Step:
     """The step that has libvirt move the machine; the point of no return lies in it."""
-    terms = road.terms
-    mirrored = [disk for disk in journey.disks if disk.way == MIRROR]
+    options = context.options
+    mirrored = [disk for disk in migration.disks if disk.method == MIRROR]
 
     def move() -> None:
-        look_again.check(traveller)
-        options = parameters(
-            terms,
-            address=terms.migration_address or road.target.address,
-            active=traveller.active,
+        recheck.check(machine)
+        libvirt_parameters = parameters(
+            options,
+            address=options.migration_address or context.target.address,
+            active=machine.active,
             disks=[disk.device for disk in mirrored],
         )
-        oversight = Oversight(
-            tell,
-            road.stop,
-            journey.too_late(),
-            journey.left_seconds(),
-            terms.max_downtime_ms,
-            terms.postcopy and traveller.active,
-            reached=lambda: bool(road.target.hypervisor.conn.isAlive()),
+        controls = MigrationControls(
+            on_progress,
+            context.stop,
+            migration.timed_out(),
+            migration.left_seconds(),
+            options.max_downtime_ms,
+            options.postcopy and machine.active,
+            reached=lambda: bool(context.target.hypervisor.conn.isAlive()),
         )
         wanted = flags(
-            terms,
-            active=traveller.active,
+            options,
+            active=machine.active,
             copied=bool(mirrored),
             whole=any(disk.flattened for disk in mirrored),
         )
         with contextlib.ExitStack() as held:
             began = time.monotonic()
-            held.enter_context(hypervisor_lock("init", patience_seconds=PROVISION_SECONDS))
+            held.enter_context(hypervisor_lock("init", wait_seconds=PROVISION_SECONDS))
             if time.monotonic() - began > _SHORT_SECONDS:
-                look_again.outdate()
+                recheck.outdate()
             # Whoever had the lock may have taken minutes.
-            look_again.check(traveller)
+            recheck.check(machine)
             guard.check()
-            _require_images(journey, road)
-            look_again_at_record(traveller)
-            options.update(_documents(traveller, journey.disks))
-            if traveller.active:
+            _require_images(migration, context)
+            recheck_definition(machine)
+            libvirt_parameters.update(_target_xml(machine, migration.disks))
+            if machine.active:
                 # It may take hours. From now on the note, which was not there when it was planned, keeps others away.
                 held.close()
             try:
-                migrate(traveller.handle, road.ends.target, options, wanted, oversight)
+                migrate(machine.handle, context.endpoints.target, libvirt_parameters, wanted, controls)
             except VirtError as exc:
                 # It may have arrived all the same, when only the answer was lost.
-                if not _has_arrived(exc, traveller, road):
-                    raise _as_told(exc, traveller, road) from exc
-        journey.switched = True
+                if not _has_migrated(exc, machine, context):
+                    raise _as_reported(exc, machine, context) from exc
+        migration.switched = True
         # Whether it is up there is its guest's affair by now, which may have powered it off at once.
-        if not look_until_left(road.ends, traveller.uuid).left:
+        if not find_location_after_switch(context.endpoints, machine.uuid).left:
             raise HostError(
-                f"libvirt has moved {traveller.name}, but it is not to be found on {road.target.name}",
+                f"libvirt has moved {machine.name}, but it is not to be found on {context.target.name}",
                 hint="Look at both hypervisors: virsh list --all",
             )
 
-    how = "move" if traveller.active else "move the record of"
-    return Step(f"{how} {traveller.name} to {road.target.name}", move)
+    how = "move" if machine.active else "move the record of"
+    return Step(f"{how} {machine.name} to {context.target.name}", move)
 
 
-def _require_images(journey: Journey, road: Road) -> None:
-    """Raise ConflictError when an image that disks stand on has gone from the target.
+def _require_images(migration: MigrationPlan, context: MigrationContext) -> None:
+    """Raise ConflictError when an image that backs disks has gone from the target.
 
     Nothing there used it before all of its overlay was there, and so somebody may have removed it.
     """
-    for base in {disk.base for disk in journey.disks if disk.travels and disk.base is not None}:
-        if not is_stored(base, Pools(road.target.hypervisor.conn).get(base.pool)):
+    for base in {disk.base for disk in migration.disks if disk.travels and disk.base is not None}:
+        if not is_stored(base, Pools(context.target.hypervisor.conn).get(base.pool)):
             raise ConflictError(
-                f"image {base.volume}, which backs {journey.name}, is no longer on {road.target.name}",
+                f"image {base.volume}, which backs {migration.name}, is no longer on {context.target.name}",
                 hint="Nothing was changed here. Run it again: the image is then copied there",
             )
 
 
-def _has_arrived(failure: VirtError, traveller: Traveller, road: Road) -> bool:
+def _has_migrated(failure: VirtError, machine: SourceMachine, context: MigrationContext) -> bool:
     """Whether it is on the target although libvirt reports a failure. Raises HostError when nobody can know."""
-    if traveller.active and is_up(road.ends.anew(), traveller.uuid):
+    if machine.active and is_up(context.endpoints.reconnected(), machine.uuid):
         return False
     try:
-        found = look(road.ends.anew(), traveller.uuid)
+        found = find_location(context.endpoints.reconnected(), machine.uuid)
     except VirtError as exc:
         raise HostError(
-            f"{traveller.name} is on its way to {road.target.name}, which does not answer ({failure.what}; {exc.what})",
+            f"{machine.name} is on its way to {context.target.name}, which does not answer ({failure.what}; "
+            f"{exc.what})",
             hint="Run it again when both answer; nothing was deleted",
         ) from exc
     if found.target is not None and found.source is None:
         # It is forgotten here only after all of it has come there, whatever its guest has done since.
         return True
-    # One that is off can be defined on both sides.
-    in_two_places = not traveller.active and road.terms.undefine_source and found.source is not None
-    return found.arrived(traveller.active) and not in_two_places
+    # One that is off can be defined on both hypervisors.
+    in_two_places = not machine.active and context.options.undefine_source and found.source is not None
+    return found.is_on_target(machine.active) and not in_two_places
 
 
-def _as_told(exc: VirtError, traveller: Traveller, road: Road) -> VirtError:
+def _as_reported(exc: VirtError, machine: SourceMachine, context: MigrationContext) -> VirtError:
     return type(exc)(
-        f"{traveller.name} was not moved to {road.target.name} and {_how_it_stays(traveller, road)} here: {exc.what}",
+        f"{machine.name} was not moved to {context.target.name} and {_how_it_stays(machine, context)} here: {exc.what}",
         where=exc.where,
         hint=exc.hint,
     )
 
 
-def _how_it_stays(traveller: Traveller, road: Road) -> str:
+def _how_it_stays(machine: SourceMachine, context: MigrationContext) -> str:
     """Whether it runs at the source, whatever it did when the move began; asked of libvirt, if that answers."""
     with contextlib.suppress(VirtError):
-        if is_up(road.ends, traveller.uuid):
-            return "runs on" if traveller.active else "runs"
+        if is_up(context.endpoints, machine.uuid):
+            return "runs on" if machine.active else "runs"
         return "stays"
     return "stays"
 
 
-def _documents(traveller: Traveller, disks: Sequence[DiskMove]) -> dict[str, str]:
+def _target_xml(machine: SourceMachine, disks: Sequence[DiskMigration]) -> dict[str, str]:
     """The XML for the target, where it is another than here."""
     places = {disk.here.place: disk.there for disk in disks}
     flattened = {disk.here.place for disk in disks if disk.flattened}
     attached = {disk.ref for disk in disks}
-    notes = traveller.notes
+    notes = machine.notes
     left = {VolumeRef(n.pool, n.name) for n in notes.volumes} - attached if notes else set()
     stay: dict[VolumeRef, VolumeRef | None] = dict.fromkeys(left)
     secure = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
     documents = {}
-    with errors_as_ours(f"cannot read the XML of {traveller.name}"):
-        record = parse_xml(traveller.handle.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_INACTIVE))
-        living = parse_xml(traveller.handle.XMLDesc(secure)) if traveller.active else record
-    new_living = moved_xml(living, places, stay, flattened)
-    new_record = moved_xml(record, places, stay, flattened)
-    if new_living is not None:
-        documents[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = new_living
-    if new_record is not None and traveller.active:
-        documents[libvirt.VIR_MIGRATE_PARAM_PERSIST_XML] = new_record
+    with translate_errors(f"cannot read the XML of {machine.name}"):
+        defined_xml = parse_xml(machine.handle.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_INACTIVE))
+        running_xml = parse_xml(machine.handle.XMLDesc(secure)) if machine.active else defined_xml
+    new_running_xml = migrated_domain_xml(running_xml, places, stay, flattened)
+    new_defined_xml = migrated_domain_xml(defined_xml, places, stay, flattened)
+    if new_running_xml is not None:
+        documents[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = new_running_xml
+    if new_defined_xml is not None and machine.active:
+        documents[libvirt.VIR_MIGRATE_PARAM_PERSIST_XML] = new_defined_xml
     return documents
 
 
-def figures(road: Road, traveller: Traveller) -> dict[str, t.Any]:
+def figures(context: MigrationContext, machine: SourceMachine) -> dict[str, t.Any]:
     """What libvirt says of the migration that has ended; nothing of an offline one, or where it says nothing."""
-    if not traveller.active:
+    if not machine.active:
         return {}
-    with road.ends.open_target() as conn:
-        domain = find(conn, traveller.uuid)
+    with context.endpoints.open_target() as conn:
+        domain = find(conn, machine.uuid)
         if domain is None:
             return {}
         try:

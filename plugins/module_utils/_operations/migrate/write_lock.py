@@ -8,10 +8,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import StartWatch
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import Traveller
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import SourceMachine
 
 _AGAIN = "Nothing was changed here. Run it again"
 
@@ -22,16 +22,16 @@ class WriteGuard:
     A machine that runs may have disks that are copied as files too: those for its next start, and read-only ones.
     """
 
-    def __init__(self, traveller: Traveller, conn: VirConnect) -> None:
-        self._traveller = traveller
+    def __init__(self, machine: SourceMachine, conn: VirConnect) -> None:
+        self._machine = machine
         self._conn = conn
         self._disks: dict[str, DiskLock] = {}
         self._watch: StartWatch | None = None
 
     def begin(self, path: str) -> None:
         """Before a disk is copied. Raises ConflictError when the machine is on, or somebody writes to the disk."""
-        if not self._traveller.active and self._watch is None:
-            self._watch = StartWatch(self._conn, self._traveller.handle)
+        if not self._machine.active and self._watch is None:
+            self._watch = StartWatch(self._conn, self._machine.handle)
         disk = self._disks.setdefault(path, DiskLock(path))
         disk.hold()
         self._require_off("was started before its disks were copied")
@@ -39,7 +39,7 @@ class WriteGuard:
     def check(self) -> None:
         """Before the switch. Raises ConflictError when a disk may have changed since it was copied."""
         self._require_off("was started while its disks were copied")
-        name = self._traveller.name
+        name = self._machine.name
         if self._watch is not None:
             started = self._watch.was_started()
             if started is None:
@@ -67,13 +67,13 @@ class WriteGuard:
             self._watch.close()
 
     def _require_off(self, words: str) -> None:
-        if not self._traveller.active and is_active(self._traveller.handle):
+        if not self._machine.active and is_active(self._machine.handle):
             raise ConflictError(
-                f"{self._traveller.name} {words}, and runs here", hint="Run it again: it is then moved as it runs"
+                f"{self._machine.name} {words}, and runs here", hint="Run it again: it is then moved as it runs"
             )
 
 
 def is_active(domain: t.Any) -> bool:
     """Whether a machine is up at this moment."""
-    with errors_as_ours("cannot ask for the machine's state"):
+    with translate_errors("cannot ask for the machine's state"):
         return bool(domain.isActive())

@@ -13,7 +13,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
@@ -34,12 +34,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source 
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import (
     PlannedDisk,
-    check_room,
+    check_free_space,
     disk_step,
     plan_disk,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import check_growth, check_more_use
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import Maker
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import VolumeOwner
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.lost_disks import find_lost, forget_lost
@@ -50,8 +50,8 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.update.own_
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.running_disks import (
     find_disk,
-    living_disk,
     plug_in,
+    running_disk,
     scsi_controller,
     unplug,
 )
@@ -59,14 +59,14 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.update.unfi
 
 
 def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
-    """All disks of the wish; others of the machine stay as they are. Raises what cannot be done."""
+    """All disks of the spec; others of the machine stay as they are. Raises what cannot be done."""
     cleared = clear_half_added(draft)
     known = {note.name: note.target for note in draft.notes.disks}
     new = []
     for disk in machine.disks:
         element = find_disk(draft.domain.xml, known.get(disk.name))
         if element is not None and not disk.present:
-            _take_out(disk, element, draft)
+            _unplug(disk, element, draft)
         elif element is not None:
             _compare(disk, machine, element, draft)
         elif disk.present:
@@ -74,8 +74,8 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
         else:
             forget_lost(disk, draft)
     require_other_volumes(new, draft, {disk.name for disk in machine.disks if not disk.present})
-    check_room(new, draft.hypervisor, where)
-    # Also what only the living machine has, and what the task's own XML has brought.
+    check_free_space(new, draft.hypervisor, where)
+    # Also what only the running machine has, and what the task's own XML has brought.
     known_xml = [xml for xml in (draft.domain.xml, draft.live, draft.planned) if xml is not None]
     taken = {target.get("dev", "") for xml in known_xml for target in xml.iterfind("devices/disk/target")}
     targets = disk_targets([planned.disk for planned in new], taken)
@@ -107,7 +107,7 @@ def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
     if note:
         building = replace(note, building=True)
         draft.notes = replace(draft.notes, volumes=(*draft.notes.volumes, building))
-    step = disk_step(planned, Maker(draft.hypervisor, draft.name, new=False, uuid=draft.uuid))
+    step = disk_step(planned, VolumeOwner(draft.hypervisor, draft.name, new=False, uuid=draft.uuid))
     if step:
         draft.volume_steps.append(step)
     draft.notes = replace(draft.notes, disks=(*draft.notes.disks, DiskNote(disk.name, target)))
@@ -118,7 +118,7 @@ def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
         plug_in(disk, element, draft, controller)
 
 
-def _take_out(disk: Disk, element: etree._Element, draft: Draft) -> None:
+def _unplug(disk: Disk, element: etree._Element, draft: Draft) -> None:
     """The machine loses the disk, the disk stays where it lies."""
     target = need(element, "target").get("dev", "")
     source = DiskSource.read(element)
@@ -160,9 +160,9 @@ def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft
     check_more_use(disk, element, machine, draft.hypervisor)
     require_not_twice(disk, element, draft)
     _compare_options(disk, element, target.get("dev", ""), draft)
-    _look_at_home(disk, element, source, draft)
+    _compare_pool(disk, element, source, draft)
     if draft.live is not None and find_disk(draft.live, target.get("dev")) is None:
-        # A killed run, or somebody with --config, has put it on record alone.
+        # A killed run, or somebody with --config, has put it into the definition alone.
         draft.differ(("disks", disk.name, "attached"), False, True)
         plug_in(disk, element, draft)
 
@@ -178,7 +178,7 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
         return
     wanted = disk.size_mib * MIB
     check_growth(disk, element, pool, name, machine, draft.hypervisor)
-    living_disk(disk, element, draft)
+    running_disk(disk, element, draft)
     draft.differ(("disks", disk.name, "size"), have_mib, disk.size_mib)
     # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.
     draft.live_steps.append(
@@ -209,11 +209,11 @@ def _must_grow(disk: Disk, pool: Pool, name: str, image_format: str) -> int | No
 
 
 def _grow(draft: Draft, pool: Pool, name: str, image_format: str, target: str, wanted_bytes: int) -> None:
-    """The volume of a machine that is off; of a living one the disk, which takes its file with it, but no device."""
+    """The volume of a machine that is off; of a running one the disk, which takes its file with it, but no device."""
     if draft.live is None or pool.source_type == BLOCK:
         volumes.grow_volume(pool, name, wanted_bytes, image_format=image_format)
     if draft.live is not None:
-        with errors_as_ours(f"cannot grow disk {target} of machine {draft.name}"):
+        with translate_errors(f"cannot grow disk {target} of machine {draft.name}"):
             draft.domain.handle.blockResize(target, wanted_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
 
@@ -226,8 +226,8 @@ def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:
     return draft.hypervisor.locate(source) if source.path else None
 
 
-def _look_at_home(disk: Disk, element: etree._Element, source: DiskSource | None, draft: Draft) -> None:
-    """A disk stays in its pool and its format; that the wish has others is only said."""
+def _compare_pool(disk: Disk, element: etree._Element, source: DiskSource | None, draft: Draft) -> None:
+    """A disk stays in its pool and its format; that the spec has others is only said."""
     found = _volume_of(source, draft) if source is not None and disk.made else None
     if found and disk.given.values.get("pool") is not None and found[0].name != disk.pool:
         draft.outdated.append(f"disks.{disk.name}.pool")

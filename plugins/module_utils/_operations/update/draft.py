@@ -1,10 +1,10 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A machine that is there already on its way to the wish: what differs, and the steps in the order that is safe.
+"""A machine that is there already on its way to the spec: what differs, and the steps in the order that is safe.
 
-Volumes first, marked in the notes as being made; then all that is on record in one stroke; then what the living machine
-takes at once; the notes last. A run that is killed in between leaves what the next one recognises by the notes.
+Volumes first, marked in the notes as being made; then all of the definition in one stroke; then what the running
+machine takes at once; the notes last. A run that is killed in between leaves what the next one recognises by the notes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import (
-    GoneError,
+    MachineGoneError,
     gone,
     is_defined,
     redefine,
@@ -72,17 +72,17 @@ class Draft:
 
     @functools.cached_property
     def live(self) -> etree._Element | None:
-        """The XML of the living machine, None for one that is off."""
+        """The XML of the running machine, None for one that is off."""
         if not self.domain.active:
             return None
-        with errors_as_ours(f"cannot look at machine {self.name}"):
+        with translate_errors(f"cannot look at machine {self.name}"):
             return parse_xml(self.domain.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE))
 
     @functools.cached_property
     def secret(self) -> etree._Element:
-        """The XML on record with its passwords."""
+        """The XML of the definition with its passwords."""
         flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
-        with errors_as_ours(f"cannot look at machine {self.name}"):
+        with translate_errors(f"cannot look at machine {self.name}"):
             return parse_xml(self.domain.handle.XMLDesc(flags))
 
     def differ(self, path: Sequence[str], before: t.Any, after: t.Any) -> None:
@@ -94,7 +94,7 @@ class Draft:
                 side[path[-1]] = value
 
     def record(self, what: str) -> etree._Element:
-        """The XML on record, to be changed; what: the change in words."""
+        """The XML of the definition, to be changed; what: the change in words."""
         if self._record is None:
             # With the passwords in it: redefining a machine without them would take them away.
             self._record = copy.deepcopy(self.secret), etree.tostring(self.secret, encoding="unicode")
@@ -109,17 +109,17 @@ class Draft:
 
     @property
     def planned(self) -> etree._Element | None:
-        """The new XML as far as it is planned, None where nothing on record changes."""
+        """The new XML as far as it is planned, None where nothing in the definition changes."""
         return None if self._record is None else self._record[0]
 
     @property
     def record_xml(self) -> str | None:
-        """The new XML, None where nothing on record changes."""
+        """The new XML, None where nothing in the definition changes."""
         return None if self._record is None else etree.tostring(self._record[0], encoding="unicode")
 
     @property
     def device_changes(self) -> list[str]:
-        """In words, what is to change on record, in volumes and in the living machine."""
+        """In words, what is to change in the definition, in volumes and in the running machine."""
         return [*self._recorded, *(step.description for step in (*self.volume_steps, *self.live_steps))]
 
     @property
@@ -149,7 +149,7 @@ class Draft:
         return [*steps, *(self._in_machine(step) for step in self.other_steps)]
 
     def _in_machine(self, step: Step) -> Step:
-        """A step that changes the machine: when that has left meanwhile, it is said, and nothing is to be taken back.
+        """A step that changes the machine: when that has left meanwhile, it is said, and nothing is to be rolled back.
 
         What was changed of it may have gone with it.
         """
@@ -170,7 +170,7 @@ class Draft:
             try:
                 work()
             except VirtError as exc:
-                if not isinstance(exc, GoneError) and is_defined(self.hypervisor.conn, self.uuid):
+                if not isinstance(exc, MachineGoneError) and is_defined(self.hypervisor.conn, self.uuid):
                     raise
                 self._said_gone = True
                 raise gone(self.name) from exc
@@ -191,10 +191,10 @@ class Draft:
             self._require_unchanged(old, noted)
             begun.append(new)
             redefine(self.hypervisor.conn, new, self.uuid, self.name)
-            made.append(self._on_record(noted))
+            made.append(self._defined_xml(noted))
 
         def undo() -> None:
-            now = self._on_record(noted) if begun else _canonical(old)
+            now = self._defined_xml(noted) if begun else _canonical(old)
             if now == _canonical(old):
                 return
             if made and now not in made:
@@ -207,21 +207,22 @@ class Draft:
         return self._in_machine(Step(f"change the definition of {self.name}: {words}", apply, undo))
 
     def _require_unchanged(self, planned: str, noted: MachineNotes) -> None:
-        """Raise ConflictError when the description is not the planned one any more, GoneError when the machine left.
+        """Raise ConflictError when the description is not the planned one any more, MachineGoneError when the machine
+        left.
 
         It is replaced as a whole: what others have written into it would be lost, and a machine that has been moved
         away would be here again.
         """
         require_defined(self.hypervisor.conn, self.uuid, self.name)
-        if self._on_record(noted) != _canonical(planned):
+        if self._defined_xml(noted) != _canonical(planned):
             raise ConflictError(
                 f"machine {self.name} has been changed by something else since this was planned", hint="Run it again"
             )
 
-    def _on_record(self, noted: MachineNotes) -> bytes:
+    def _defined_xml(self, noted: MachineNotes) -> bytes:
         """The description as it is now, with these notes, in a form that can be compared."""
         flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
-        with errors_as_ours(f"cannot look at machine {self.name}"):
+        with translate_errors(f"cannot look at machine {self.name}"):
             return _canonical(_with_notes(parse_xml(self.domain.handle.XMLDesc(flags)), noted))
 
     def _notes_step(self, what: str, new: MachineNotes, old: MachineNotes) -> Step:
@@ -230,11 +231,13 @@ class Draft:
         return self._in_machine(step)
 
     def live_step(self, what: str, apply: t.Callable[[], t.Any], undo: t.Callable[[], t.Any] | None = None) -> None:
-        """A change of the living machine."""
-        self.live_steps.append(Step(what, _as_ours(what, apply), _as_ours(what, undo) if undo else None))
+        """A change of the running machine."""
+        self.live_steps.append(
+            Step(what, _translating_errors(what, apply), _translating_errors(what, undo) if undo else None)
+        )
 
     def live_update(self, what: str, old: etree._Element, new: etree._Element) -> None:
-        """A change of a device of the living machine."""
+        """A change of a device of the running machine."""
         handle, flag = self.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
         before, after = (etree.tostring(device, encoding="unicode") for device in (old, new))
         self.live_step(
@@ -242,7 +245,7 @@ class Draft:
         )
 
     def live_detach(self, what: str, device: etree._Element) -> None:
-        """The living machine loses a device."""
+        """The running machine loses a device."""
         handle, xml = self.domain.handle, etree.tostring(device, encoding="unicode")
         self.live_step(
             what, lambda: host_domains.detach_live(handle, xml), lambda: host_domains.attach_again(handle, xml)
@@ -271,9 +274,9 @@ def _canonical(xml: str) -> bytes:
     return etree.tostring(root, method="c14n")
 
 
-def _as_ours(what: str, work: t.Callable[[], t.Any]) -> t.Callable[[], None]:
+def _translating_errors(what: str, work: t.Callable[[], t.Any]) -> t.Callable[[], None]:
     def wrapped() -> None:
-        with errors_as_ours(f"cannot {what}"):
+        with translate_errors(f"cannot {what}"):
             work()
 
     return wrapped

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import visible
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import shown_value
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import plain
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    Line,
+    Field,
     covers,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import KIB, size_kib_in_xml
@@ -32,39 +32,39 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.update.draf
 
 
 def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
-    """All lines that the wish names. Raises UnsupportedError for what would leave a machine that cannot boot."""
+    """All fields that the spec names. Raises UnsupportedError for what would leave a machine that cannot boot."""
     _check_platform(machine, draft, where)
-    wanted = [(line, machine.hardware[line.key]) for line in HARDWARE if machine.hardware.get(line.key) is not None]
-    new = {line.key: want for line, want in wanted if not covers(_have(line, want, draft), want)}
+    wanted = [(field, machine.hardware[field.key]) for field in HARDWARE if machine.hardware.get(field.key) is not None]
+    new = {field.key: want for field, want in wanted if not covers(_have(field, want, draft), want)}
     if set(new) - {"vcpus", "memory"}:
         # What the machine has already it may keep, whatever the hypervisor says of itself.
         asked = replace(machine, hardware=new, firmware=None)
         draft.hypervisor.guests.check(asked, need(draft.domain.xml, "os/type").get("machine", ""), where)
-    for line, want in wanted:
-        if line.key in new:
-            _change(line, want, draft)
-        elif draft.live is not None and not covers(line.read(draft.live), visible(line, want)):
-            # Changed on record by an earlier run, or by hand; the machine has not been started since.
-            draft.pending.append(line.key)
+    for field, want in wanted:
+        if field.key in new:
+            _change(field, want, draft)
+        elif draft.live is not None and not covers(field.read(draft.live), shown_value(field, want)):
+            # Changed in the definition by an earlier run, or by hand; the machine has not been started since.
+            draft.pending.append(field.key)
     _compare_fragment(machine, draft, where)
 
 
-def _have(line: Line, want: t.Any, draft: Draft) -> t.Any:
-    """What is on record; the XML with the passwords is asked for only where one is wished."""
+def _have(field: Field, want: t.Any, draft: Draft) -> t.Any:
+    """What is in the definition; the XML with the passwords is asked for only where one is requested."""
     has_secret = isinstance(want, Mapping) and "password" in want
-    return line.read(draft.secret if has_secret else draft.domain.xml)
+    return field.read(draft.secret if has_secret else draft.domain.xml)
 
 
-def _change(line: Line, want: t.Any, draft: Draft) -> None:
-    have = _have(line, want, draft)
+def _change(field: Field, want: t.Any, draft: Draft) -> None:
+    have = _have(field, want, draft)
     shown = {key: have.get(key) for key in want} if isinstance(want, dict) and isinstance(have, dict) else have
-    draft.differ((line.key,), plain(shown), plain(want))
-    xml = draft.record(line.key)
-    line.write(xml, want)
-    if line.key == "graphics" and want and VIDEO.read(xml) is False:
+    draft.differ((field.key,), plain(shown), plain(want))
+    xml = draft.record(field.key)
+    field.write(xml, want)
+    if field.key == "graphics" and want and VIDEO.read(xml) is False:
         VIDEO.write(xml, {})
-    if draft.live is not None and not _LIVE.get(line.key, _never)(have, want, draft):
-        draft.pending.append(line.key)
+    if draft.live is not None and not _LIVE.get(field.key, _never)(have, want, draft):
+        draft.pending.append(field.key)
 
 
 def _never(_have: t.Any, _want: t.Any, _draft: Draft) -> bool:
@@ -92,7 +92,7 @@ def _live_vcpus(have: t.Any, want: t.Any, draft: Draft) -> bool:
 
 def _live_memory(have: t.Any, want: t.Any, draft: Draft) -> bool:
     live = None if draft.live is None else MEMORY.read(draft.live)
-    # What was given to it on record as its maximum, it has at its next boot.
+    # What was given to it in its definition as its maximum, it has at its next boot.
     if live is None or not _only(have, want, "current") or want["current"] > live["maximum"]:
         return False
     handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
@@ -107,7 +107,7 @@ def _live_memory(have: t.Any, want: t.Any, draft: Draft) -> bool:
 
 
 def _live_graphics(have: t.Any, want: t.Any, draft: Draft) -> bool:
-    """A console's password, and nothing else of it, changes in the living machine."""
+    """A console's password, and nothing else of it, changes in the running machine."""
     element = None if draft.live is None else draft.live.find("devices/graphics")
     if element is None or not _only(have, want, "password"):
         return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import is_there
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import volume_exists
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
@@ -23,7 +23,7 @@ def find_lost(disk: Disk, draft: Draft) -> Disk | None:
     note = _noted(disk, draft) if disk.made else None
     if note is None:
         return None
-    if not is_there(draft.hypervisor.pools.get(note.pool, disk.given.place), note.name):
+    if not volume_exists(draft.hypervisor.pools.get(note.pool, disk.given.place), note.name):
         _forget(note, draft)
         return None
     return Disk(

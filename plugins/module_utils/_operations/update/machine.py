@@ -1,9 +1,9 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A machine that is there already: what differs from the wish, and the steps that bring it there.
+"""A machine that is there already: what differs from the spec, and the steps that bring it there.
 
-What the wish does not name stays as it is. What cannot be changed without losing something is an error that says so,
+What the spec does not name stays as it is. What cannot be changed without losing something is an error that says so,
 never a silent nothing.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.schema import check_schema
@@ -39,7 +39,7 @@ from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import
 
 
 def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: str) -> Draft:
-    """The difference between the wish and the machine. Raises what cannot be done before anything is done."""
+    """The difference between the spec and the machine. Raises what cannot be done before anything is done."""
     if domain.notes is None:
         raise ConflictError(
             f"a machine {machine.name!r} that this collection did not make lives on this hypervisor",
@@ -55,7 +55,7 @@ def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: 
         check_schema(draft.record_xml, inside(where, "xml") if machine.xml else where)
     _compare_texts(machine, draft)
     _compare_notes(machine, draft)
-    _look_at_origin(machine, draft, where)
+    _compare_origin(machine, draft, where)
     _require_not_saved(draft, where)
     _compare_power(machine, draft)
     return draft
@@ -66,7 +66,7 @@ def _require_not_saved(draft: Draft, where: str) -> None:
     changes = draft.device_changes
     if not changes or draft.domain.active:
         return
-    with errors_as_ours(f"cannot look at machine {draft.name}"):
+    with translate_errors(f"cannot look at machine {draft.name}"):
         saved = bool(draft.domain.handle.hasManagedSaveImage(0))
     if saved:
         raise ConflictError(
@@ -77,7 +77,7 @@ def _require_not_saved(draft: Draft, where: str) -> None:
 
 
 def _settle_boot_order(machine: Machine, draft: Draft) -> None:
-    """Where the wish orders single devices, those that it does not name are in no order, as in a new machine."""
+    """Where the spec orders single devices, those that it does not name are in no order, as in a new machine."""
     disks = {disk.name for disk in machine.disks if "boot_order" in disk.options}
     macs = {nic.mac for nic in machine.nics if "boot_order" in nic.options}
     if not disks and not macs:
@@ -113,7 +113,7 @@ def _compare_texts(machine: Machine, draft: Draft) -> None:
 
 def _text_step(domain: Domain, name: str, kind: int, have: str, wanted: str) -> Step:
     def write(text: str) -> None:
-        with errors_as_ours(f"cannot write the {name} of machine {domain.name}"):
+        with translate_errors(f"cannot write the {name} of machine {domain.name}"):
             domain.handle.setMetadata(kind, text or None, None, None, host_domains.affect(domain.handle))
 
     return Step(f"set the {name} of {domain.name}", lambda: write(wanted), lambda: write(have))
@@ -138,7 +138,7 @@ def _compare_notes(machine: Machine, draft: Draft) -> None:
 def _compare_power(machine: Machine, draft: Draft) -> None:
     hypervisor, domain = draft.hypervisor, draft.domain
     if machine.autostart is not None:
-        with errors_as_ours(f"cannot read the autostart of machine {machine.name}"):
+        with translate_errors(f"cannot read the autostart of machine {machine.name}"):
             have = bool(domain.handle.autostart())
         if have != machine.autostart:
             draft.differ(("autostart",), have, machine.autostart)
@@ -149,8 +149,9 @@ def _compare_power(machine: Machine, draft: Draft) -> None:
         draft.other_steps.append(start_step(machine.name, hypervisor))
 
 
-def _look_at_origin(machine: Machine, draft: Draft, where: str) -> None:
-    """A living machine is not made anew because its image or its seed has; it is said, or its seed is made new."""
+def _compare_origin(machine: Machine, draft: Draft, where: str) -> None:
+    """An existing machine is not recreated because its image or its seed has changed: that is reported, or its seed is
+    refreshed."""
     notes, hypervisor = draft.notes, draft.hypervisor
     if notes.image is not None and _other_image(machine, notes.image, hypervisor):
         draft.outdated.append("image")
@@ -164,7 +165,7 @@ def _look_at_origin(machine: Machine, draft: Draft, where: str) -> None:
 
 
 def _other_image(machine: Machine, image: ImageNote, hypervisor: Hypervisor) -> bool:
-    """Whether the wish names another image than the one the machine was made from."""
+    """Whether the spec names another image than the one the machine was made from."""
     if machine.image is None or machine.image == image.volume:
         return False
     have, wanted = parse_image_volume(image.volume), parse_image_volume(machine.image)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The source of a disk that is there: a medium changes, also in the living machine; a disk stays where it is."""
+"""The source of a disk that is there: a medium changes, also in the running machine; a disk stays where it is."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.update.runn
 def compare_source(
     disk: Disk, machine: Machine, element: etree._Element, have: DiskSource | None, draft: Draft
 ) -> None:
-    """A medium changes, also in the living machine; a disk does not turn into another one."""
+    """A medium changes, also in the running machine; a disk does not turn into another one."""
     if _is_source(disk, element):
-        _compare_living_medium(disk, element, have, draft)
+        _compare_running_medium(disk, element, have, draft)
         return
     planned = plan_disk(disk, machine, draft.hypervisor, have=have)
     if planned.source == have:
-        _compare_living_medium(disk, element, have, draft)
+        _compare_running_medium(disk, element, have, draft)
         return
     if disk.device not in REMOVABLE:
         raise UnsupportedError(
@@ -50,8 +50,9 @@ def compare_source(
         _change_medium(disk, live, planned, draft)
 
 
-def _compare_living_medium(disk: Disk, element: etree._Element, have: DiskSource | None, draft: Draft) -> None:
-    """What is on record as a medium may not have come to the living machine, as after a run that was killed."""
+def _compare_running_medium(disk: Disk, element: etree._Element, have: DiskSource | None, draft: Draft) -> None:
+    """What is in the definition as a medium may not have come to the running machine, as after a run that was
+    killed."""
     live = find_disk(draft.live, need(element, "target").get("dev"))
     source = element.find("source")
     known = source is None or (have is not None and source.get("startupPolicy") is None)
@@ -71,7 +72,7 @@ def _change_medium(disk: Disk, live: etree._Element, planned: PlannedDisk, draft
 
 
 def _is_source(disk: Disk, element: etree._Element) -> bool:
-    """Whether the machine has what the wish names, as its record says it, though that may be in no pool."""
+    """Whether the machine has what the spec names, as its record says it, though that may be in no pool."""
     if disk.format not in (None, driver_format(element)):
         return False
     kind, source = element.get("type"), element.find("source")

@@ -36,7 +36,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.update.draf
 
 
 def compare_nics(machine: Machine, draft: Draft) -> None:
-    """All nics of the wish; others of the machine stay as they are. Raises what cannot be done."""
+    """All nics of the spec; others of the machine stay as they are. Raises what cannot be done."""
     macs = {note.name: note.mac for note in draft.notes.nics}
     for nic in machine.nics:
         mac = macs.get(nic.name)
@@ -47,7 +47,7 @@ def compare_nics(machine: Machine, draft: Draft) -> None:
             element, mac = _find(draft.domain.xml, nic.mac), nic.mac
             draft.notes = replace(draft.notes, nics=(*draft.notes.nics, NicNote(nic.name, nic.mac, nic.addresses)))
         if element is not None and not nic.present:
-            _take_out(nic, element, draft)
+            _unplug(nic, element, draft)
         elif element is not None:
             _compare(nic, element, str(mac), draft)
         elif nic.present:
@@ -90,11 +90,11 @@ def _add(nic: Nic, draft: Draft) -> None:
         ),
     )
     if draft.live is not None and _find(draft.live, nic.mac) is None:
-        _plug_in(nic, element, draft)
+        _hotplug(nic, element, draft)
 
 
-def _plug_in(nic: Nic, element: etree._Element, draft: Draft) -> None:
-    """Give the living machine a nic that it has on record."""
+def _hotplug(nic: Nic, element: etree._Element, draft: Draft) -> None:
+    """Give the running machine a nic that it has in its definition."""
     xml, handle = attachable(element), draft.domain.handle
     draft.live_step(
         f"attach nic {nic.name} to {draft.name}",
@@ -109,7 +109,7 @@ def _detach_if_there(draft: Draft, mac: str) -> None:
         host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
 
 
-def _take_out(nic: Nic, element: etree._Element, draft: Draft) -> None:
+def _unplug(nic: Nic, element: etree._Element, draft: Draft) -> None:
     mac = need(element, "mac").get("address", "")
     draft.differ(("nics", nic.name), {"mac": mac}, None)
     record = draft.record(f"without nic {nic.name}")
@@ -122,9 +122,9 @@ def _take_out(nic: Nic, element: etree._Element, draft: Draft) -> None:
         draft.live_detach(f"detach nic {nic.name} from {draft.name}", live)
 
 
-def _wish_of(nic: Nic) -> Values:
+def _spec_of(nic: Nic) -> Values:
     plug = {"type": nic.type, "source": nic.source, "model": nic.model}
-    # Where the machine has none, and none is wished, libvirt's own choice is no difference.
+    # Where the machine has none, and none is requested, libvirt's own choice is no difference.
     return {**{key: value for key, value in plug.items() if value}, **nic.options}
 
 
@@ -165,7 +165,7 @@ def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft) -> None:
             where=nic.given.at("mac"),
             hint="The guest knows it by that address; remove the nic (state: absent) and add it again",
         )
-    want, have = _wish_of(nic), _state_of(element)
+    want, have = _spec_of(nic), _state_of(element)
     changed = [key for key in want if not covers(have.get(key), want[key])]
     for key in changed:
         draft.differ(("nics", nic.name, key), plain(have.get(key)), plain(want[key]))
@@ -178,9 +178,9 @@ def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft) -> None:
     live = _find(draft.live, mac)
     if live is None:
         if draft.live is not None:
-            # A killed run, or somebody with --config, has put it on record alone.
+            # A killed run, or somebody with --config, has put it into the definition alone.
             draft.differ(("nics", nic.name, "attached"), False, True)
-            _plug_in(nic, element, draft)
+            _hotplug(nic, element, draft)
         return
     lacking = [key for key in want if not covers(_state_of(live).get(key), want[key])]
     at_once = [key for key in lacking if _is_live(key, nic, live)]
@@ -190,7 +190,8 @@ def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft) -> None:
 
 
 def _is_live(key: str, nic: Nic, live: etree._Element) -> bool:
-    """Bridges and networks replace each other in a living machine; a macvtap and what others have thought of do not."""
+    """Bridges and networks replace each other in a running machine; a macvtap and what others have thought of do
+    not."""
     if key in ("type", "source"):
         return {nic.type, live.get("type")} <= {"bridge", "network"}
     return key in LIVE_OPTIONS

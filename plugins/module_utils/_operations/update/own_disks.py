@@ -14,9 +14,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import PlannedDisk
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import (
-    how_had,
+    how_attached,
+    how_requested,
     how_used,
-    how_wished,
     users_of_source,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import READS, exclude
@@ -33,19 +33,19 @@ def require_other_volumes(new: Sequence[PlannedDisk], draft: Draft, leaving: Col
         if planned.pool is not None or planned.source is None or how == READS:
             continue
         wanted = draft.hypervisor.usage.identity_at(planned.source.place)
-        for name, element, on_record in _present(draft, leaving):
-            if _identity(element, draft) == wanted and exclude(how, how_had(element)):
-                raise _had_already(planned, name, on_record)
+        for name, element, in_definition in _present(draft, leaving):
+            if _identity(element, draft) == wanted and exclude(how, how_attached(element)):
+                raise _had_already(planned, name, in_definition)
 
 
 def require_not_twice(disk: Disk, element: etree._Element, draft: Draft) -> None:
     """Raise ConflictError when a disk that this machine has is to write to what another disk of it has as well."""
-    how = how_wished(disk, element)
-    if how in (READS, how_had(element)):
+    how = how_requested(disk, element)
+    if how in (READS, how_attached(element)):
         return
     wanted = _identity(element, draft)
-    for name, other, _on_record in _present(draft, [disk.name]):
-        if wanted is not None and _identity(other, draft) == wanted and exclude(how, how_had(other)):
+    for name, other, _in_definition in _present(draft, [disk.name]):
+        if wanted is not None and _identity(other, draft) == wanted and exclude(how, how_attached(other)):
             raise ConflictError(
                 f"disk {name} of this machine has the same volume",
                 where=disk.given.at("readonly" if "readonly" in disk.given.values else "shareable"),
@@ -54,16 +54,17 @@ def require_not_twice(disk: Disk, element: etree._Element, draft: Draft) -> None
 
 
 def _present(draft: Draft, leaving: Collection[str]) -> t.Iterator[tuple[str, etree._Element, bool]]:
-    """All disks that stay, with their names; and whether each is on record, else it is there until the next boot."""
+    """All disks that stay, with their names; and whether each is in the definition, else it is there until the next
+    boot."""
     names = {note.target: note.name for note in draft.notes.disks}
     names.update((note.target, note.name) for note in draft.known_notes.disks)
-    for on_record, xml in ((True, draft.domain.xml), (False, draft.live)):
+    for in_definition, xml in ((True, draft.domain.xml), (False, draft.live)):
         for element in xml.iterfind("devices/disk") if xml is not None else ():
             target = element.find("target")
             device = "" if target is None else target.get("dev", "")
             name = names.get(device, device)
             if name not in leaving:
-                yield name, element, on_record
+                yield name, element, in_definition
 
 
 def _identity(element: etree._Element, draft: Draft) -> t.Hashable:
@@ -74,10 +75,10 @@ def _identity(element: etree._Element, draft: Draft) -> t.Hashable:
     return None
 
 
-def _had_already(planned: PlannedDisk, name: str, on_record: bool) -> ConflictError:
+def _had_already(planned: PlannedDisk, name: str, in_definition: bool) -> ConflictError:
     disk = planned.disk
     volume, where = f"volume {disk.source}", disk.given.at("source")
-    if not on_record:
+    if not in_definition:
         return ConflictError(
             f"the running machine has {volume} as {name}, until its next boot", where=where, hint="Restart it first"
         )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A disk on record, what the running machine has in its place, and how it gets it and gives it back."""
+"""A disk in the definition, what the running machine has in its place, and how it gets it and gives it back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source 
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
 
-# Buses on which a living machine takes and gives back a disk.
+# Buses on which a running machine takes and gives back a disk.
 _HOT_MODELS = ("virtio", "scsi", "usb")
 _SCSI_CONTROLLER = "devices/controller[@type='scsi']"
 
@@ -33,8 +33,8 @@ def same_place(one: etree._Element, other: etree._Element) -> bool:
     return len(places) < 2 or places[0] == places[1]
 
 
-def living_disk(disk: Disk, element: etree._Element, draft: Draft) -> etree._Element | None:
-    """What the living machine has of a disk that is on record, None when it has not.
+def running_disk(disk: Disk, element: etree._Element, draft: Draft) -> etree._Element | None:
+    """What the running machine has of a disk that is in the definition, None when it has not.
 
     Raises ConflictError when it has another one there, which is not what the task speaks of.
     """
@@ -53,7 +53,7 @@ def living_disk(disk: Disk, element: etree._Element, draft: Draft) -> etree._Ele
 
 
 def plug_in(disk: Disk, element: etree._Element, draft: Draft, controller: etree._Element | None = None) -> None:
-    """Give the living machine a disk that it has on record; one that it cannot take now is pending."""
+    """Give the running machine a disk that it has in its definition; one that it cannot take now is pending."""
     if disk.model not in _HOT_MODELS or disk.device in REMOVABLE:
         draft.pending.append(f"disks.{disk.name}")
         return
@@ -81,15 +81,16 @@ def _attach(element: etree._Element, what: str, draft: Draft, *, undo: bool = Tr
 
 
 def _detach_if_there(draft: Draft, ours: etree._Element) -> None:
-    """Take a disk out of the living machine again; what others have attached there in its place stays."""
+    """Take a disk out of the running machine again; what others have attached there in its place stays."""
     element = find_disk(parse_xml(draft.domain.handle.XMLDesc(0)), need(ours, "target").get("dev"))
     if element is not None and same_place(element, ours):
         host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
 
 
 def unplug(disk: Disk, element: etree._Element, draft: Draft) -> None:
-    """Take from the living machine a disk that its definition no longer has; one that it cannot give now is pending."""
-    live = living_disk(disk, element, draft)
+    """Take from the running machine a disk that its definition no longer has; one that it cannot give now is
+    pending."""
+    live = running_disk(disk, element, draft)
     if live is None:
         return
     if need(live, "target").get("bus") not in _HOT_MODELS:

@@ -16,8 +16,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
     USED,
     delete_unused,
-    is_there,
     require_unused,
+    volume_exists,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import DiskNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
@@ -43,7 +43,7 @@ def clear_half_added(draft: Draft) -> list[VolumeNote]:
         what = f"volume {note.name} that an interrupted run left in pool {note.pool}"
         if use.state == USED:
             draft.volume_steps.append(Step(f"leave {what} to {', '.join(use.users)}", lambda: None))
-        elif is_there(pool, note.name) and not is_proven(pool, note):
+        elif volume_exists(pool, note.name) and not is_proven(pool, note):
             draft.volume_steps.append(Step(_left(note), lambda: None))
         else:
             draft.volume_steps.append(_clear_step(draft, pool, note, what))
@@ -63,11 +63,11 @@ def _left(note: VolumeNote) -> str:
 
 def _clear_step(draft: Draft, pool: Pool, note: VolumeNote, what: str) -> Step:
     conn, owner, volume = draft.hypervisor.conn, draft.name, (pool, note.name)
-    if is_there(*volume):
+    if volume_exists(*volume):
         require_unused(draft.hypervisor.usage, [volume], owner=owner)
 
     def clear() -> None:
-        if is_there(*volume):
+        if volume_exists(*volume):
             require_proven(pool, note)
             delete_unused(conn, [volume], owner=owner)
 

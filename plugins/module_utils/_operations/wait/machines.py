@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import NEIGHBOURS_UNREAD
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
@@ -44,7 +44,7 @@ _HOPELESS = ("shutoff", "crashed", "paused")
 
 
 @dataclass
-class Arrival:
+class WaitState:
     """One machine on its way; ready says that it answers, seen what was seen last."""
 
     name: str
@@ -67,40 +67,40 @@ def wait_for_machines(
     *,
     port: int | None,
     timeout_seconds: float,
-    tell: Callable[[str], t.Any] = lambda _line: None,
+    on_progress: Callable[[str], t.Any] = lambda _line: None,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], t.Any] = time.sleep,
-) -> list[Arrival]:
+) -> list[WaitState]:
     """Wait until all machines have an address and, with a port, greet there as SSH does; or until the time is over.
 
     Asks all of them together, once in a while. A machine that has stopped, or whose console says that nothing comes any
-    more, is not waited for. tell: takes a line about the stages that they are in, whenever that changes, and every ten
-    seconds. Raises NotFoundError for a name that does not exist.
+    more, is not waited for. on_progress: takes a line about the stages that they are in, whenever that changes, and
+    every ten seconds. Raises NotFoundError for a name that does not exist.
     """
     begun = clock()
-    arrivals = {name: Arrival(name, console_new_at=begun) for name in names}
-    told, told_at = "", begun
+    wait_states = {name: WaitState(name, console_new_at=begun) for name in names}
+    last_line, last_line_at = "", begun
     while True:
-        on_the_way = [a for a in arrivals.values() if not a.ready and not a.hopeless]
+        on_the_way = [a for a in wait_states.values() if not a.ready and not a.hopeless]
         _look(conn, on_the_way, port)
         now = clock()
-        for arrival in on_the_way:
-            _look_at_console(arrival, now)
-            arrival.waited_seconds = round(now - begun, 1)
-        line = stages_line(list(arrivals.values()))
-        if line != told or now - told_at >= _LINE_SECONDS:
-            tell(f"{now - begun:.0f} s: {line}")
-            told, told_at = line, now
-        if all(a.ready or a.hopeless for a in arrivals.values()) or clock() - begun > timeout_seconds:
-            return list(arrivals.values())
+        for wait_state in on_the_way:
+            _look_at_console(wait_state, now)
+            wait_state.waited_seconds = round(now - begun, 1)
+        line = stages_line(list(wait_states.values()))
+        if line != last_line or now - last_line_at >= _LINE_SECONDS:
+            on_progress(f"{now - begun:.0f} s: {line}")
+            last_line, last_line_at = line, now
+        if all(a.ready or a.hopeless for a in wait_states.values()) or clock() - begun > timeout_seconds:
+            return list(wait_states.values())
         pause(_PAUSE_SECONDS)
 
 
-def stages_line(arrivals: Sequence[Arrival]) -> str:
+def stages_line(wait_states: Sequence[WaitState]) -> str:
     """Which machines are in which stage, in a line."""
     stages: dict[str, list[str]] = {}
-    for arrival in arrivals:
-        stages.setdefault(arrival.stage, []).append(arrival.name)
+    for wait_state in wait_states:
+        stages.setdefault(wait_state.stage, []).append(wait_state.name)
     return "; ".join(f"{stage}: {_some(names)}" for stage, names in stages.items())
 
 
@@ -109,60 +109,62 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _look_at_console(arrival: Arrival, now: float) -> None:
+def _look_at_console(wait_state: WaitState, now: float) -> None:
     """What the console says beside the rest, and whether the wait is in vain by that."""
-    before, arrival.console = arrival.console, read_console_log(arrival.serial_log)
-    if arrival.ready or arrival.hopeless:
+    before, wait_state.console = wait_state.console, read_console_log(wait_state.serial_log)
+    if wait_state.ready or wait_state.hopeless:
         return
-    console = arrival.console
+    console = wait_state.console
     if console.size_bytes != before.size_bytes:
-        arrival.console_new_at = now
-    if not (console.booted and arrival.address is None):
-        arrival.without_address_since = None
-    elif arrival.without_address_since is None:
-        arrival.without_address_since = now
-    since = arrival.without_address_since
-    if console.dead_end is not None and now - arrival.console_new_at >= _SILENT_SECONDS:
-        arrival.hopeless, arrival.stage = True, "given up"
-        arrival.seen = f"its serial console shows {console.dead_end}; {arrival.seen}"
+        wait_state.console_new_at = now
+    if not (console.booted and wait_state.address is None):
+        wait_state.without_address_since = None
+    elif wait_state.without_address_since is None:
+        wait_state.without_address_since = now
+    since = wait_state.without_address_since
+    if console.dead_end is not None and now - wait_state.console_new_at >= _SILENT_SECONDS:
+        wait_state.hopeless, wait_state.stage = True, "given up"
+        wait_state.seen = f"its serial console shows {console.dead_end}; {wait_state.seen}"
     elif since is not None and now - since >= _ADDRESS_SECONDS:
-        arrival.hopeless, arrival.stage = True, "given up"
-        arrival.seen = f"its serial console says that it booted {now - since:.0f} s ago or more, but {arrival.seen}"
+        wait_state.hopeless, wait_state.stage = True, "given up"
+        wait_state.seen = (
+            f"its serial console says that it booted {now - since:.0f} s ago or more, but {wait_state.seen}"
+        )
     elif console.dead_end is not None:
-        arrival.stage = f"its console shows {console.dead_end}"
+        wait_state.stage = f"its console shows {console.dead_end}"
     elif console.cloud_init or since is not None:
-        rest = "no address yet" if arrival.stage == _BOOTING else arrival.stage
-        arrival.stage = f"{'cloud-init' if console.cloud_init else 'booted'}, {rest}"
+        rest = "no address yet" if wait_state.stage == _BOOTING else wait_state.stage
+        wait_state.stage = f"{'cloud-init' if console.cloud_init else 'booted'}, {rest}"
 
 
-def _look(conn: VirConnect, arrivals: Sequence[Arrival], port: int | None) -> None:
+def _look(conn: VirConnect, wait_states: Sequence[WaitState], port: int | None) -> None:
     records = {
-        r["name"]: r for r in observe_machines(conn, addresses=True, sizes=False, names=[a.name for a in arrivals])
+        r["name"]: r for r in observe_machines(conn, addresses=True, sizes=False, names=[a.name for a in wait_states])
     }
-    for arrival in arrivals:
-        if arrival.name not in records:
-            raise NotFoundError(f"there is no machine {arrival.name!r} on this hypervisor")
+    for wait_state in wait_states:
+        if wait_state.name not in records:
+            raise NotFoundError(f"there is no machine {wait_state.name!r} on this hypervisor")
 
-    def look(arrival: Arrival) -> None:
-        record = records[arrival.name]
-        arrival.address, arrival.serial_log = record["address"], record["serial_log"]
-        arrival.hopeless = record["state"] in _HOPELESS
-        if arrival.hopeless:
-            arrival.seen, arrival.stage = f"it is {record['state']}", record["state"]
-        elif arrival.address is None:
-            arrival.seen, arrival.stage = _why_no_address(conn, record)
+    def look(wait_state: WaitState) -> None:
+        record = records[wait_state.name]
+        wait_state.address, wait_state.serial_log = record["address"], record["serial_log"]
+        wait_state.hopeless = record["state"] in _HOPELESS
+        if wait_state.hopeless:
+            wait_state.seen, wait_state.stage = f"it is {record['state']}", record["state"]
+        elif wait_state.address is None:
+            wait_state.seen, wait_state.stage = _why_no_address(conn, record)
         elif port is None:
-            arrival.ready, arrival.seen = True, f"it has the address {arrival.address}"
+            wait_state.ready, wait_state.seen = True, f"it has the address {wait_state.address}"
         else:
-            arrival.ready, arrival.seen = _greeting(arrival.address, port)
-            arrival.stage = f"{_ORIGINS[_origin(record)]}, no SSH yet"
-        if arrival.ready:
-            arrival.stage = "ready"
+            wait_state.ready, wait_state.seen = _greeting(wait_state.address, port)
+            wait_state.stage = f"{_ORIGINS[_origin(record)]}, no SSH yet"
+        if wait_state.ready:
+            wait_state.stage = "ready"
 
-    outcomes = map_in_threads(look, arrivals, threads=8, timeout_seconds=None)
-    for arrival, outcome in zip(arrivals, outcomes):  # noqa: B905 - Python 3.9 has no strict
+    outcomes = map_in_threads(look, wait_states, threads=8, timeout_seconds=None)
+    for wait_state, outcome in zip(wait_states, outcomes):  # noqa: B905 - Python 3.9 has no strict
         if outcome.error is not None:
-            arrival.seen = f"it cannot be looked at ({outcome.error})"
+            wait_state.seen = f"it cannot be looked at ({outcome.error})"
 
 
 def _origin(record: Mapping[str, t.Any]) -> str:
@@ -173,7 +175,7 @@ def _origin(record: Mapping[str, t.Any]) -> str:
 
 def _why_no_address(conn: VirConnect, record: dict[str, t.Any]) -> tuple[str, str]:
     """A sentence, and the stage that the machine is in by that."""
-    with errors_as_ours(f"cannot look at machine {record['name']}"):
+    with translate_errors(f"cannot look at machine {record['name']}"):
         agent = agent_is_connected(parse_xml(conn.lookupByName(record["name"]).XMLDesc(0)))
     said = "gives none" if agent else "is not connected"
     stage = "guest agent, no address yet" if agent else _BOOTING

@@ -23,7 +23,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.brine.virt.plugins.action.virt_image import have_file, look_at_file
 from ansible_collections.brine.virt.plugins.module_utils._host.images import decompress as image_decompress
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import Preview
+from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImagePreview
 from ansible_collections.brine.virt.plugins.modules import virt_image
 
 CONTENT = b"\x01" * 1024
@@ -42,7 +42,7 @@ def test_an_image_is_hashed(tmp_path: Path, checksum: str | None) -> None:
     path.write_bytes(CONTENT)
     found = look_at_file(str(path), checksum, None, SOON)
     assert found.checksum.digest == SHA256
-    assert found.image == Preview(SHA256, "raw", len(CONTENT), len(CONTENT))
+    assert found.image == ImagePreview(SHA256, "raw", len(CONTENT), len(CONTENT))
 
 
 def test_a_compressed_file_is_hashed_as_it_is(tmp_path: Path) -> None:

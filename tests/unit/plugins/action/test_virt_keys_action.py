@@ -16,7 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.action.virt_keys import ActionModule, Keys, check_options, read_moment
+from ansible_collections.brine.virt.plugins.action.virt_keys import (
+    ActionModule,
+    CertificateTask,
+    check_options,
+    read_timestamp,
+)
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.modules import virt_keys
@@ -65,9 +70,9 @@ class Cloud:
             self.said.append(json.dumps(answer))
             return answer
 
-        wish = {**DEFAULTS, "name": host, "own_names": False, "authority": str(self.place / "authority"), **options}
-        check_options(wish)
-        keys = Keys(wish, inventory={**self.inventory, "": [host]}, visit=visit, check_mode=check_mode)
+        spec = {**DEFAULTS, "name": host, "own_names": False, "authority": str(self.place / "authority"), **options}
+        check_options(spec)
+        keys = CertificateTask(spec, inventory={**self.inventory, "": [host]}, visit=visit, check_mode=check_mode)
         result = keys.keep()
         self.said.append(json.dumps(result))
         return result
@@ -209,7 +214,7 @@ def test_the_names_of_hosts_that_a_limit_leaves_out_are_theirs_all_the_same() ->
         ({"days": 1000, "renew_before": 500}, "it expires in 36"),
     ],
 )
-def test_another_wish_renews_once(cloud: Cloud, changes: dict[str, t.Any], words: str) -> None:
+def test_another_spec_renews_once(cloud: Cloud, changes: dict[str, t.Any], words: str) -> None:
     cloud.keep()
     changed = cloud.keep(**changes)
     assert changed["changed"] and any(words in line for line in changed["actions"])
@@ -401,7 +406,7 @@ def test_a_client_certificate_has_its_own_name_only(cloud: Cloud, tmp_path: Path
         ({"qemu_user": "no-such-user"}, "qemu_user"),
     ],
 )
-def test_an_impossible_wish_is_refused_before_anything_is_changed(
+def test_an_impossible_spec_is_refused_before_anything_is_changed(
     cloud: Cloud, options: dict[str, t.Any], where: str
 ) -> None:
     with pytest.raises(VirtError) as caught:
@@ -411,8 +416,8 @@ def test_an_impossible_wish_is_refused_before_anything_is_changed(
 
 
 def test_a_moment_is_in_utc() -> None:
-    assert read_moment("") is None
-    assert str(read_moment("2027-01-31")) == "2027-01-31 00:00:00+00:00"
-    assert str(read_moment("2027-01-31T12:00:00+01:00")) == "2027-01-31 12:00:00+01:00"
+    assert read_timestamp("") is None
+    assert str(read_timestamp("2027-01-31")) == "2027-01-31 00:00:00+00:00"
+    assert str(read_timestamp("2027-01-31T12:00:00+01:00")) == "2027-01-31 12:00:00+01:00"
     with pytest.raises(InputError, match="soon is not a valid timestamp"):
-        read_moment("soon")
+        read_timestamp("soon")

@@ -18,7 +18,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
 
 from ansible_collections.brine.virt.plugins.inventory.domains import InventoryModule
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import Entry
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import HypervisorEntry
 
 UUID = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11"
 
@@ -459,16 +459,16 @@ def test_which_uri_a_hypervisor_has(
     for name, value in variables.items():
         plugin.inventory.set_variable("hv1", name, value)
     plugin._options["transport"] = transport
-    hypervisor = plugin._hypervisor(Entry("hv1"))
+    hypervisor = plugin._hypervisor(HypervisorEntry("hv1"))
     assert hypervisor.uri == uri
     assert (hypervisor.ssh is not None) == uri.startswith("qemu+ssh")
 
 
 def test_a_name_that_the_inventory_does_not_know_is_its_own_address(plugin: InventoryModule) -> None:
     plugin._options["transport"] = "tls"
-    assert plugin._hypervisor(Entry("hv7.example.org")).uri == "qemu+tls://hv7.example.org/system"
-    assert plugin._hypervisor(Entry("hv7", None, "local")).uri == "qemu:///system"
-    assert plugin._hypervisor(Entry("hv7", "test:///x")).uri == "test:///x"
+    assert plugin._hypervisor(HypervisorEntry("hv7.example.org")).uri == "qemu+tls://hv7.example.org/system"
+    assert plugin._hypervisor(HypervisorEntry("hv7", None, "local")).uri == "qemu:///system"
+    assert plugin._hypervisor(HypervisorEntry("hv7", "test:///x")).uri == "test:///x"
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def test_it_is_written_to_when_it_is_sent(
 ) -> None:
     lines: list[str] = []
     monkeypatch.setattr(
-        progress.ProgressFile, "say", lambda file, line: lines.append(f"{file._file is not None} {line}")
+        progress.ProgressFile, "write_line", lambda file, line: lines.append(f"{file._file is not None} {line}")
     )
     sent = {"_progress_file": str(tmp_path / "progress")}
     result = run(virt_wait, capsys, uri=node_uri, names=["db1"], timeout=1, **sent)

@@ -19,9 +19,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine imp
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     MachinePlan,
-    carry_out,
     make_plans,
-    read_wishes_here,
+    read_specs_here,
+    run_plans,
 )
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
 from ansible_collections.brine.virt.plugins.modules import virt_init
@@ -48,19 +48,19 @@ def conn(node_uri: str) -> t.Iterator[t.Any]:
 def plan(conn: t.Any, *, listed: bool = True, places: t.Sequence[str] = ("vms[3]",), **options: t.Any) -> MachinePlan:
     """What virt_init would do for this machine, asked for in a list or by the task's own options."""
     profiles = {key: options.pop(key) for key in list(options) if key in PROFILES}
-    wish = {**BARE, **options}
-    task = {"machines": [wish], "places": list(places)} if listed else wish
+    spec = {**BARE, **options}
+    task = {"machines": [spec], "places": list(places)} if listed else spec
     found = ArgumentSpecValidator(virt_init.ARGUMENTS).validate({**PROFILES, **profiles, **task})
     assert found.error_messages == []
     params = found.validated_parameters
     hypervisor = Hypervisor(conn, image_pool="images")
     virt_init.check_ahead(params)
-    machines = read_wishes_here(functools.partial(virt_init.read_wishes, params), hypervisor)
+    machines = read_specs_here(functools.partial(virt_init.read_specs, params), hypervisor)
     return make_plans(machines, hypervisor, "machines" if listed else "", params["places"])[0]
 
 
 def make(conn: t.Any, **options: t.Any) -> None:
-    (outcome,) = carry_out([plan(conn, **options)], concurrency=1)
+    (outcome,) = run_plans([plan(conn, **options)], concurrency=1)
     assert outcome.error is None
 
 

@@ -28,9 +28,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine imp
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     MachinePlan,
-    carry_out,
     make_plans,
-    read_wishes_here,
+    read_specs_here,
+    run_plans,
 )
 from ansible_collections.brine.virt.plugins.modules import virt_init
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import recorded
@@ -100,7 +100,7 @@ def plans(hypervisor: Hypervisor, *requests: dict[str, t.Any]) -> list[MachinePl
     params = params_of(*requests)
     virt_init.check_ahead(params)
     return make_plans(
-        read_wishes_here(functools.partial(virt_init.read_wishes, params), hypervisor), hypervisor, "machines"
+        read_specs_here(functools.partial(virt_init.read_specs, params), hypervisor), hypervisor, "machines"
     )
 
 
@@ -204,8 +204,8 @@ def test_what_a_machine_has_is_no_question_to_its_hypervisor(odd: t.Any) -> None
     request = request_of(hypervisor, "odd")
     # The test driver has no such answer: a hypervisor that has lost its video devices.
     less = etree.fromstring("<domainCapabilities><devices><video supported='no'/></devices></domainCapabilities>")
-    hypervisor.guests._known_abilities[hypervisor.domains["odd"].xml.find("os/type").get("machine")] = less
-    hypervisor.guests._known_abilities[""] = less
+    hypervisor.guests._known_capabilities[hypervisor.domains["odd"].xml.find("os/type").get("machine")] = less
+    hypervisor.guests._known_capabilities[""] = less
     must_change_nothing(plans(hypervisor, request)[0])
     assert plans(hypervisor, {**request, "rng": True})[0].pending == []
     with pytest.raises(UnsupportedError, match=r"machines\[0\]\.video: this hypervisor has no video"):
@@ -233,7 +233,7 @@ def test_what_is_asked_for_beside_what_it_has_changes_alone(odd: t.Any) -> None:
         "nics": {"nic0": {"mtu": 9000}, "nic1": {"type": "network", "source": "default", "model": "e1000"}},
         "disks": {"disk-hda": {"cache": "none"}},
     }
-    (outcome,) = carry_out([plan], concurrency=1)
+    (outcome,) = run_plans([plan], concurrency=1)
     assert outcome.error is None
     xml = looked_at(odd).domains["odd"].xml
     assert xml.xpath("devices/interface/model/@type") == ["pcnet", "e1000"]

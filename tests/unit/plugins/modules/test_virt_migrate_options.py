@@ -11,21 +11,21 @@ import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import Terms
-from ansible_collections.brine.virt.plugins.modules.virt_migrate import ARGUMENTS, read_wishes
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.modules.virt_migrate import ARGUMENTS, read_specs
 
 
-def terms(**options: t.Any) -> Terms:
+def migration_options(**options: t.Any) -> MigrationOptions:
     read = ArgumentSpecValidator(ARGUMENTS).validate({"name": "web1", "target": "qemu+tls://hv2/system", **options})
     assert read.error_messages == []
-    (wish,) = read_wishes(read.validated_parameters)
-    return wish.terms
+    (spec,) = read_specs(read.validated_parameters)
+    return spec.options
 
 
 @pytest.mark.parametrize("word", ["undefine_source", "undefinesource"])
 def test_the_source_may_keep_its_definition(word: str) -> None:
-    assert terms().undefine_source
-    assert not terms(**{word: False}).undefine_source
+    assert migration_options().undefine_source
+    assert not migration_options(**{word: False}).undefine_source
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,18 @@ def test_the_source_may_keep_its_definition(word: str) -> None:
     ],
 )
 def test_compression(options: dict[str, t.Any], parameters: dict[str, t.Any]) -> None:
-    found = terms(**options)
+    found = migration_options(**options)
     assert (found.compressed, found.parameters) == (True, parameters)
 
 
 def test_nothing_is_compressed_unless_it_is_said() -> None:
-    assert (terms().compressed, terms(compressed=False).compressed, terms().parameters) == (False, False, {})
+    assert (
+        migration_options().compressed,
+        migration_options(compressed=False).compressed,
+        migration_options().parameters,
+    ) == (False, False, {})
 
 
 def test_compression_is_said_once() -> None:
     with pytest.raises(InputError, match="^compressed and comp_methods and compression are there at once"):
-        terms(compression={"methods": ["mt"]}, compressed=True, comp_methods=["xbzrle"])
+        migration_options(compression={"methods": ["mt"]}, compressed=True, comp_methods=["xbzrle"])

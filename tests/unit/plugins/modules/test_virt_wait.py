@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import Arrival
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import WaitState
 from ansible_collections.brine.virt.plugins.modules import virt_wait
 
 
@@ -49,6 +49,6 @@ def test_the_limit_is_named_as_it_was_given(conn: t.Any) -> None:
 
 def test_what_a_guest_says_cannot_draw_on_the_terminal(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever way it came; Ansible prints the message of a failure as it stands."""
-    seen = Arrival("test", hopeless=True, seen="its guest agent said \x1b]0;title\x07\x9b2J")
+    seen = WaitState("test", hopeless=True, seen="its guest agent said \x1b]0;title\x07\x9b2J")
     monkeypatch.setattr(virt_wait, "wait_for_machines", lambda *_args, **_options: [seen])
     assert said().isprintable()

@@ -28,7 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
@@ -60,7 +60,7 @@ _CEPH_PORT = 6789
 
 
 @dataclass(frozen=True)
-class _Source:
+class _CopySource:
     """A volume to copy from. overlay: it holds only the difference to another one."""
 
     handle: t.Any
@@ -73,7 +73,7 @@ class _Source:
 
 
 def shares_blocks(pool: Pool, image_path: str, image_format: str) -> bool:
-    """Whether a full copy of this image to this pool, in the image's own format, takes no room of its own at first.
+    """Whether a full copy of this image to this pool, in the image's own format, takes no space of its own at first.
 
     Tried with one block and a file that has no name, which the kernel takes away whatever happens.
     """
@@ -110,7 +110,7 @@ def create_copy(
         _copy(pool, name, size_bytes, image_format, origin, mark)
 
 
-def _copy(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source, mark: str) -> None:
+def _copy(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _CopySource, mark: str) -> None:
     if not origin.overlay and shares_blocks(pool, origin.path, image_format):
         _clone(pool, name, size_bytes, image_format, origin, mark)
     elif _fills_files(pool) and origin.kind in (FILE, BLOCK):
@@ -127,8 +127,8 @@ def _copy(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _So
         )
 
 
-def _look_at(handle: t.Any, image_format: str) -> _Source:
-    with errors_as_ours("cannot look at the volume to copy"):
+def _look_at(handle: t.Any, image_format: str) -> _CopySource:
+    with translate_errors("cannot look at the volume to copy"):
         name, pool = handle.name(), handle.storagePoolLookupByVolume().name()
         root = parse_xml(handle.XMLDesc(0))
     seen = root.find("target/format")
@@ -139,7 +139,7 @@ def _look_at(handle: t.Any, image_format: str) -> _Source:
             f"volume {name} of pool {pool} is of format {image_format}, and libvirt takes it for {by_libvirt}",
             hint=f"It may have been changed, or libvirt has not looked since: virsh pool-refresh {pool}",
         )
-    return _Source(
+    return _CopySource(
         handle=handle,
         name=name,
         pool=pool,
@@ -163,7 +163,7 @@ def _fills_files(pool: Pool) -> bool:
     return False
 
 
-def _clone(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source, mark: str) -> None:
+def _clone(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _CopySource, mark: str) -> None:
     made = make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
     try:
         with open(origin.path, "rb") as image, open(pool.source_of(name).path, "r+b") as copy:
@@ -177,7 +177,7 @@ def _clone(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _S
     _grow_to(pool, name, size_bytes, image_format)
 
 
-def _copy_by_libvirt(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source, mark: str) -> None:
+def _copy_by_libvirt(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _CopySource, mark: str) -> None:
     root = new_volume_element(pool, name, size_bytes, image_format)
     made = False
     # Files of another machine cannot be cloned from here. libvirt can, raw to raw, and leaves nothing when it cannot.
@@ -191,7 +191,7 @@ def _copy_by_libvirt(pool: Pool, name: str, size_bytes: int, image_format: str, 
         _grow_to(pool, name, size_bytes, image_format)
 
 
-def _fill_here(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Source, mark: str) -> None:
+def _fill_here(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _CopySource, mark: str) -> None:
     """Fill a new volume by QEMU's own tool: a marked file, or one of a pool that libvirt makes only empty volumes in
     (zfs, rbd)."""
     make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
@@ -228,7 +228,7 @@ def rbd_options(source: DiskSource) -> str:
 
 def _key(pool: Pool, source: DiskSource) -> bytes:
     """The cluster's key, which libvirt keeps, in base64. It goes through a pipe, into no file and no command line."""
-    with errors_as_ours(f"cannot read the key for pool {pool.name}, which libvirt keeps"):
+    with translate_errors(f"cannot read the key for pool {pool.name}, which libvirt keeps"):
         conn = pool.handle.connect()
         if source.secret_uuid is not None:
             secret = conn.secretLookupByUUIDString(source.secret_uuid)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours, libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_kinds import GuestKinds
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import make_volume, new_volume_element
@@ -69,14 +69,14 @@ def _flushed(conn: VirConnect, files: Sequence[SentFile]) -> Iterator[None]:
     paths = [file.path for file in files]
     name = flush_name(uuid.uuid4().hex)
     end_flushes(conn, paths)
-    xml = flush_domain_xml(name, GuestKinds(conn).domain_type, paths)
+    xml = flush_domain_xml(name, GuestCapabilities(conn).domain_type, paths)
     # It is paused from the first moment on, and goes with this connection, however this process ends.
     flags = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
-    with errors_as_ours(what):
+    with translate_errors(what):
         handle = conn.createXML(xml, flags)
     try:
         yield
-        with errors_as_ours(what):
+        with translate_errors(what):
             for index, file in enumerate(files):
                 _resize_to_itself(handle, flush_target(index), file)
             _end(conn, handle, name, files[0].pool)
@@ -142,7 +142,7 @@ def is_being_flushed(conn: VirConnect, path: str) -> bool:
 
 def _flushing(conn: VirConnect, paths: Sequence[str]) -> list[t.Any]:
     found = []
-    with errors_as_ours("cannot list the machines"):
+    with translate_errors("cannot list the machines"):
         for handle in conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_TRANSIENT):
             if not is_flush_name(handle.name()):
                 continue

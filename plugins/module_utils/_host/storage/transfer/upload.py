@@ -15,8 +15,8 @@ import typing as t
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, stopped
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
-    errors_as_ours,
     libvirt,
+    translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload
@@ -30,15 +30,15 @@ def send_file(
     conn: VirConnect,
     *,
     sparse: bool,
-    tell: t.Callable[[int, int], t.Any],
+    on_progress: t.Callable[[int, int], t.Any],
     stop: threading.Event,
     digest: str | None = None,
     around_start: t.Callable[[], t.ContextManager[None]] = contextlib.nullcontext,
 ) -> None:
     """The content of a file or device of this machine, to a volume that is there for it.
 
-    sparse: leave out what is a hole in the file; only for a volume that reads as zeros so far. tell: takes the bytes
-    that are done, and all of them. digest: what the sha256 of the content has to begin with.
+    sparse: leave out what is a hole in the file; only for a volume that reads as zeros so far. on_progress: takes the
+    bytes that are done, and all of them. digest: what the sha256 of the content has to begin with.
     The first MARK_BYTES come last, when all else is there and right, in one go: before that, nothing takes the volume
     for an image, and send_mark may have put there whose it is. around_start: what that last write is done in.
     Raises HostError, and StoppedError when ``stop`` was set meanwhile; what was sent is for the caller to remove.
@@ -47,9 +47,9 @@ def send_file(
     try:
         with open(path, "rb", buffering=0) as file:
             size_bytes = file.seek(0, os.SEEK_END)
-            reader = _Reader(file.fileno(), size_bytes, tell, stop, digest is not None)
+            reader = _UploadReader(file.fileno(), size_bytes, on_progress, stop, digest is not None)
             head = reader.head(min(MARK_BYTES, size_bytes))
-            with errors_as_ours(what):
+            with translate_errors(what):
                 if size_bytes > len(head):
                     _send(volume, conn, reader, len(head), size_bytes - len(head), sparse)
                 if digest is not None and not reader.sha256.startswith(digest):
@@ -63,25 +63,25 @@ def send_file(
 
 def send_mark(volume: t.Any, conn: VirConnect, upload: Upload) -> None:
     """Have a new volume say whose it is, until its content is there. Not for one that is smaller than the mark."""
-    with errors_as_ours(f"cannot mark volume {volume.name()}"):
+    with translate_errors(f"cannot mark volume {volume.name()}"):
         if volume.info()[1] >= MARK_BYTES:
             write_start(volume, conn, upload.to_bytes())
 
 
-class _Reader:
+class _UploadReader:
     """Hands out a file from one position on, and knows where its holes are."""
 
     def __init__(
         self,
         descriptor: int,
         size_bytes: int,
-        tell: t.Callable[[int, int], t.Any],
+        on_progress: t.Callable[[int, int], t.Any],
         stop: threading.Event,
         hashing: bool,
     ) -> None:
         self._descriptor = descriptor
         self._size_bytes = size_bytes
-        self._tell = tell
+        self._on_progress = on_progress
         self._stop = stop
         self._hash = hashlib.sha256() if hashing else None
         self._position = 0
@@ -107,7 +107,7 @@ class _Reader:
             if self._hash:
                 self._hash.update(data)
             self._position += len(data)
-            self._tell(self._position, self._size_bytes)
+            self._on_progress(self._position, self._size_bytes)
         except BaseException as exc:
             # libvirt has another error for whatever is raised in here.
             self.failure = exc
@@ -142,7 +142,7 @@ class _Reader:
             raise
 
 
-def _send(volume: t.Any, conn: VirConnect, reader: _Reader, offset: int, length: int, sparse: bool) -> None:
+def _send(volume: t.Any, conn: VirConnect, reader: _UploadReader, offset: int, length: int, sparse: bool) -> None:
     stream = conn.newStream(0)
     try:
         if sparse:

@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.vali
 
 
 @dataclass(frozen=True)
-class Place:
+class OptionPath:
     """Where an option stands in the input. parent: the place of what it belongs to, empty for a module's own options;
     word: the option as the user spelt it; note: what else is to be known of an option that the user did not write."""
 
@@ -28,7 +28,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenOptions:
     """Options in the words of this collection, by whatever words they were given.
 
     values: the options; None is a null, which unsets what is laid beneath. places: of each option. place: of the whole,
@@ -36,14 +36,14 @@ class Given:
     """
 
     values: Mapping[str, t.Any]
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, OptionPath] = field(default_factory=dict)
     place: str = ""
     name: str = ""
 
     @classmethod
-    def of(cls, options: Mapping[t.Any, t.Any], place: str, name: str = "") -> Given:
+    def of(cls, options: Mapping[t.Any, t.Any], place: str, name: str = "") -> GivenOptions:
         """Options as they stand at one place."""
-        return cls(dict(options), {key: Place(place, str(key)) for key in options}, place, name)
+        return cls(dict(options), {key: OptionPath(place, str(key)) for key in options}, place, name)
 
     def at(self, key: str) -> str:
         """The place of an option as the user knows it; where nobody named the option, where it would stand."""
@@ -53,7 +53,7 @@ class Given:
         """The option as the user spelt it."""
         return self.places[key].word if key in self.places else key
 
-    def renamed(self, key: str, new: str, value: t.Any) -> Given:
+    def renamed(self, key: str, new: str, value: t.Any) -> GivenOptions:
         """The same under another name, with this value, at the place of the first.
 
         Raises InputError where the other name is there as well, with another value. A null yields to what is there.
@@ -70,33 +70,33 @@ class Given:
             )
         return rest.with_value(new, value, place)
 
-    def with_value(self, key: str, value: t.Any, place: Place | None = None) -> Given:
+    def with_value(self, key: str, value: t.Any, place: OptionPath | None = None) -> GivenOptions:
         """The same with another value; place: where it comes from, unless that stays as it is."""
         places = self.places if place is None else {**self.places, key: place}
-        return Given({**self.values, key: value}, places, self.place, self.name)
+        return GivenOptions({**self.values, key: value}, places, self.place, self.name)
 
-    def noted(self, note: str) -> Given:
+    def noted(self, note: str) -> GivenOptions:
         """The same with a note at the place of each option."""
         places = {key: replace(place, note=note) for key, place in self.places.items()}
-        return Given(self.values, places, self.place, self.name)
+        return GivenOptions(self.values, places, self.place, self.name)
 
-    def only(self, keys: t.Container[str]) -> Given:
+    def only(self, keys: t.Container[str]) -> GivenOptions:
         """The same with these options alone."""
         return self.without([key for key in self.values if key not in keys])
 
-    def without(self, keys: t.Iterable[str]) -> Given:
+    def without(self, keys: t.Iterable[str]) -> GivenOptions:
         """The same without some options."""
         out = set(keys)
-        return Given(
+        return GivenOptions(
             {key: value for key, value in self.values.items() if key not in out},
             {key: place for key, place in self.places.items() if key not in out},
             self.place,
             self.name,
         )
 
-    def over(self, base: Given) -> Given:
+    def over(self, base: GivenOptions) -> GivenOptions:
         """This laid over a base, option by option. A null stays, so that ``read`` leaves the option out."""
-        return Given({**base.values, **self.values}, {**base.places, **self.places}, self.place, self.name)
+        return GivenOptions({**base.values, **self.values}, {**base.places, **self.places}, self.place, self.name)
 
     def check_words(self, known: t.Iterable[str]) -> None:
         """Raises InputError with a line for each option that is not known. known: all spellings."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines of a table that hold more than one value: groups, devices, lists and named things."""
+"""Fields of a table that hold more than one value: groups, devices, lists and named things."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    Line,
+    Field,
     Values,
     check_against,
     check_table,
     covers,
     drop,
-    kind_of,
+    encoding_of,
     make,
     read_table,
     seek,
@@ -29,12 +29,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupField:
     """A mapping inside the mapping, with a table of its own; its paths begin at ``path``."""
 
     key: str
     path: str
-    table: tuple[Line, ...]
+    table: tuple[Field, ...]
     required: tuple[str, ...] = ()
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
@@ -51,16 +51,16 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Device:
+class DeviceField:
     """A device that a machine has once or not at all: a mapping with a table of its own.
 
     ``true`` is one with all defaults, ``false`` none; short: the key that a plain word stands for; none: the word that
-    means none. fixed: what is set in a new one unless the wish says otherwise, by paths as in Attribute.
+    means none. fixed: what is set in a new one unless the spec says otherwise, by paths as in AttributeField.
     """
 
     key: str
     path: str
-    table: tuple[Line, ...]
+    table: tuple[Field, ...]
     short: str | None = None
     none: str | None = None
     fixed: tuple[tuple[str, str], ...] = ()
@@ -112,16 +112,16 @@ def _has_fixed(element: etree._Element, fixed: t.Iterable[tuple[str, str]]) -> b
 
 
 @dataclass(frozen=True)
-class Rows:
+class ListField:
     """A list of mappings that are elements of one name, such as ``numa/cell``.
 
     short: the key that a plain value stands for. fixed: attributes that each of these elements has; others of the same
-    name are none of this list. The list of a wish replaces the one that is there.
+    name are none of this list. The list of a spec replaces the one that is there.
     """
 
     key: str
     path: str
-    table: tuple[Line, ...]
+    table: tuple[Field, ...]
     short: str | None = None
     fixed: tuple[tuple[str, str], ...] = ()
     required: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class Rows:
 
 
 def _take_equal(
-    elements: list[etree._Element], row: Mapping[str, t.Any], table: tuple[Line, ...]
+    elements: list[etree._Element], row: Mapping[str, t.Any], table: tuple[Field, ...]
 ) -> etree._Element | None:
     """Take the first element that has all of a row out of the list: it keeps what this table has no words for."""
     for index, element in enumerate(elements):
@@ -182,18 +182,18 @@ def _take_equal(
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedListField:
     """A mapping from names to mappings that are elements of one name, such as ``<timer name='hpet' present='no'/>``.
 
     name: the attribute with the name; short: the key of the table that a plain value stands for; default: what a list
-    of plain names stands for. Names that a wish does not have stay.
+    of plain names stands for. Names that a spec does not have stay.
     """
 
     key: str
     path: str
     name: str
     name_rule: validators.Rule
-    table: tuple[Line, ...]
+    table: tuple[Field, ...]
     short: str | None = None
     default: t.Any = None
     required: tuple[str, ...] = ()
@@ -231,7 +231,7 @@ class Named:
             write_table(element, self.table, row)
 
     def read(self, parent: etree._Element) -> dict[t.Any, Values] | None:
-        kind = kind_of(self.name_rule)
+        kind = encoding_of(self.name_rule)
         found = {
             kind.decode(element.get(self.name, "")): read_table(element, self.table)
             for element in parent.findall(self.path)

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables that say, one line an option, what a user may write and where it stands in libvirt's XML.
+"""Tables that say, one field an option, what a user may write and where it stands in libvirt's XML.
 
-The same line checks the value, writes it into the XML and reads it back from there. So nothing can be accepted and then
-forgotten, and a living machine can be compared with a wish without a second description of each option.
+The same field checks the value, writes it into the XML and reads it back from there. So nothing can be accepted and
+then forgotten, and an existing machine can be compared with a spec without a second description of each option.
 
-Values are plain data: texts, whole numbers, booleans, sizes in MiB, mappings and lists of them. In a wish only the keys
+Values are plain data: texts, whole numbers, booleans, sizes in MiB, mappings and lists of them. In a spec only the keys
 that the user named are there; reading gives all that the XML has.
 
 Machines that others made have models, types and numbers that are not offered here. Reading gives them as they stand,
@@ -33,15 +33,15 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.unit
 Values = dict[str, t.Any]
 
 
-class Line(t.Protocol):
-    """One line of a table: an option, its rule, and its place."""
+class Field(t.Protocol):
+    """One field of a table: an option, its rule, and its place."""
 
     @property
     def key(self) -> str:
         """The user's word for it."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> t.Any:
-        """The clean value. have: what the machine has, None for a new one (see check_line). Raises InputError."""
+        """The clean value. have: what the machine has, None for a new one (see check_field). Raises InputError."""
 
     def write(self, parent: etree._Element, value: t.Any) -> None:
         """Put the value into the XML, in place of what is there."""
@@ -50,15 +50,15 @@ class Line(t.Protocol):
         """The value in the XML, None when there is none."""
 
 
-Table = t.Sequence[Line]
+Table = t.Sequence[Field]
 
 
-def check_line(line: Line, value: t.Any, where: str, have: t.Any = None) -> t.Any:
-    """The clean value of one line. Raises InputError.
+def check_field(field: Field, value: t.Any, where: str, have: t.Any = None) -> t.Any:
+    """The clean value of one field. Raises InputError.
 
-    have: what the machine has there, as the line reads it; None for a new machine.
+    have: what the machine has there, as the field reads it; None for a new machine.
     """
-    return check_against(lambda item, place: line.check(item, place, have), value, where, have)
+    return check_against(lambda item, place: field.check(item, place, have), value, where, have)
 
 
 def check_against(rule: validators.Rule, value: t.Any, where: str, have: t.Any) -> t.Any:
@@ -78,19 +78,19 @@ def check_against(rule: validators.Rule, value: t.Any, where: str, have: t.Any) 
 
 
 def table_rules(table: Table, have: t.Any = None) -> dict[str, validators.Rule]:
-    """The rule of each line by its key. have: what the machine has, as read_table reads it; None for a new machine."""
+    """The rule of each field by its key. have: what the machine has, as read_table reads it; None for a new machine."""
     there = have if isinstance(have, Mapping) else {}
 
-    def rule_of(line: Line) -> validators.Rule:
-        return lambda value, where: check_line(line, value, where, there.get(line.key))
+    def rule_of(field: Field) -> validators.Rule:
+        return lambda value, where: check_field(field, value, where, there.get(field.key))
 
-    return {line.key: rule_of(line) for line in table}
+    return {field.key: rule_of(field) for field in table}
 
 
 def rules_beside(
     words: Mapping[str, validators.Rule], table: Table, have: Mapping[str, t.Any] | None
 ) -> dict[str, validators.Rule]:
-    """The rules of words that stand beside the lines of a table, and those of its lines. have: as in table_rules."""
+    """The rules of words that stand beside the fields of a table, and those of its fields. have: as in table_rules."""
     there = have or {}
 
     def rule_of(key: str, rule: validators.Rule) -> validators.Rule:
@@ -102,7 +102,7 @@ def rules_beside(
 def check_table(
     value: t.Any, where: str, table: Table, required: Sequence[str] = (), have: Mapping[str, t.Any] | None = None
 ) -> Values:
-    """The mapping that a user wrote, by the lines of a table. Raises InputError with the place.
+    """The mapping that a user wrote, by the fields of a table. Raises InputError with the place.
 
     have: what the machine has, as read_table reads it; None for a new machine.
     """
@@ -115,22 +115,22 @@ def check_table(
 
 def write_table(parent: etree._Element, table: Table, values: Mapping[str, t.Any]) -> None:
     """Write the values that differ from what is there; all else stays in the XML as it is said there."""
-    for line in table:
-        want = values.get(line.key)
-        if want is not None and not covers(line.read(parent), want):
-            line.write(parent, want)
+    for field in table:
+        want = values.get(field.key)
+        if want is not None and not covers(field.read(parent), want):
+            field.write(parent, want)
 
 
 def read_table(parent: etree._Element, table: Table) -> Values:
     """All that the XML says, by the users' words. Never an error, whoever made the XML."""
-    found = ((line.key, line.read(parent)) for line in table)
+    found = ((field.key, field.read(parent)) for field in table)
     return {key: value for key, value in found if value is not None}
 
 
 def covers(have: t.Any, want: t.Any) -> bool:
-    """Whether what is there has all that is wished; what was not named is no difference.
+    """Whether what is there has all that is requested; what was not named is no difference.
 
-    Mappings by the keys of the wish, lists item by item, anything else by equality; no mapping or list at all is an
+    Mappings by the keys of the spec, lists item by item, anything else by equality; no mapping or list at all is an
     empty one.
     """
     if isinstance(want, Mapping):
@@ -164,7 +164,7 @@ def drop(element: etree._Element) -> None:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueEncoding:
     """How a value stands in XML as text."""
 
     encode: t.Callable[[t.Any], str]
@@ -179,13 +179,13 @@ def number_or_text(text: str) -> int | str:
         return text.strip()
 
 
-TEXT = Kind(str, str)
-NUMBER = Kind(str, number_or_text)
-YES_NO = Kind(lambda value: "yes" if value else "no", lambda text: text == "yes")
-ON_OFF = Kind(lambda value: "on" if value else "off", lambda text: text == "on")
+TEXT = ValueEncoding(str, str)
+NUMBER = ValueEncoding(str, number_or_text)
+YES_NO = ValueEncoding(lambda value: "yes" if value else "no", lambda text: text == "yes")
+ON_OFF = ValueEncoding(lambda value: "on" if value else "off", lambda text: text == "on")
 
 
-def kind_of(rule: validators.Rule) -> Kind:
+def encoding_of(rule: validators.Rule) -> ValueEncoding:
     """The usual kind for a rule: numbers as numbers, booleans as yes and no, anything else as text."""
     if rule is validators.yes_or_no:
         return YES_NO
@@ -193,30 +193,30 @@ def kind_of(rule: validators.Rule) -> Kind:
 
 
 @dataclass(frozen=True)
-class Attribute:
+class AttributeField:
     """A value in an attribute: path ``topology@cores`` is the attribute ``cores`` of the child ``topology``."""
 
     key: str
     rule: validators.Rule
     path: str
-    kind: Kind | None = None
+    kind: ValueEncoding | None = None
 
     def check(self, value: t.Any, where: str, _have: t.Any = None, /) -> t.Any:
         return self.rule(value, where)
 
     def write(self, parent: etree._Element, value: t.Any) -> None:
         element, _at, name = self.path.partition("@")
-        make(parent, element).set(name, (self.kind or kind_of(self.rule)).encode(value))
+        make(parent, element).set(name, (self.kind or encoding_of(self.rule)).encode(value))
 
     def read(self, parent: etree._Element) -> t.Any:
         path, _at, name = self.path.partition("@")
         element = seek(parent, path)
         text = None if element is None else element.get(name)
-        return None if text is None else (self.kind or kind_of(self.rule)).decode(text)
+        return None if text is None else (self.kind or encoding_of(self.rule)).decode(text)
 
 
 @dataclass(frozen=True)
-class Content:
+class TextField:
     """A value that is the text of an element."""
 
     key: str
@@ -227,20 +227,20 @@ class Content:
         return self.rule(value, where)
 
     def write(self, parent: etree._Element, value: t.Any) -> None:
-        make(parent, self.path).text = kind_of(self.rule).encode(value)
+        make(parent, self.path).text = encoding_of(self.rule).encode(value)
 
     def read(self, parent: etree._Element) -> t.Any:
         element = seek(parent, self.path)
         # An element that is there without text, such as <model fallback='allow'/>, has no value.
         text = None if element is None else element.text
-        return kind_of(self.rule).decode(text) if text and text.strip() else None
+        return encoding_of(self.rule).decode(text) if text and text.strip() else None
 
 
 @dataclass(frozen=True)
-class Size:
+class SizeField:
     """A size in MiB: the text of an element, or with ``@name`` an attribute; the unit stands in the attribute ``unit``.
 
-    libvirt gives back KiB whatever it was given. A size that is no whole number of MiB is rounded up, in a wish as in a
+    libvirt gives back KiB whatever it was given. A size that is no whole number of MiB is rounded up, in a spec as in a
     machine that somebody else made. exact: it is kept instead, and read as a text such as ``64KiB``.
     """
 
@@ -276,7 +276,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Mark:
+class FlagField:
     """A yes that is an empty element, such as ``<readonly/>``; a no is its absence."""
 
     key: str

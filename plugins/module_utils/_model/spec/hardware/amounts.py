@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import Group, Rows
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import GroupField, ListField
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    Attribute,
-    Content,
-    Mark,
-    Size,
+    AttributeField,
+    FlagField,
+    SizeField,
+    TextField,
     Values,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import COUNT, CPU
@@ -28,7 +28,7 @@ class _Hugepages:
     """``true`` for the host's default size, or sizes, each for all or for some of the machine's NUMA nodes."""
 
     key: str
-    rows: Rows
+    rows: ListField
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...] | bool:
         # No size at all is the host's default size.
@@ -36,7 +36,7 @@ class _Hugepages:
 
     def write(self, parent: etree._Element, value: tuple[Values, ...] | bool) -> None:
         self.rows.write(parent, value if isinstance(value, tuple) else ())
-        Mark("", self.rows.path.rpartition("/")[0]).write(parent, value is not False)
+        FlagField("", self.rows.path.rpartition("/")[0]).write(parent, value is not False)
 
     def read(self, parent: etree._Element) -> tuple[Values, ...] | bool:
         if parent.find(self.rows.path.rpartition("/")[0]) is None:
@@ -45,7 +45,7 @@ class _Hugepages:
 
 
 @dataclass(frozen=True)
-class _Memory(Group):
+class _Memory(GroupField):
     """A plain size is the maximum and what the machine has at once."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
@@ -70,14 +70,14 @@ class _Memory(Group):
         return _both_of(values)
 
 
-# How many pieces of memory can be plugged in where the wish only says how much.
+# How many pieces of memory can be plugged in where the spec only says how much.
 _DEFAULT_SLOTS = 16
 # Salt's word for the memory that a machine boots with.
 _SALT_MEMORY = {"boot": "maximum"}
 
 
 @dataclass(frozen=True)
-class _Vcpus(Group):
+class _Vcpus(GroupField):
     """A plain number is the maximum and what the machine has at once."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
@@ -113,39 +113,39 @@ VCPUS = _Vcpus(
     "vcpus",
     "vcpu",
     (
-        Content("maximum", COUNT, ""),
-        Attribute("current", COUNT, "@current"),
-        Attribute("cpuset", validators.cpu_set, "@cpuset"),
-        Attribute("placement", validators.choice("static", "auto"), "@placement"),
+        TextField("maximum", COUNT, ""),
+        AttributeField("current", COUNT, "@current"),
+        AttributeField("cpuset", validators.cpu_set, "@cpuset"),
+        AttributeField("placement", validators.choice("static", "auto"), "@placement"),
     ),
 )
 MEMORY = _Memory(
     "memory",
     "",
     (
-        Size("maximum", "memory"),
-        Size("current", "currentMemory"),
-        Size("max", "maxMemory"),
-        Attribute("slots", validators.whole_number(1, 256), "maxMemory@slots"),
-        Size("hard_limit", "memtune/hard_limit"),
-        Size("soft_limit", "memtune/soft_limit"),
-        Size("swap_hard_limit", "memtune/swap_hard_limit"),
-        Size("min_guarantee", "memtune/min_guarantee"),
+        SizeField("maximum", "memory"),
+        SizeField("current", "currentMemory"),
+        SizeField("max", "maxMemory"),
+        AttributeField("slots", validators.whole_number(1, 256), "maxMemory@slots"),
+        SizeField("hard_limit", "memtune/hard_limit"),
+        SizeField("soft_limit", "memtune/soft_limit"),
+        SizeField("swap_hard_limit", "memtune/swap_hard_limit"),
+        SizeField("min_guarantee", "memtune/min_guarantee"),
         _Hugepages(
             "hugepages",
-            Rows(
+            ListField(
                 "hugepages",
                 "memoryBacking/hugepages/page",
-                (Size("size", "@size", exact=True), Attribute("nodeset", validators.cpu_set, "@nodeset")),
+                (SizeField("size", "@size", exact=True), AttributeField("nodeset", validators.cpu_set, "@nodeset")),
                 short="size",
                 required=("size",),
             ),
         ),
-        Mark("nosharepages", "memoryBacking/nosharepages"),
-        Mark("locked", "memoryBacking/locked"),
-        Mark("discard", "memoryBacking/discard"),
-        Attribute("source", validators.choice("file", "anonymous", "memfd"), "memoryBacking/source@type"),
-        Attribute("access", validators.choice("shared", "private"), "memoryBacking/access@mode"),
-        Attribute("allocation", validators.choice("immediate", "ondemand"), "memoryBacking/allocation@mode"),
+        FlagField("nosharepages", "memoryBacking/nosharepages"),
+        FlagField("locked", "memoryBacking/locked"),
+        FlagField("discard", "memoryBacking/discard"),
+        AttributeField("source", validators.choice("file", "anonymous", "memfd"), "memoryBacking/source@type"),
+        AttributeField("access", validators.choice("shared", "private"), "memoryBacking/access@mode"),
+        AttributeField("allocation", validators.choice("immediate", "ondemand"), "memoryBacking/allocation@mode"),
     ),
 )

@@ -16,12 +16,16 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import Group, Named, Rows
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
+    GroupField,
+    ListField,
+    NamedListField,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     ON_OFF,
-    Attribute,
-    Content,
-    Size,
+    AttributeField,
+    SizeField,
+    TextField,
     Values,
 )
 
@@ -45,7 +49,7 @@ _POLICY = validators.choice("force", "require", "optional", "disable", "forbid")
 
 
 @dataclass(frozen=True)
-class _Cpu(Group):
+class _Cpu(GroupField):
     """A model's name makes the mode custom, and any other mode has no model."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
@@ -76,7 +80,7 @@ class _Cpu(Group):
 
 
 @dataclass(frozen=True)
-class _Schedulers(Rows):
+class _Schedulers(ListField):
     """Real-time schedulers have a priority, the others none."""
 
     def _check_row(self, row: t.Any, where: str, have: Values | None) -> Values:
@@ -89,7 +93,7 @@ class _Schedulers(Rows):
 
 
 @dataclass(frozen=True)
-class _NumaMemory(Group):
+class _NumaMemory(GroupField):
     """The nodes are named, or libvirt asks numad for them: ``placement: auto``. Without a mode it is strict."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
@@ -113,42 +117,42 @@ class _NumaMemory(Group):
 
 
 @dataclass(frozen=True)
-class _Topology(Group):
+class _Topology(GroupField):
     """What is not named is one."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
         return {"sockets": 1, "cores": 1, "threads": 1, **super().check(value, where, have)}
 
 
-_TUNING = Group(
+_TUNING = GroupField(
     "tuning",
     "cputune",
     (
-        Content("shares", validators.whole_number(2, 262144), "shares"),
-        Content("period", _PERIOD, "period"),
-        Content("quota", _QUOTA, "quota"),
-        Content("global_period", _PERIOD, "global_period"),
-        Content("global_quota", _QUOTA, "global_quota"),
-        Content("emulator_period", _PERIOD, "emulator_period"),
-        Content("emulator_quota", _QUOTA, "emulator_quota"),
-        Content("iothread_period", _PERIOD, "iothread_period"),
-        Content("iothread_quota", _QUOTA, "iothread_quota"),
-        Named(
+        TextField("shares", validators.whole_number(2, 262144), "shares"),
+        TextField("period", _PERIOD, "period"),
+        TextField("quota", _QUOTA, "quota"),
+        TextField("global_period", _PERIOD, "global_period"),
+        TextField("global_quota", _QUOTA, "global_quota"),
+        TextField("emulator_period", _PERIOD, "emulator_period"),
+        TextField("emulator_quota", _QUOTA, "emulator_quota"),
+        TextField("iothread_period", _PERIOD, "iothread_period"),
+        TextField("iothread_quota", _QUOTA, "iothread_quota"),
+        NamedListField(
             "vcpupin",
             "vcpupin",
             "vcpu",
             INDEX,
-            (Attribute("cpuset", validators.cpu_set, "@cpuset"),),
+            (AttributeField("cpuset", validators.cpu_set, "@cpuset"),),
             short="cpuset",
             required=("cpuset",),
         ),
-        Attribute("emulatorpin", validators.cpu_set, "emulatorpin@cpuset"),
-        Named(
+        AttributeField("emulatorpin", validators.cpu_set, "emulatorpin@cpuset"),
+        NamedListField(
             "iothreadpin",
             "iothreadpin",
             "iothread",
             INDEX,
-            (Attribute("cpuset", validators.cpu_set, "@cpuset"),),
+            (AttributeField("cpuset", validators.cpu_set, "@cpuset"),),
             short="cpuset",
             required=("cpuset",),
         ),
@@ -156,9 +160,9 @@ _TUNING = Group(
             "vcpusched",
             "vcpusched",
             (
-                Attribute("vcpus", validators.cpu_set, "@vcpus"),
-                Attribute("scheduler", validators.choice("batch", "idle", "fifo", "rr"), "@scheduler"),
-                Attribute("priority", validators.whole_number(1, 99), "@priority"),
+                AttributeField("vcpus", validators.cpu_set, "@vcpus"),
+                AttributeField("scheduler", validators.choice("batch", "idle", "fifo", "rr"), "@scheduler"),
+                AttributeField("priority", validators.whole_number(1, 99), "@priority"),
             ),
             required=("vcpus", "scheduler"),
         ),
@@ -168,52 +172,52 @@ CPU = _Cpu(
     "cpu",
     "",
     (
-        Attribute("mode", validators.choice(*CPU_MODES), "cpu@mode"),
-        Content("model", validators.word, "cpu/model"),
-        Attribute("fallback", validators.choice("allow", "forbid"), "cpu/model@fallback"),
-        Content("vendor", validators.word, "cpu/vendor"),
-        Attribute("check", validators.choice("none", "partial", "full"), "cpu@check"),
-        Attribute("match", validators.choice("minimum", "exact", "strict"), "cpu@match"),
-        Attribute("migratable", validators.yes_or_no, "cpu@migratable", ON_OFF),
+        AttributeField("mode", validators.choice(*CPU_MODES), "cpu@mode"),
+        TextField("model", validators.word, "cpu/model"),
+        AttributeField("fallback", validators.choice("allow", "forbid"), "cpu/model@fallback"),
+        TextField("vendor", validators.word, "cpu/vendor"),
+        AttributeField("check", validators.choice("none", "partial", "full"), "cpu@check"),
+        AttributeField("match", validators.choice("minimum", "exact", "strict"), "cpu@match"),
+        AttributeField("migratable", validators.yes_or_no, "cpu@migratable", ON_OFF),
         _Topology(
             "topology",
             "cpu/topology",
-            tuple(Attribute(word, COUNT, f"@{word}") for word in ("sockets", "dies", "cores", "threads")),
+            tuple(AttributeField(word, COUNT, f"@{word}") for word in ("sockets", "dies", "cores", "threads")),
         ),
-        Named(
+        NamedListField(
             "features",
             "cpu/feature",
             "name",
             validators.word,
-            (Attribute("policy", _POLICY, "@policy"),),
+            (AttributeField("policy", _POLICY, "@policy"),),
             short="policy",
             required=("policy",),
             default="require",
         ),
-        Group(
+        GroupField(
             "cache",
             "cpu/cache",
             (
-                Attribute("level", validators.whole_number(1, 3), "@level"),
-                Attribute("mode", validators.choice("emulate", "passthrough", "disable"), "@mode"),
+                AttributeField("level", validators.whole_number(1, 3), "@level"),
+                AttributeField("mode", validators.choice("emulate", "passthrough", "disable"), "@mode"),
             ),
             required=("mode",),
         ),
-        Rows(
+        ListField(
             "numa",
             "cpu/numa/cell",
             (
-                Attribute("id", INDEX, "@id"),
-                Attribute("cpus", validators.cpu_set, "@cpus"),
-                Size("memory", "@memory"),
-                Attribute("access", validators.choice("shared", "private"), "@memAccess"),
-                Attribute("discard", validators.yes_or_no, "@discard"),
-                Named(
+                AttributeField("id", INDEX, "@id"),
+                AttributeField("cpus", validators.cpu_set, "@cpus"),
+                SizeField("memory", "@memory"),
+                AttributeField("access", validators.choice("shared", "private"), "@memAccess"),
+                AttributeField("discard", validators.yes_or_no, "@discard"),
+                NamedListField(
                     "distances",
                     "distances/sibling",
                     "id",
                     INDEX,
-                    (Attribute("value", validators.whole_number(10, 255), "@value"),),
+                    (AttributeField("value", validators.whole_number(10, 255), "@value"),),
                     short="value",
                     required=("value",),
                 ),
@@ -221,10 +225,10 @@ CPU = _Cpu(
             required=("memory",),
         ),
         _TUNING,
-        Content("iothreads", COUNT, "iothreads"),
+        TextField("iothreads", COUNT, "iothreads"),
     ),
 )
-NUMATUNE = Group(
+NUMATUNE = GroupField(
     "numatune",
     "numatune",
     (
@@ -232,17 +236,17 @@ NUMATUNE = Group(
             "memory",
             "memory",
             (
-                Attribute("mode", _NUMA_MODE, "@mode"),
-                Attribute("nodeset", validators.cpu_set, "@nodeset"),
-                Attribute("placement", validators.choice("static", "auto"), "@placement"),
+                AttributeField("mode", _NUMA_MODE, "@mode"),
+                AttributeField("nodeset", validators.cpu_set, "@nodeset"),
+                AttributeField("placement", validators.choice("static", "auto"), "@placement"),
             ),
         ),
-        Named(
+        NamedListField(
             "memnodes",
             "memnode",
             "cellid",
             INDEX,
-            (Attribute("mode", _NUMA_MODE, "@mode"), Attribute("nodeset", validators.cpu_set, "@nodeset")),
+            (AttributeField("mode", _NUMA_MODE, "@mode"), AttributeField("nodeset", validators.cpu_set, "@nodeset")),
             required=("mode", "nodeset"),
         ),
     ),

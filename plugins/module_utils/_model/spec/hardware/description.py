@@ -16,16 +16,16 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
-    Group,
-    Named,
-    Rows,
+    GroupField,
+    ListField,
+    NamedListField,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     ON_OFF,
-    Attribute,
-    Content,
-    Line,
-    Mark,
+    AttributeField,
+    Field,
+    FlagField,
+    TextField,
     Values,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.amounts import MEMORY, VCPUS
@@ -34,7 +34,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.de
 
 
 @dataclass(frozen=True)
-class _Clock(Group):
+class _Clock(GroupField):
     """A time zone makes the offset ``timezone``."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
@@ -66,7 +66,7 @@ class _Clock(Group):
 
 
 @dataclass(frozen=True)
-class _Boot(Group):
+class _Boot(GroupField):
     """An order of kinds of devices stands in place of one of single devices; libvirt takes one of the two."""
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
@@ -85,23 +85,23 @@ def drop_boot_orders(domain: etree._Element, keep: t.Container[etree._Element] =
     return bool(orders)
 
 
-def _switch(key: str, path: str) -> Attribute:
-    return Attribute(key, validators.yes_or_no, f"{path}@state", ON_OFF)
+def _switch(key: str, path: str) -> AttributeField:
+    return AttributeField(key, validators.yes_or_no, f"{path}@state", ON_OFF)
 
 
-FEATURES = Group(
+FEATURES = GroupField(
     "features",
     "features",
     (
-        Mark("acpi", "acpi"),
-        Mark("apic", "apic"),
-        Mark("pae", "pae"),
+        FlagField("acpi", "acpi"),
+        FlagField("apic", "apic"),
+        FlagField("pae", "pae"),
         _switch("kvm-hidden", "kvm/hidden"),
         _switch("kvm-hint-dedicated", "kvm/hint-dedicated"),
         _switch("pmu", "pmu"),
         _switch("smm", "smm"),
         _switch("vmport", "vmport"),
-        Group(
+        GroupField(
             "hyperv",
             "hyperv",
             tuple(
@@ -128,36 +128,38 @@ CLOCK = _Clock(
     "clock",
     "clock",
     (
-        Attribute("offset", validators.choice("utc", "localtime", "timezone", "variable"), "@offset"),
-        Attribute("timezone", validators.pattern(r"[A-Za-z0-9_+/-]+", "a time zone", "Europe/Berlin"), "@timezone"),
-        Attribute(
+        AttributeField("offset", validators.choice("utc", "localtime", "timezone", "variable"), "@offset"),
+        AttributeField(
+            "timezone", validators.pattern(r"[A-Za-z0-9_+/-]+", "a time zone", "Europe/Berlin"), "@timezone"
+        ),
+        AttributeField(
             "adjustment", validators.pattern(r"reset|-?\d{1,10}", "an adjustment in seconds", "3600"), "@adjustment"
         ),
-        Named(
+        NamedListField(
             "timers",
             "timer",
             "name",
             validators.choice("platform", "pit", "rtc", "hpet", "tsc", "kvmclock", "hypervclock", "armvtimer"),
             (
-                Attribute("present", validators.yes_or_no, "@present"),
-                Attribute("tickpolicy", validators.choice("delay", "catchup", "merge", "discard"), "@tickpolicy"),
-                Attribute("track", validators.choice("boot", "guest", "wall", "realtime"), "@track"),
-                Attribute("frequency", validators.whole_number(1, 2**40), "@frequency"),
-                Attribute("mode", validators.choice("auto", "native", "emulate", "paravirt", "smpsafe"), "@mode"),
-                *(Attribute(word, INDEX, f"catchup@{word}") for word in ("threshold", "slew", "limit")),
+                AttributeField("present", validators.yes_or_no, "@present"),
+                AttributeField("tickpolicy", validators.choice("delay", "catchup", "merge", "discard"), "@tickpolicy"),
+                AttributeField("track", validators.choice("boot", "guest", "wall", "realtime"), "@track"),
+                AttributeField("frequency", validators.whole_number(1, 2**40), "@frequency"),
+                AttributeField("mode", validators.choice("auto", "native", "emulate", "paravirt", "smpsafe"), "@mode"),
+                *(AttributeField(word, INDEX, f"catchup@{word}") for word in ("threshold", "slew", "limit")),
             ),
             short="present",
         ),
     ),
 )
 _REACTION = validators.choice("destroy", "restart", "preserve", "rename-restart")
-EVENTS = Group(
+EVENTS = GroupField(
     "events",
     "",
     (
-        Content("poweroff", _REACTION, "on_poweroff"),
-        Content("reboot", _REACTION, "on_reboot"),
-        Content(
+        TextField("poweroff", _REACTION, "on_poweroff"),
+        TextField("reboot", _REACTION, "on_reboot"),
+        TextField(
             "crash",
             validators.choice(
                 "destroy", "restart", "preserve", "rename-restart", "coredump-destroy", "coredump-restart"
@@ -171,21 +173,21 @@ BOOT = _Boot(
     "boot",
     "os",
     (
-        Rows(
+        ListField(
             "devices",
             "boot",
-            (Attribute("device", validators.choice(*BOOT_DEVICES), "@dev"),),
+            (AttributeField("device", validators.choice(*BOOT_DEVICES), "@dev"),),
             short="device",
             required=("device",),
         ),
-        Attribute("menu", validators.yes_or_no, "bootmenu@enable"),
-        Content("kernel", validators.path, "kernel"),
-        Content("initrd", validators.path, "initrd"),
-        Content("cmdline", validators.text, "cmdline"),
+        AttributeField("menu", validators.yes_or_no, "bootmenu@enable"),
+        TextField("kernel", validators.path, "kernel"),
+        TextField("initrd", validators.path, "initrd"),
+        TextField("cmdline", validators.text, "cmdline"),
     ),
 )
 # The order is that of the documentation.
-HARDWARE: tuple[Line, ...] = (
+HARDWARE: tuple[Field, ...] = (
     VCPUS,
     MEMORY,
     CPU,

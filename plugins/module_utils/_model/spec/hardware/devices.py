@@ -16,15 +16,15 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
-    Device,
-    Rows,
+    DeviceField,
+    ListField,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    Attribute,
-    Content,
-    Kind,
-    Line,
-    Mark,
+    AttributeField,
+    Field,
+    FlagField,
+    TextField,
+    ValueEncoding,
     Values,
     number_or_text,
 )
@@ -53,7 +53,7 @@ class _Port:
 
 
 @dataclass(frozen=True)
-class _TlsPort(Attribute):
+class _TlsPort(AttributeField):
     """A port that -1 or 0 in the XML leaves to libvirt."""
 
     def read(self, parent: etree._Element) -> t.Any:
@@ -71,7 +71,7 @@ _ONLY_OF_TYPE = {"vnc": ("websocket",), "spice": ("tlsPort", "defaultMode")}
 
 
 @dataclass(frozen=True)
-class _Graphics(Device):
+class _Graphics(DeviceField):
     """``true`` is VNC, Salt's ``enable_vnc``. What protects a console depends on its type."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values | bool:
@@ -111,7 +111,7 @@ class _Graphics(Device):
 
 
 @dataclass(frozen=True)
-class _Rng(Device):
+class _Rng(DeviceField):
     """A rate is so many bytes in each period."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values | bool:
@@ -122,7 +122,7 @@ class _Rng(Device):
 
 
 @dataclass(frozen=True)
-class _Characters(Rows):
+class _Characters(ListField):
     """Character devices; the type follows from what is named, and a server listens on the loopback address."""
 
     def _check_row(self, row: t.Any, where: str, have: Values | None) -> Values:
@@ -141,53 +141,58 @@ class _Characters(Rows):
 _SERIAL_TARGETS = ("isa-serial", "usb-serial", "pci-serial", "spapr-vio-serial", "system-serial", "sclp-serial")
 _CONSOLE_TARGETS = ("serial", "virtio", "sclp", "sclplm", "xen")
 _CHARACTER_DEVICE = (
-    Attribute("type", validators.choice("pty", "tcp", "udp", "unix", "file", "null", "dev"), "@type"),
-    Attribute("host", validators.address, "source@host"),
-    Attribute("port", _PORT, "source@service"),
-    Attribute("mode", validators.choice("bind", "connect"), "source@mode"),
-    Attribute("path", validators.path, "source@path"),
-    Attribute("tls", validators.yes_or_no, "source@tls"),
-    Attribute("protocol", validators.choice("raw", "telnet", "telnets", "tls"), "protocol@type"),
-    Attribute("log", validators.path, "log@file"),
-    Attribute("target_port", _INDEX, "target@port"),
+    AttributeField("type", validators.choice("pty", "tcp", "udp", "unix", "file", "null", "dev"), "@type"),
+    AttributeField("host", validators.address, "source@host"),
+    AttributeField("port", _PORT, "source@service"),
+    AttributeField("mode", validators.choice("bind", "connect"), "source@mode"),
+    AttributeField("path", validators.path, "source@path"),
+    AttributeField("tls", validators.yes_or_no, "source@tls"),
+    AttributeField("protocol", validators.choice("raw", "telnet", "telnets", "tls"), "protocol@type"),
+    AttributeField("log", validators.path, "log@file"),
+    AttributeField("target_port", _INDEX, "target@port"),
 )
 SERIALS = _Characters(
     "serials",
     "devices/serial",
-    (*_CHARACTER_DEVICE, Attribute("target_type", validators.choice(*_SERIAL_TARGETS), "target@type")),
+    (*_CHARACTER_DEVICE, AttributeField("target_type", validators.choice(*_SERIAL_TARGETS), "target@type")),
     short="type",
 )
 CONSOLES = _Characters(
     "consoles",
     "devices/console",
-    (*_CHARACTER_DEVICE, Attribute("target_type", validators.choice(*_CONSOLE_TARGETS), "target@type")),
+    (*_CHARACTER_DEVICE, AttributeField("target_type", validators.choice(*_CONSOLE_TARGETS), "target@type")),
     short="type",
 )
 GRAPHICS = _Graphics(
     "graphics",
     "devices/graphics",
     (
-        Attribute("type", validators.choice("none", "vnc", "spice"), "@type"),
-        Attribute("listen", validators.address, "listen@address"),
+        AttributeField("type", validators.choice("none", "vnc", "spice"), "@type"),
+        AttributeField("listen", validators.address, "listen@address"),
         _Port("port"),
         _TlsPort("tls_port", _PORT, "@tlsPort"),
-        Attribute("websocket", validators.whole_number(-1, 65535), "@websocket"),
-        Attribute("password", validators.text, "@passwd"),
-        Attribute(
-            "tls", validators.yes_or_no, "@defaultMode", Kind(lambda on: "secure" if on else "any", "secure".__eq__)
+        AttributeField("websocket", validators.whole_number(-1, 65535), "@websocket"),
+        AttributeField("password", validators.text, "@passwd"),
+        AttributeField(
+            "tls",
+            validators.yes_or_no,
+            "@defaultMode",
+            ValueEncoding(lambda on: "secure" if on else "any", "secure".__eq__),
         ),
     ),
     short="type",
     none="none",
     fixed=(("@autoport", "yes"), ("listen@type", "address"), ("listen@address", LOOPBACK)),
 )
-VIDEO = Device(
+VIDEO = DeviceField(
     "video",
     "devices/video",
     (
-        Attribute("model", validators.choice("virtio", "vga", "qxl", "cirrus", "bochs", "ramfb", "none"), "model@type"),
-        Attribute("vram", validators.whole_number(1024, 2**22), "model@vram"),
-        Attribute("heads", validators.whole_number(1, 16), "model@heads"),
+        AttributeField(
+            "model", validators.choice("virtio", "vga", "qxl", "cirrus", "bochs", "ramfb", "none"), "model@type"
+        ),
+        AttributeField("vram", validators.whole_number(1024, 2**22), "model@vram"),
+        AttributeField("heads", validators.whole_number(1, 16), "model@heads"),
     ),
     short="model",
     fixed=(("model@type", "virtio"),),
@@ -196,20 +201,22 @@ RNG = _Rng(
     "rng",
     "devices/rng",
     (
-        Attribute("model", validators.choice("virtio", "virtio-transitional", "virtio-non-transitional"), "@model"),
-        Content("source", validators.path, "backend"),
-        Attribute("bytes", validators.whole_number(1, 2**30), "rate@bytes"),
-        Attribute("period", validators.whole_number(1, 2**30), "rate@period"),
+        AttributeField(
+            "model", validators.choice("virtio", "virtio-transitional", "virtio-non-transitional"), "@model"
+        ),
+        TextField("source", validators.path, "backend"),
+        AttributeField("bytes", validators.whole_number(1, 2**30), "rate@bytes"),
+        AttributeField("period", validators.whole_number(1, 2**30), "rate@period"),
     ),
     short="source",
     fixed=(("@model", "virtio"), ("backend@model", "random"), ("backend", "/dev/urandom")),
 )
-WATCHDOG = Device(
+WATCHDOG = DeviceField(
     "watchdog",
     "devices/watchdog",
     (
-        Attribute("model", validators.choice("itco", "i6300esb", "ib700"), "@model"),
-        Attribute(
+        AttributeField("model", validators.choice("itco", "i6300esb", "ib700"), "@model"),
+        AttributeField(
             "action", validators.choice("reset", "shutdown", "poweroff", "pause", "dump", "inject-nmi"), "@action"
         ),
     ),
@@ -217,23 +224,23 @@ WATCHDOG = Device(
     none="none",
     fixed=(("@model", "i6300esb"), ("@action", "reset")),
 )
-TPM = Device(
+TPM = DeviceField(
     "tpm",
     "devices/tpm",
     (
-        Attribute("model", validators.choice("tpm-crb", "tpm-tis"), "@model"),
-        Attribute("version", validators.choice("1.2", "2.0"), "backend@version"),
+        AttributeField("model", validators.choice("tpm-crb", "tpm-tis"), "@model"),
+        AttributeField("version", validators.choice("1.2", "2.0"), "backend@version"),
     ),
     short="version",
     fixed=(("@model", "tpm-crb"), ("backend@type", "emulator"), ("backend@version", "2.0")),
 )
-SHARED_FOLDERS = Rows(
+SHARED_FOLDERS = ListField(
     "shared_folders",
     "devices/filesystem",
     (
-        Attribute("source", validators.path, "source@dir"),
-        Attribute("tag", validators.name, "target@dir"),
-        Mark("readonly", "readonly"),
+        AttributeField("source", validators.path, "source@dir"),
+        AttributeField("tag", validators.name, "target@dir"),
+        FlagField("readonly", "readonly"),
     ),
     fixed=(("@type", "mount"), ("@accessmode", "passthrough"), ("driver@type", "virtiofs")),
     required=("source", "tag"),
@@ -241,7 +248,7 @@ SHARED_FOLDERS = Rows(
 HOST_DEVICES = HostDevices("host_devices", "devices/hostdev")
 
 # The order is that of the documentation.
-DEVICES: tuple[Line, ...] = (
+DEVICES: tuple[Field, ...] = (
     SERIALS,
     CONSOLES,
     GRAPHICS,

@@ -22,7 +22,7 @@ _ADDRESS = ("domain", "bus", "slot", "function")
 
 @dataclass(frozen=True)
 class HostDevices:
-    """A line of a table: a list of ``0000:03:00.0`` (PCI) or ``046d:c52b`` (USB)."""
+    """A field of a table: a list of ``0000:03:00.0`` (PCI) or ``046d:c52b`` (USB)."""
 
     key: str
     path: str

@@ -19,7 +19,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import name as read_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.device_words import (
     DEVICE_WORDS,
@@ -29,7 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.de
 _SHAPES = "Write {name: NAME, ...} or {NAME: {...}}"
 
 
-def read_devices(kind: str, devices: t.Any, where: str) -> list[Given]:
+def read_devices(kind: str, devices: t.Any, where: str) -> list[GivenOptions]:
     """The devices of a kind (``disk`` or ``nic``) out of any accepted shape, in the words of this collection.
 
     Each has its name and its place. Raises InputError for what is no list of devices, for an unknown word and for a
@@ -53,7 +53,7 @@ def read_devices(kind: str, devices: t.Any, where: str) -> list[Given]:
     return found
 
 
-def _item_of_list(kind: str, item: t.Any, where: str) -> list[Given]:
+def _item_of_list(kind: str, item: t.Any, where: str) -> list[GivenOptions]:
     if not isinstance(item, Mapping) or not item:
         raise InputError(f"{item!r} is not a device", where=where, hint=_SHAPES)
     if item.get("name") is not None:
@@ -79,17 +79,17 @@ def _item_of_list(kind: str, item: t.Any, where: str) -> list[Given]:
     raise InputError("the device has no name", where=where, hint=_SHAPES)
 
 
-def _flat(kind: str, key: t.Any, item: Mapping[t.Any, t.Any], where: str) -> Given:
+def _flat(kind: str, key: t.Any, item: Mapping[t.Any, t.Any], where: str) -> GivenOptions:
     """A device whose name is the value of ``name``, or a key without a value, beside its options."""
     name = item["name"] if key == "name" else key
-    given = Given.of({word: value for word, value in item.items() if word != key}, where, read_name(name, where))
+    given = GivenOptions.of({word: value for word, value in item.items() if word != key}, where, read_name(name, where))
     return translate_device(kind, given)
 
 
-def _named(kind: str, key: t.Any, options: t.Any, where: str) -> Given:
+def _named(kind: str, key: t.Any, options: t.Any, where: str) -> GivenOptions:
     if options is not None and not isinstance(options, Mapping):
         raise InputError(f"{options!r} is not a mapping of options", where=where)
     if options and options.get("name") not in (None, key):
         raise InputError(f"the device is called {key!r} and {options['name']!r}", where=where)
     rest = {word: value for word, value in (options or {}).items() if word != "name"}
-    return translate_device(kind, Given.of(rest, where, read_name(key, where)))
+    return translate_device(kind, GivenOptions.of(rest, where, read_name(key, where)))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_RULES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_RULES, SOURCE_ATTRIBUTES
 
 # Words of Salt Virt for the same things.
@@ -25,7 +25,7 @@ DEVICE_WORDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def translate_device(kind: str, given: Given) -> Given:
+def translate_device(kind: str, given: GivenOptions) -> GivenOptions:
     """A device of a kind (``disk`` or ``nic``) in the words of this collection.
 
     Raises InputError for an unknown word, and where two words for one thing contradict each other.
@@ -34,7 +34,7 @@ def translate_device(kind: str, given: Given) -> Given:
     return _translate_disk(given) if kind == "disk" else _translate_nic(given)
 
 
-def _translate_disk(given: Given) -> Given:
+def _translate_disk(given: GivenOptions) -> GivenOptions:
     for salt, ours in SALT_DISK_WORDS.items():
         if salt in given.values:
             given = given.renamed(salt, ours, given.values[salt])
@@ -47,7 +47,7 @@ def _translate_disk(given: Given) -> Given:
     return _take_backing_format(given)
 
 
-def _take_backing_format(given: Given) -> Given:
+def _take_backing_format(given: GivenOptions) -> GivenOptions:
     """Salt's format of a backing volume, beside the volume itself."""
     if _BACKING_FORMAT not in given.values:
         return given
@@ -71,7 +71,7 @@ def _take_backing_format(given: Given) -> Given:
     return rest.with_value("backing", {**named, "format": wanted})
 
 
-def _translate_nic(given: Given) -> Given:
+def _translate_nic(given: GivenOptions) -> GivenOptions:
     """``bridge: br0`` as ``type: bridge, source: br0``, ``network`` and ``direct`` likewise; a null stays as it is, for
     what it unsets is in the base."""
     short = [word for word in SOURCE_ATTRIBUTES if given.values.get(word) is not None]

@@ -13,14 +13,14 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import NETWORK_RULES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.device_shapes import read_devices
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.salt_config import unwrap_profiles
 
 # The devices of each profile, by its name.
-Profiles = Mapping[str, t.Sequence[Given]]
+Profiles = Mapping[str, t.Sequence[GivenOptions]]
 
 DEFAULT_PROFILE = "default"
 # Of a machine that is to have no profile, in any case; a null says the same.
@@ -45,8 +45,8 @@ def read_profiles(kind: str, profiles: t.Any, where: str) -> Profiles:
 
 
 def resolve_devices(
-    kind: str, profiles: Profiles, given: Given, have: Mapping[str, Mapping[str, t.Any]] | None = None
-) -> list[Given]:
+    kind: str, profiles: Profiles, given: GivenOptions, have: Mapping[str, Mapping[str, t.Any]] | None = None
+) -> list[GivenOptions]:
     """The devices of one machine.
 
     given: the machine's own options, of which ``disk_profile`` and ``disks`` (``nic_profile`` and ``nics``) are read. A
@@ -64,7 +64,7 @@ def resolve_devices(
             for name, device in merged.items()
             if name in have or name in named
         }
-    lay_over = _lay_disk_over if kind == "disk" else _lay_nic_over
+    lay_over = _override_disk if kind == "disk" else _override_nic
     for device in own:
         base = merged.get(device.name)
         merged[device.name] = device if base is None else lay_over(base, device)
@@ -75,14 +75,14 @@ def resolve_devices(
 _OF_GUEST = frozenset(NETWORK_RULES) - {"mtu"}
 
 
-def _unasked(kind: str, device: Given, have: Mapping[str, t.Any]) -> Given:
+def _unasked(kind: str, device: GivenOptions, have: Mapping[str, t.Any]) -> GivenOptions:
     """A device of a profile that nobody named, for a machine that has it: nothing but what it has and the seed says."""
     same = {key for key in ("device", "mtu") if key in have and str(device.values.get(key)) == str(have[key])}
     rest = device.only(same if kind == "disk" else _OF_GUEST | same)
     return rest.with_value("device", have["device"]) if kind == "disk" and "device" in have else rest
 
 
-def _of_profile(kind: str, profiles: Profiles, given: Given) -> t.Sequence[Given]:
+def _of_profile(kind: str, profiles: Profiles, given: GivenOptions) -> t.Sequence[GivenOptions]:
     key = f"{kind}_profile"
     wanted = given.values.get(key, DEFAULT_PROFILE)
     if wanted is None:
@@ -118,7 +118,7 @@ _REPLACES = {
 }
 
 
-def _lay_disk_over(base: Given, device: Given) -> Given:
+def _override_disk(base: GivenOptions, device: GivenOptions) -> GivenOptions:
     """The override over the base, option by option; another origin of the content takes the place of the base's."""
     replaced = [key for origin, keys in _REPLACES.items() if device.values.get(origin) is not None for key in keys]
     return device.over(base.without(replaced))
@@ -128,7 +128,7 @@ def _lay_disk_over(base: Given, device: Given) -> Given:
 _OF_SOURCE = ("source", "mode", "portgroup")
 
 
-def _lay_nic_over(base: Given, device: Given) -> Given:
+def _override_nic(base: GivenOptions, device: GivenOptions) -> GivenOptions:
     """The override over the base, option by option; what the nic is plugged into counts as one thing."""
     kind = base.values.get("type") or "bridge"
     if device.values.get("type") not in (None, kind):

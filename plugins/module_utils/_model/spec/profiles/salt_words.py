@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import BOOT_DEVICES
 
 # Another name for the same thing.
@@ -38,14 +38,14 @@ def switched(value: t.Any) -> t.Any:
     return value
 
 
-def translate_salt_words(wish: Mapping[t.Any, t.Any], where: str) -> Given:
+def translate_salt_words(spec: Mapping[t.Any, t.Any], where: str) -> GivenOptions:
     """The options of a machine in the words of this collection. Raises InputError where both words are there.
 
     ``cpu`` as a number is the number of vCPUs, and as a mapping may have those keys of ``vcpus`` that Salt had in it.
     ``enable_vnc`` is graphics; ``enable_qcow`` says whether disks are overlays on their images or full copies;
     ``boot_dev`` and ``stop_on_reboot`` are parts of boot and events; ``seed: false`` is no seed.
     """
-    given = Given.of(wish, where)
+    given = GivenOptions.of(spec, where)
     for key in _SWITCHES:
         if key in given.values:
             given = given.with_value(key, switched(given.values[key]))
@@ -61,7 +61,7 @@ def translate_salt_words(wish: Mapping[t.Any, t.Any], where: str) -> Given:
     return given
 
 
-def _move(given: Given, salt: str, ours: str, translate: t.Callable[[t.Any, str], t.Any]) -> Given:
+def _move(given: GivenOptions, salt: str, ours: str, translate: t.Callable[[t.Any, str], t.Any]) -> GivenOptions:
     """Salt's word as ours; translate: the value, which may come to nothing."""
     if salt not in given.values:
         return given
@@ -77,7 +77,7 @@ def _move(given: Given, salt: str, ours: str, translate: t.Callable[[t.Any, str]
     return given.renamed(salt, ours, translate(value, given.at(salt)))
 
 
-def _take_cpu(given: Given) -> Given:
+def _take_cpu(given: GivenOptions) -> GivenOptions:
     cpu = given.values.get("cpu")
     if isinstance(cpu, Mapping):
         vcpus = {key: cpu[key] for key in _VCPU_KEYS if cpu.get(key) is not None}

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Collection, Iterable
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import (
     Domain,
     list_domains,
@@ -19,28 +19,30 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import end_flushes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import USED, delete_those_unused, why_kept
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    MoveNote,
+    MigrationNote,
     VolumeRef,
-    read_move_note,
+    read_migration_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Ends, is_there
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints, is_at_source
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.volume_identity import (
     is_as_it_was_made,
     is_the_one,
 )
 
 
-def clear_target(ends: Ends, uuid: str, note: MoveNote, *, trusted: Collection[VolumeRef] = ()) -> list[str]:
+def clear_target(
+    endpoints: Endpoints, uuid: str, note: MigrationNote, *, trusted: Collection[VolumeRef] = ()
+) -> list[str]:
     """Delete what was made on the target for a machine that has stayed where it was; what stays, and why, in sentences.
 
     trusted: as in delete_proven. Raises an error of ours, and deletes nothing, when it is not certain that the machine
     has stayed.
     """
-    if not is_there(ends, uuid):
+    if not is_at_source(endpoints, uuid):
         raise HostError("the machine is not at the source any more, so nothing on the target is deleted")
-    with ends.open_source() as source, ends.open_target() as target:
-        with errors_as_ours("cannot tell the hypervisors apart"):
+    with endpoints.open_source() as source, endpoints.open_target() as target:
+        with translate_errors("cannot tell the hypervisors apart"):
             if source.getHostname() == target.getHostname():
                 raise HostError("the target is this hypervisor itself, so nothing is deleted")
         _drop_left_over(target, uuid, note)
@@ -48,7 +50,7 @@ def clear_target(ends: Ends, uuid: str, note: MoveNote, *, trusted: Collection[V
         return delete_proven(target, note.made, trusted=trusted, fresh=True)
 
 
-def _drop_left_over(target: VirConnect, uuid: str, note: MoveNote) -> None:
+def _drop_left_over(target: VirConnect, uuid: str, note: MigrationNote) -> None:
     """Undefine what an offline move defined on the target before it failed, if nobody has started it there."""
     known = next((d for d in list_domains(target).values() if d.handle.UUIDString() == uuid), None)
     if known is None:
@@ -61,26 +63,26 @@ def _drop_left_over(target: VirConnect, uuid: str, note: MoveNote) -> None:
     undefine(target, known.name)
 
 
-def _end_flushes(target: VirConnect, note: MoveNote) -> None:
+def _end_flushes(target: VirConnect, note: MigrationNote) -> None:
     """They have the volumes open."""
     pools = Pools(target)
     files = [(pools.get(ref.pool), ref.name) for ref in note.made]
     end_flushes(target, [pool.volume_path(name) for pool, name in files if pool.source_type == FILE])
 
 
-def is_left_over(target: VirConnect, known: Domain, note: MoveNote) -> bool:
+def is_left_over(target: VirConnect, known: Domain, note: MigrationNote) -> bool:
     """Whether a machine on the target is only what a move of a stopped machine has defined there, and nobody started.
 
     note: the move's note at the source. The volumes of the move must be as it has left them: a start would have changed
     them. Where they do not tell that, the machine stays; so does one with a saved state or snapshots, which no move
     brings.
     """
-    there = read_move_note(known.xml)
+    there = read_migration_note(known.xml)
     if known.active or note.running is not False or there is None:
         return False
     if (there.source, there.target, there.made) != (note.source, note.target, note.made):
         return False
-    with errors_as_ours(f"cannot look at machine {known.name}"):
+    with translate_errors(f"cannot look at machine {known.name}"):
         if known.handle.hasManagedSaveImage(0) or known.handle.listAllSnapshots(0):
             return False
     pools = Pools(target)
@@ -105,12 +107,13 @@ def delete_proven(
             going.append(ref)
         elif proven is False:
             stay.append(
-                f"{_stays(ref)}: nothing proves that it is the one that the move was about. {by_hand(conn, ref)}"
+                f"{_stays(ref)}: nothing proves that it is the one that the move was about. "
+                f"{manual_deletion(conn, ref)}"
             )
     kept = delete_those_unused(conn, [(pools.get(ref.pool), ref.name) for ref in going], fresh=fresh)
     for index, use in kept.items():
         # What is seen to be used is not for anybody to delete.
-        hint = "" if use.state == USED else f". {by_hand(conn, going[index])}"
+        hint = "" if use.state == USED else f". {manual_deletion(conn, going[index])}"
         stay.append(f"{_stays(going[index])}: {why_kept(use)}{hint}")
     return stay
 
@@ -119,9 +122,9 @@ def _stays(ref: VolumeRef) -> str:
     return f"volume {ref.name} of pool {ref.pool} stays"
 
 
-def by_hand(conn: VirConnect, ref: VolumeRef) -> str:
+def manual_deletion(conn: VirConnect, ref: VolumeRef) -> str:
     """How somebody who knows better deletes a volume."""
-    with errors_as_ours("cannot ask libvirt for its URI"):
+    with translate_errors("cannot ask libvirt for its URI"):
         uri = conn.getURI()
     return f"If it is of no use: virsh -c {uri} vol-delete --pool {ref.pool} {ref.name}"
 

@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
@@ -25,10 +25,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.name impor
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeIdentity, VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import Side
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import ALL, NONE, Terms
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import Target, Traveller
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import by_hand
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import ALL, NONE, MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
+    MigrationTarget,
+    SourceMachine,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import manual_deletion
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.shared import is_shared
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.volume_identity import is_the_one
 
@@ -38,8 +41,8 @@ SHARED, MIRROR, CONTENT, THERE = "shared", "mirror", "content", "there"
 
 
 @dataclass(frozen=True)
-class Base:
-    """A stored image that a disk stands on: its path at the source, and on the target."""
+class BaseImage:
+    """A stored image that backs a disk: its path at the source, and on the target."""
 
     pool: str
     volume: str
@@ -51,16 +54,16 @@ class Base:
 
 
 @dataclass(frozen=True)
-class DiskMove:
-    """One disk's way.
+class DiskMigration:
+    """How one disk is migrated.
 
     device: its name in the guest's hardware (``vda``). here, there: the place at the source and on the target. format:
     what the machine takes it for, never what the guest may have written into it. own: it belongs to this machine alone
-    and goes when the machine has arrived. base: the image that it stands on. flattened: it stands on nothing there.
+    and goes when the machine has arrived. base: the image that backs it. flattened: it has no backing file there.
     """
 
     device: str
-    way: str
+    method: str
     here: DiskSource
     there: DiskSource
     volume: Volume
@@ -69,7 +72,7 @@ class DiskMove:
     format: str
     capacity_bytes: int
     own: bool = False
-    base: Base | None = None
+    base: BaseImage | None = None
     flattened: bool = False
 
     @property
@@ -80,24 +83,30 @@ class DiskMove:
     @property
     def travels(self) -> bool:
         """Whether a volume is made for it on the target."""
-        return self.way in (MIRROR, CONTENT)
+        return self.method in (MIRROR, CONTENT)
 
 
 def plan_disks(
-    traveller: Traveller, source: Side, target: Target, terms: Terms, where: str, *, probe: bool
-) -> list[DiskMove]:
-    """The way of every disk; empty drives have none.
+    machine: SourceMachine,
+    source: HypervisorView,
+    target: MigrationTarget,
+    options: MigrationOptions,
+    where: str,
+    *,
+    probe: bool,
+) -> list[DiskMigration]:
+    """The method of every disk; empty drives have none.
 
     probe: whether it may be tried out if both hypervisors see the same files, by making one for a moment.
     Raises an error of ours for a disk that cannot be moved.
     """
     moves = []
-    for disk, in_use in traveller.disks():
+    for disk, in_use in machine.disks():
         if disk.find("source") is None:
             continue
         device = _device(disk)
         planner = _Planner(
-            traveller, source, target, terms, inside(where, f"disks[{device}]") if where else f"disk {device}"
+            machine, source, target, options, inside(where, f"disks[{device}]") if where else f"disk {device}"
         )
         moves.append(planner.plan(disk, device, in_use, probe))
     return moves
@@ -110,13 +119,13 @@ def _device(disk: etree._Element) -> str:
 
 @dataclass(frozen=True)
 class _Planner:
-    traveller: Traveller
-    source: Side
-    target: Target
-    terms: Terms
+    machine: SourceMachine
+    source: HypervisorView
+    target: MigrationTarget
+    options: MigrationOptions
     place: str
 
-    def plan(self, disk: etree._Element, device: str, in_use: bool, probe: bool) -> DiskMove:
+    def plan(self, disk: etree._Element, device: str, in_use: bool, probe: bool) -> DiskMigration:
         self._check_kind(disk)
         here = self._source_of(disk)
         pool, volume = self._find(here, driver_format(disk))
@@ -124,9 +133,11 @@ class _Planner:
         self._check_format(volume)
         image_format, capacity_bytes, backing_path = volume.format, volume.capacity_bytes, volume.backing_path
 
-        def move(way: str, **more: t.Any) -> DiskMove:
+        def move(method: str, **more: t.Any) -> DiskMigration:
             there = there_pool.source_of(volume.name)
-            return DiskMove(device, way, here, there, volume, pool, there_pool, image_format, capacity_bytes, **more)
+            return DiskMigration(
+                device, method, here, there, volume, pool, there_pool, image_format, capacity_bytes, **more
+            )
 
         readonly = disk.find("readonly") is not None
         known = self.target.hypervisor.volumes(there_pool)
@@ -134,7 +145,7 @@ class _Planner:
             return move(SHARED)
         if disk.find("shareable") is not None:
             raise ConflictError("it is shared with other machines, and the target does not see it", where=self.place)
-        if self.terms.copy_storage == NONE:
+        if self.options.copy_storage == NONE:
             raise ConflictError(
                 f"copy_storage is none, and {self.target.name} does not see this volume {volume.name}",
                 where=self.place,
@@ -146,15 +157,15 @@ class _Planner:
             return move(THERE)
         self._require_free(there_pool, volume, known)
         there_pool.require_format(image_format, self.place)
-        base = None if self.terms.copy_storage == ALL else self._base(backing_path)
+        base = None if self.options.copy_storage == ALL else self._base(backing_path)
         flattened = backing_path is not None and base is None
-        way = MIRROR if in_use and not readonly else CONTENT
-        self._check_way(way, pool, backing_path, base)
-        return move(way, own=self._goes(own), base=base, flattened=flattened)
+        method = MIRROR if in_use and not readonly else CONTENT
+        self._check_method(method, pool, backing_path, base)
+        return move(method, own=self._goes(own), base=base, flattened=flattened)
 
-    def _check_way(self, way: str, pool: Pool, backing_path: str | None, base: Base | None) -> None:
+    def _check_method(self, method: str, pool: Pool, backing_path: str | None, base: BaseImage | None) -> None:
         """Raise where a copy of the file itself would not do, and nothing but QEMU can make another."""
-        if way == CONTENT and pool.source_type == NETWORK:
+        if method == CONTENT and pool.source_type == NETWORK:
             raise UnsupportedError(
                 f"pool {pool.name} is of type {pool.type}, whose volumes cannot be copied while the machine is off",
                 where=self.place,
@@ -173,7 +184,7 @@ class _Planner:
                     where=self.place,
                     hint="Bring it there first, with virt_image",
                 )
-        if way == CONTENT and there != backing_path:
+        if method == CONTENT and there != backing_path:
             raise UnsupportedError(
                 f"it is backed by {backing_path}, which cannot be at the same place there while the machine is off",
                 where=self.place,
@@ -224,13 +235,13 @@ class _Planner:
             raise type(exc)(f"on {self.target.name}, {exc.what}", where=self.place, hint=exc.hint) from exc
 
     def _is_own(self, volume: Volume) -> bool:
-        notes = self.traveller.notes
+        notes = self.machine.notes
         return notes is not None and any((n.pool, n.name) == (volume.pool, volume.name) for n in notes.volumes)
 
     def _goes(self, own: bool) -> bool:
-        if not self.terms.undefine_source or self.terms.source_volumes == "none":
+        if not self.options.undefine_source or self.options.source_volumes == "none":
             return False
-        return own or self.terms.source_volumes == "all"
+        return own or self.options.source_volumes == "all"
 
     def _require_same(self, there: Pool, volume: Volume, seen: bool) -> None:
         found = find_volume(there, volume.name, self.place, image_format=volume.format) if seen else None
@@ -257,12 +268,12 @@ class _Planner:
         return ConflictError(
             f"{words}. The move that was interrupted may have made it, but nothing proves that{why}, and so it stays",
             where=self.place,
-            hint=by_hand(self.target.hypervisor.conn, ref),
+            hint=manual_deletion(self.target.hypervisor.conn, ref),
         )
 
     def _noted(self, there: Pool, name: str) -> VolumeRef | None:
         """The volume of this name that an earlier move of this machine has made on the target, by that move's note."""
-        stale = self.traveller.moving
+        stale = self.machine.moving
         if stale is None or (stale.uri != self.target.uri and stale.target != self.target.name):
             return None
         return next((ref for ref in stale.made if ref == VolumeRef(there.name, name)), None)
@@ -277,8 +288,8 @@ class _Planner:
         left = self._noted(there, volume.name)
         return left is not None and is_the_one(there, left, self.target.hypervisor.conn) is not False
 
-    def _base(self, backing_path: str | None) -> Base | None:
-        """The stored image that an overlay stands on; None when it stands on nothing, or on something else."""
+    def _base(self, backing_path: str | None) -> BaseImage | None:
+        """The stored image that backs an overlay; None when nothing does, or something else."""
         if backing_path is None:
             return None
         image = parse_image_volume(posixpath.basename(backing_path))
@@ -291,7 +302,9 @@ class _Planner:
             raise NotFoundError(f"the image {backing_path} that backs it does not exist", where=self.place)
         if found.backing_path is not None:
             return None
-        with errors_as_ours(f"cannot look at image {image.volume}", self.place):
+        with translate_errors(f"cannot look at image {image.volume}", self.place):
             size_bytes = os.stat(found.path).st_size
         path_there = self._pool_there(pool.name).volume_path(image.volume)
-        return Base(pool.name, image.volume, found.path, path_there, size_bytes, found.capacity_bytes, image.format)
+        return BaseImage(
+            pool.name, image.volume, found.path, path_there, size_bytes, found.capacity_bytes, image.format
+        )

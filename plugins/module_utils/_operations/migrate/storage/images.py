@@ -17,7 +17,7 @@ import time
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError, stopped
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
@@ -42,28 +42,35 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_fa
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import STORED_MODE, parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Ends
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import by_hand
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import Base
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import manual_deletion
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import BaseImage
 
-Tell = t.Callable[[str, int, int], t.Any]
+ProgressCallback = t.Callable[[str, int, int], t.Any]
 
 # After so long without growth, nobody waits for a sender that cannot be asked. It is not taken for dead: one that
 # reads through a large hole sends nothing for a while.
-_PATIENCE_SECONDS = 60.0
+_WAIT_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
 _FLUSH_LOOK_SECONDS = 0.1
 _image_locks: dict[tuple[str, str, str], threading.Lock] = {}
 _image_locks_lock = threading.Lock()
 
 
-def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell, stop: threading.Event) -> None:
+def copy_image_to_target(
+    base: BaseImage,
+    endpoints: Endpoints,
+    conn: VirConnect,
+    host: str,
+    on_progress: ProgressCallback,
+    stop: threading.Event,
+) -> None:
     """The image that disks are backed by, to the target's store, unless it is there or comes there meanwhile.
 
     host: the name of this hypervisor, for the mark. Raises ConflictError for one that somebody has left half there.
     """
     with _image_locks_lock:
-        lock = _image_locks.setdefault((ends.target, base.pool, base.volume), threading.Lock())
+        lock = _image_locks.setdefault((endpoints.target, base.pool, base.volume), threading.Lock())
     with lock:
         pool = Pools(conn).get(base.pool)
         sent = SentFile(pool, base.volume, base.size_bytes)
@@ -71,8 +78,8 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
             upload = new_upload(host)
             try:
                 handle = _make(pool, base)
-            except volumes.AlreadyThereError:
-                _wait_or_clear(base, conn, host, tell, stop)
+            except volumes.VolumeExistsError:
+                _wait_or_clear(base, conn, host, on_progress, stop)
                 continue
             # Of one target under two URIs, another thread of this process may ask for it.
             with sending(upload):
@@ -85,13 +92,13 @@ def bring_image(base: Base, ends: Ends, conn: VirConnect, host: str, tell: Tell,
                             handle,
                             conn,
                             sparse=True,
-                            tell=lambda done, total: tell(f"image {base.volume}", done, total),
+                            on_progress=lambda done, total: on_progress(f"image {base.volume}", done, total),
                             stop=stop,
                             digest=image.digest if image else "",
                             around_start=functools.partial(_on_disk, conn, sent, upload),
                         )
                 except BaseException:
-                    with ends.anew().open_target() as again:
+                    with endpoints.reconnected().open_target() as again:
                         delete_upload(Pools(again).get(base.pool), base.volume, again, upload)
                     raise
                 refresh_pool(pool.handle, pool.name)
@@ -107,7 +114,7 @@ def _wait_for_flush(sent: SentFile, conn: VirConnect, stop: threading.Event) -> 
     while is_being_flushed(conn, sent.path):
         if stop.is_set():
             raise stopped()
-        if time.monotonic() - since > _PATIENCE_SECONDS:
+        if time.monotonic() - since > _WAIT_SECONDS:
             # This ends the other one first.
             with flushed(conn, [sent]):
                 pass
@@ -139,14 +146,14 @@ def delete_upload(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bo
 
 def _is_still(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bool:
     try:
-        with errors_as_ours(f"cannot look for volume {name} of pool {pool.name}"):
+        with translate_errors(f"cannot look for volume {name} of pool {pool.name}"):
             found = read_upload(read_start(pool.handle.storageVolLookupByName(name), conn, MARK_BYTES))
     except NotFoundError:
         return False
     return found is not None and found.token == upload.token
 
 
-def _make(pool: Pool, base: Base) -> t.Any:
+def _make(pool: Pool, base: BaseImage) -> t.Any:
     element = volumes.new_volume_element(pool, base.volume, base.size_bytes, "raw")
     mode = element.find("target/permissions/mode")
     if mode is not None:
@@ -155,7 +162,7 @@ def _make(pool: Pool, base: Base) -> t.Any:
     return volumes.make_volume(pool, base.volume, element)
 
 
-def is_stored(base: Base, pool: Pool) -> bool:
+def is_stored(base: BaseImage, pool: Pool) -> bool:
     """Whether the image is in the target's store, and whole: its format can be read only when all of it is there.
 
     Raises ConflictError for another image under its name.
@@ -171,7 +178,9 @@ def is_stored(base: Base, pool: Pool) -> bool:
     return True
 
 
-def _wait_or_clear(base: Base, conn: VirConnect, host: str, tell: Tell, stop: threading.Event) -> None:
+def _wait_or_clear(
+    base: BaseImage, conn: VirConnect, host: str, on_progress: ProgressCallback, stop: threading.Event
+) -> None:
     """Somebody is bringing the same image, or was cut off while doing so: its sender is asked.
 
     Comes back when the image is whole or gone, or its sender is gone and it was deleted. Raises ConflictError, and
@@ -185,7 +194,7 @@ def _wait_or_clear(base: Base, conn: VirConnect, host: str, tell: Tell, stop: th
         found = find_volume(pool, base.volume, image_format=base.format)
         if found is None or found.looks_like == base.format:
             return
-        tell(f"waiting for image {base.volume}", found.allocation_bytes, base.size_bytes)
+        on_progress(f"waiting for image {base.volume}", found.allocation_bytes, base.size_bytes)
         if found.allocation_bytes != size_bytes:
             size_bytes, since = found.allocation_bytes, time.monotonic()
         upload = _upload_of(pool, base.volume, conn)
@@ -193,17 +202,18 @@ def _wait_or_clear(base: Base, conn: VirConnect, host: str, tell: Tell, stop: th
         if upload is not None and sender is Sender.GONE:
             delete_upload(pool, base.volume, conn, upload)
             return
-        if sender is Sender.UNKNOWN and time.monotonic() - since > _PATIENCE_SECONDS:
+        if sender is Sender.UNKNOWN and time.monotonic() - since > _WAIT_SECONDS:
             whose = "somebody" if upload is None else f"process {upload.pid} of {upload.host}"
             raise ConflictError(
                 f"image {base.volume} is incomplete on the target, copied by {whose}, and has not grown for "
-                f"{_PATIENCE_SECONDS:.0f} s",
-                hint=f"Wait for it, or see that nobody brings it. {by_hand(conn, VolumeRef(base.pool, base.volume))}",
+                f"{_WAIT_SECONDS:.0f} s",
+                hint="Wait for it, or see that nobody brings it. "
+                f"{manual_deletion(conn, VolumeRef(base.pool, base.volume))}",
             )
         time.sleep(_LOOK_SECONDS)
 
 
 def _upload_of(pool: Pool, name: str, conn: VirConnect) -> Upload | None:
-    with contextlib.suppress(NotFoundError), errors_as_ours(f"cannot look for volume {name} of pool {pool.name}"):
+    with contextlib.suppress(NotFoundError), translate_errors(f"cannot look for volume {name} of pool {pool.name}"):
         return read_upload(read_start(pool.handle.storageVolLookupByName(name), conn, MARK_BYTES))
     return None

@@ -12,7 +12,7 @@ import uuid
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
@@ -41,7 +41,7 @@ def is_shared(here: Pool, there: Pool, *, seen: bool, probe: bool) -> bool:
 
 def _origin(pool: Pool) -> bytes:
     """Where a pool's storage is, in libvirt's words, without what each hypervisor has of its own."""
-    with errors_as_ours(f"cannot look into storage pool {pool.name}"):
+    with translate_errors(f"cannot look into storage pool {pool.name}"):
         source = parse_xml(pool.handle.XMLDesc(0)).find("source")
     if source is None:
         return b""
@@ -59,7 +59,7 @@ def _same_folder(here: Pool, there: Pool) -> bool:
     except OSError:
         return False
     try:
-        with contextlib.suppress(VirtError), errors_as_ours(f"cannot refresh pool {there.name}"):
+        with contextlib.suppress(VirtError), translate_errors(f"cannot refresh pool {there.name}"):
             there.handle.refresh(0)
             return name in there.handle.listVolumes()
         return False

@@ -10,7 +10,7 @@ import threading
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, errors_as_ours
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
@@ -19,21 +19,21 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeIdentity
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import CONTENT, DiskMove
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import CONTENT, DiskMigration
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.volume_identity import (
     identify_made,
     identify_whole,
 )
 
-Tell = t.Callable[[str, int, int], t.Any]
+ProgressCallback = t.Callable[[str, int, int], t.Any]
 
 
-def make_volume_for(disk: DiskMove) -> None:
-    """A volume on the target for a disk that travels. Raises AlreadyThereError instead of touching another's."""
+def make_volume_for(disk: DiskMigration) -> None:
+    """A volume on the target for a disk that travels. Raises VolumeExistsError instead of touching another's."""
     pool = disk.target_pool
     # Whatever fails before the volume is made, what is there then is somebody else's.
     volumes.require_not_there(pool, disk.ref.name)
-    if disk.way == CONTENT:
+    if disk.method == CONTENT:
         # The file is sent as it is; its own header will say its format.
         size_bytes = _size_of(disk.volume.path)
         volumes.make_volume(pool, disk.ref.name, volumes.new_volume_element(pool, disk.ref.name, size_bytes, "raw"))
@@ -49,12 +49,12 @@ def make_volume_for(disk: DiskMove) -> None:
         volumes.create_empty(pool, disk.ref.name, size_bytes=disk.capacity_bytes, image_format=disk.format)
 
 
-def mark_volume_of(disk: DiskMove, conn: VirConnect, upload: Upload) -> VolumeIdentity:
+def mark_volume_of(disk: DiskMigration, conn: VirConnect, upload: Upload) -> VolumeIdentity:
     """Have the volume that was just made for a disk say whose it is; what tells it from now on."""
-    return identify_made(disk.target_pool, _handle(disk), conn, upload, filled=disk.way == CONTENT)
+    return identify_made(disk.target_pool, _handle(disk), conn, upload, filled=disk.method == CONTENT)
 
 
-def send_content(disk: DiskMove, conn: VirConnect, tell: Tell, stop: threading.Event) -> None:
+def send_content(disk: DiskMigration, conn: VirConnect, on_progress: ProgressCallback, stop: threading.Event) -> None:
     """The bytes of a disk that nobody writes to, to the volume that was made for it."""
     pool = disk.target_pool
     with full_pool_named(pool, f"cannot copy disk {disk.device} to volume {disk.ref.name}", _size_of(disk.volume.path)):
@@ -63,17 +63,17 @@ def send_content(disk: DiskMove, conn: VirConnect, tell: Tell, stop: threading.E
             _handle(disk),
             conn,
             sparse=pool.source_type == FILE,
-            tell=lambda done, total: tell(f"disk {disk.device}", done, total),
+            on_progress=lambda done, total: on_progress(f"disk {disk.device}", done, total),
             stop=stop,
         )
 
 
-def sent_file(disk: DiskMove) -> SentFile:
+def sent_file(disk: DiskMigration) -> SentFile:
     """The volume on the target whose content was sent."""
     return SentFile(disk.target_pool, disk.ref.name, _size_of(disk.volume.path))
 
 
-def settle_content(disk: DiskMove) -> VolumeIdentity:
+def settle_content(disk: DiskMigration) -> VolumeIdentity:
     """Have libvirt look at a volume whose content was sent; what tells it from now on."""
     if disk.format != "raw":
         # Until libvirt looks again, it knows a raw volume.
@@ -81,9 +81,9 @@ def settle_content(disk: DiskMove) -> VolumeIdentity:
     return identify_whole(disk.target_pool, _handle(disk))
 
 
-def _handle(disk: DiskMove) -> t.Any:
+def _handle(disk: DiskMigration) -> t.Any:
     pool = disk.target_pool
-    with errors_as_ours(f"cannot find volume {disk.ref.name} of pool {pool.name}"):
+    with translate_errors(f"cannot find volume {disk.ref.name} of pool {pool.name}"):
         return pool.handle.storageVolLookupByName(disk.ref.name)
 
 

@@ -24,9 +24,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._host import connection
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    errors_as_ours,
     make_uri,
     open_connection,
+    translate_errors,
 )
 
 TEST_URI = "test:///default"
@@ -45,7 +45,7 @@ def test_a_read_only_connection_is_refused_changes() -> None:
         domain = conn.lookupByName("test")
         with (
             pytest.raises(HostError, match="cannot stop machine test: .*read only"),
-            errors_as_ours("cannot stop machine test"),
+            translate_errors("cannot stop machine test"),
         ):
             domain.destroy()
 
@@ -97,7 +97,7 @@ def test_nobody_opens_a_connection_without_a_limit() -> None:
 
 
 def test_libvirt_prints_nothing_itself(capfd: pytest.CaptureFixture[str]) -> None:
-    with open_connection(TEST_URI) as conn, pytest.raises(NotFoundError), errors_as_ours("x"):
+    with open_connection(TEST_URI) as conn, pytest.raises(NotFoundError), translate_errors("x"):
         conn.lookupByName("nobody")
     assert capfd.readouterr() == ("", "")
 
@@ -115,7 +115,11 @@ def test_libvirt_prints_nothing_itself(capfd: pytest.CaptureFixture[str]) -> Non
 )
 def test_the_code_of_an_error_decides_its_class(call: object, error_class: type[VirtError]) -> None:
     assert callable(call)
-    with open_connection(TEST_URI) as conn, pytest.raises(error_class) as caught, errors_as_ours("doing this", "here"):
+    with (
+        open_connection(TEST_URI) as conn,
+        pytest.raises(error_class) as caught,
+        translate_errors("doing this", "here"),
+    ):
         call(conn)
     assert caught.value.__class__ is error_class  # and not a class below it
     assert str(caught.value).startswith("here: doing this: ")
@@ -125,13 +129,13 @@ def test_the_code_of_an_error_decides_its_class(call: object, error_class: type[
 @pytest.mark.parametrize("said", ["\x1b]0;title\x07\x1b[2J", "\x9b31m", "\u202egnp.exe", "two\nlines\r"])
 def test_what_libvirt_repeats_cannot_draw_on_a_terminal(said: str) -> None:
     """A guest agent chooses the words of its errors, which libvirt hands on."""
-    with open_connection(TEST_URI) as conn, pytest.raises(NotFoundError) as caught, errors_as_ours("cannot look"):
+    with open_connection(TEST_URI) as conn, pytest.raises(NotFoundError) as caught, translate_errors("cannot look"):
         conn.storagePoolLookupByName(said)
     assert str(caught.value).isprintable()
 
 
 def test_other_errors_pass_as_they_are() -> None:
-    with pytest.raises(ValueError, match="mine"), errors_as_ours("anything"):
+    with pytest.raises(ValueError, match="mine"), translate_errors("anything"):
         raise ValueError("mine")
 
 

@@ -7,38 +7,38 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import RoomWish, require_room
+from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest, require_free_space
 
 GIB = 1024**3
 
 
 @pytest.mark.parametrize(
-    ("wishes", "words"),
+    ("requests", "words"),
     [
         ([], None),
-        ([RoomWish("a", "x", 10 * GIB, 10 * GIB)], None),
+        ([SpaceRequest("a", "x", 10 * GIB, 10 * GIB)], None),
         (
-            [RoomWish("a", "x", 10 * GIB, 10 * GIB + 1)],
+            [SpaceRequest("a", "x", 10 * GIB, 10 * GIB + 1)],
             "w: pool 'a' has 10.0G free, the new volumes need 10.0G at once",
         ),
-        ([RoomWish("a", "x", 10 * GIB, 6 * GIB)] * 2, "pool 'a' has 10.0G free, the new volumes need 12.0G"),
+        ([SpaceRequest("a", "x", 10 * GIB, 6 * GIB)] * 2, "pool 'a' has 10.0G free, the new volumes need 12.0G"),
         # Two pools in two places do not take from each other, two on one file system do.
-        ([RoomWish("a", "x", 10 * GIB, 6 * GIB), RoomWish("b", "y", 10 * GIB, 6 * GIB)], None),
+        ([SpaceRequest("a", "x", 10 * GIB, 6 * GIB), SpaceRequest("b", "y", 10 * GIB, 6 * GIB)], None),
         (
-            [RoomWish("b", "x", 10 * GIB, 6 * GIB), RoomWish("a", "x", 10 * GIB, 6 * GIB)],
+            [SpaceRequest("b", "x", 10 * GIB, 6 * GIB), SpaceRequest("a", "x", 10 * GIB, 6 * GIB)],
             "pools 'a', 'b' share one file system with 10.0G free, the new volumes need 12.0G",
         ),
         # What grows as it is written to does not count, and is not named.
-        ([RoomWish("a", "x", 10 * GIB, 10 * GIB), RoomWish("b", "x", 10 * GIB, 0)], None),
-        ([RoomWish("a", "x", 1, 2), RoomWish("b", "x", 1, 0)], "pool 'a' has 1.0B free"),
+        ([SpaceRequest("a", "x", 10 * GIB, 10 * GIB), SpaceRequest("b", "x", 10 * GIB, 0)], None),
+        ([SpaceRequest("a", "x", 1, 2), SpaceRequest("b", "x", 1, 0)], "pool 'a' has 1.0B free"),
         # Of two looks at one place, the later one may have found less.
-        ([RoomWish("a", "x", 10, 5), RoomWish("b", "x", 9, 5)], "9.0B free"),
+        ([SpaceRequest("a", "x", 10, 5), SpaceRequest("b", "x", 9, 5)], "9.0B free"),
     ],
 )
-def test_what_has_no_room_is_refused(wishes: list[RoomWish], words: str | None) -> None:
+def test_what_has_no_space_is_refused(requests: list[SpaceRequest], words: str | None) -> None:
     if words is None:
-        require_room(wishes, "w")
+        require_free_space(requests, "w")
         return
     with pytest.raises(ConflictError) as caught:
-        require_room(wishes, "w")
+        require_free_space(requests, "w")
     assert words in str(caught.value)

@@ -16,10 +16,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._network import change as planning
-from ansible_collections.brine.virt.plugins.module_utils._network.networkd import Source
+from ansible_collections.brine.virt.plugins.module_utils._network.networkd import NetworkdSource
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network, Networkd, Route
 
-SOURCE = Source((("/etc/systemd/network/10-eth0.network", "[Match]\nName=eth0\n[Network]\nAddress=192.0.2.10/24\n"),))
+SOURCE = NetworkdSource(
+    (("/etc/systemd/network/10-eth0.network", "[Match]\nName=eth0\n[Network]\nAddress=192.0.2.10/24\n"),)
+)
 
 
 def link(name: str, **settings: t.Any) -> Link:

@@ -8,9 +8,9 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._network.networkd import (
-    File,
-    Section,
-    Source,
+    NetworkdFile,
+    NetworkdSection,
+    NetworkdSource,
     bridge_files,
     file_names,
     parse,
@@ -19,13 +19,15 @@ from ansible_collections.brine.virt.plugins.module_utils._network.networkd impor
 MAC = "52:54:00:11:22:33"
 
 
-def make(*parts: str, iaid: int | None = None, name: str = "10-eth0.network") -> tuple[File, File, File]:
+def make(
+    *parts: str, iaid: int | None = None, name: str = "10-eth0.network"
+) -> tuple[NetworkdFile, NetworkdFile, NetworkdFile]:
     paths = [f"/etc/systemd/network/{name}", *(f"/etc/systemd/network/{name}.d/{n}.conf" for n in range(1, len(parts)))]
-    source = Source(tuple(zip(paths, parts))) if parts else None
+    source = NetworkdSource(tuple(zip(paths, parts))) if parts else None
     return bridge_files(bridge="br0", uplink="eth0", mac=MAC, source=source, dhcpv4_iaid=iaid, dhcpv6_iaid=None)
 
 
-def entries(file: File, section: str) -> list[tuple[tuple[str, str], ...]]:
+def entries(file: NetworkdFile, section: str) -> list[tuple[tuple[str, str], ...]]:
     return [found.entries for found in parse(file.text) if found.name == section]
 
 
@@ -36,10 +38,10 @@ def test_parse_keeps_order_repeats_and_continued_values() -> None:
         "[Network]\nDNS=192.0.2.53 \\\n# inside\n  192.0.2.54\nDomains=\n"
     )
     assert parse(text) == (
-        Section("Match", (("Name", "eth0"),)),
-        Section("Address", (("Address", "192.0.2.1/24"),)),
-        Section("Address", (("Address", "192.0.2.2/24"),)),
-        Section("Network", (("DNS", "192.0.2.53    192.0.2.54"), ("Domains", ""))),
+        NetworkdSection("Match", (("Name", "eth0"),)),
+        NetworkdSection("Address", (("Address", "192.0.2.1/24"),)),
+        NetworkdSection("Address", (("Address", "192.0.2.2/24"),)),
+        NetworkdSection("Network", (("DNS", "192.0.2.53    192.0.2.54"), ("Domains", ""))),
     )
 
 

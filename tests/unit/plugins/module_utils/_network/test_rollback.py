@@ -20,12 +20,12 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._network import rollback
 from ansible_collections.brine.virt.plugins.module_utils._network.change import Change
-from ansible_collections.brine.virt.plugins.module_utils._network.networkd import File
+from ansible_collections.brine.virt.plugins.module_utils._network.networkd import NetworkdFile
 
 CHANGE = Change(
     bridge="br0",
     uplink="eth0",
-    files=(File("10-br0.netdev", "[NetDev]\n"), File("10-eth0.network", "[Match]\nName=eth0\n")),
+    files=(NetworkdFile("10-br0.netdev", "[NetDev]\n"), NetworkdFile("10-eth0.network", "[Match]\nName=eth0\n")),
     addresses=("192.0.2.10/24",),
     gateways=("192.0.2.1",),
 )

@@ -19,7 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machines
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, carry_out, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, make_plans, run_plans
 
 POOL = "<pool type='dir'><name>{name}</name><target><path>{path}</path></target></pool>"
 VOLUME = "<volume><name>{name}</name><capacity>1048576</capacity><target><format type='qcow2'/></target></volume>"
@@ -82,11 +82,11 @@ class Host:
         return self.conn.defineXML(MACHINE.format(name="guest", uuid=uuid, devices=disk, notes=notes))
 
     def plan(self, *machines: dict[str, t.Any], where: str = "machines") -> list[MachinePlan]:
-        wishes = [{**BASE, **machine} for machine in machines]
-        return make_plans(read_machines(wishes, where=where), Hypervisor(self.conn, image_pool="images"), where)
+        specs = [{**BASE, **machine} for machine in machines]
+        return make_plans(read_machines(specs, where=where), Hypervisor(self.conn, image_pool="images"), where)
 
     def make(self, *machines: dict[str, t.Any]) -> None:
-        for outcome in carry_out(self.plan(*machines), concurrency=1):
+        for outcome in run_plans(self.plan(*machines), concurrency=1):
             assert outcome.error is None, str(outcome.error)
 
     def refused(self, *machines: dict[str, t.Any]) -> str:
@@ -95,7 +95,7 @@ class Host:
         return str(caught.value)
 
     def files(self, name: str, flags: int = 2) -> list[str]:
-        """The files that a machine has, by default on record."""
+        """The files that a machine has, by default in the definition."""
         xml = parse_xml(self.conn.lookupByName(name).XMLDesc(flags))
         return [os.path.basename(source.get("file", "")) for source in xml.iterfind("devices/disk/source")]
 

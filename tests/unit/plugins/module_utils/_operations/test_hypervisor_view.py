@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import Side
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 
 POOLS = {
     "files": "<pool type='dir'><name>files</name><target><path>/srv/files</path></target></pool>",
@@ -24,23 +24,23 @@ VOLUME = "<volume><name>web1</name><capacity>1048576</capacity></volume>"
 
 
 @pytest.fixture
-def side(tmp_path: Path) -> t.Iterator[Side]:
+def side(tmp_path: Path) -> t.Iterator[HypervisorView]:
     """A hypervisor with one volume of the same name in each pool."""
     (tmp_path / "node.xml").write_text("<node/>")
     with open_connection(f"test://{tmp_path}/node.xml") as conn:
         for xml in POOLS.values():
             conn.storagePoolCreateXML(xml, 0).createXML(VOLUME, 0)
-        yield Side(conn)
+        yield HypervisorView(conn)
 
 
 @pytest.mark.parametrize("pool", POOLS)
-def test_a_volume_is_found_by_its_place(side: Side, pool: str) -> None:
+def test_a_volume_is_found_by_its_place(side: HypervisorView, pool: str) -> None:
     found = side.locate(side.pools.get(pool).source_of("web1"))
     assert found is not None
     assert (found[0].name, found[1]) == (pool, "web1")
 
 
-def test_a_place_without_a_volume_is_nobodys(side: Side) -> None:
+def test_a_place_without_a_volume_is_nobodys(side: HypervisorView) -> None:
     assert side.locate(DiskSource("file", "/srv/files/web2")) is None
     assert side.locate(DiskSource("file", "/elsewhere/web1")) is None
     assert side.locate(DiskSource("network", protocol="rbd", name="rbd/web2")) is None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Machines made, changed, refused and taken back, on libvirt's test driver."""
+"""Machines made, changed, refused and rolled back, on libvirt's test driver."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guests import Guests
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platform import GuestPlatforms
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE,
     PREFIX,
-    MoveNote,
-    move_note_to_xml,
-    read_move_note,
+    MigrationNote,
+    migration_note_to_xml,
+    read_migration_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine, read_machines
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     MachinePlan,
-    Outcome,
-    carry_out,
+    MachineResult,
     left_running,
-    look_ahead,
     make_plans,
+    preview_results,
+    run_plans,
 )
 
 # The test driver cannot be written to, so there is no seed.
-WISH: dict[str, t.Any] = {
+SPEC: dict[str, t.Any] = {
     "name": "new1",
     "vcpus": 2,
     "memory": 512,
@@ -62,11 +62,11 @@ def conn(node_uri: str) -> Iterator[t.Any]:
 
 def plan(conn: t.Any, **changes: t.Any) -> MachinePlan:
     """A plan from what is true now."""
-    return make_plans([read_machine({**WISH, **changes})], Hypervisor(conn, image_pool="images"), "")[0]
+    return make_plans([read_machine({**SPEC, **changes})], Hypervisor(conn, image_pool="images"), "")[0]
 
 
-def make(conn: t.Any, **changes: t.Any) -> Outcome:
-    return carry_out([plan(conn, **changes)], concurrency=1)[0]
+def make(conn: t.Any, **changes: t.Any) -> MachineResult:
+    return run_plans([plan(conn, **changes)], concurrency=1)[0]
 
 
 def volumes(conn: t.Any) -> set[str]:
@@ -92,9 +92,9 @@ def test_a_new_machine(conn: t.Any) -> None:
     assert notes.image.volume == "debian-0123456789abcdef.qcow2"
 
 
-def test_looking_ahead_changes_nothing_and_says_the_same(conn: t.Any) -> None:
+def test_previewing_changes_nothing_and_says_the_same(conn: t.Any) -> None:
     before = (volumes(conn), sorted(list_domains(conn)))
-    ahead = look_ahead([plan(conn)])[0].as_result()
+    ahead = preview_results([plan(conn)])[0].as_result()
     assert (volumes(conn), sorted(list_domains(conn))) == before
     assert ahead == make(conn).as_result()
 
@@ -113,7 +113,7 @@ def test_what_placement_keeps_to_is_noted_and_changes_like_tags(conn: t.Any) -> 
     changed = plan(conn, labels=["ssd"], anti_affinity=[])
     assert changed.after == {"labels": ["ssd"], "anti_affinity": []}
     assert list(changed.pending) == []
-    assert carry_out([changed], concurrency=1)[0].error is None
+    assert run_plans([changed], concurrency=1)[0].error is None
     notes = notes_of(conn, "new1")
     assert (notes.labels, notes.anti_affinity, notes.tags) == (("ssd",), (), ("one",))
 
@@ -123,13 +123,13 @@ def test_the_default_cpu_is_for_new_machines_that_do_not_say_it(conn: t.Any) -> 
 
     def made(name: str, **changes: t.Any) -> MachinePlan:
         hypervisor = Hypervisor(conn, image_pool="images", default_cpu=fleet_cpu)
-        return make_plans([read_machine({**WISH, **changes, "name": name})], hypervisor, "")[0]
+        return make_plans([read_machine({**SPEC, **changes, "name": name})], hypervisor, "")[0]
 
     def cpu_of(name: str) -> t.Any:
         return list_domains(conn)[name].xml.find("cpu")
 
     for name, changes in (("plain", {}), ("own", {"cpu": {"model": "Haswell"}}), ("sized", {"cpu": {"iothreads": 1}})):
-        assert carry_out([made(name, **changes)], concurrency=1)[0].error is None
+        assert run_plans([made(name, **changes)], concurrency=1)[0].error is None
     assert cpu_of("plain").findtext("model") == cpu_of("sized").findtext("model") == "EPYC"
     assert cpu_of("plain").find("feature").attrib == {"policy": "disable", "name": "svm"}
     assert cpu_of("own").findtext("model") == "Haswell"
@@ -142,17 +142,17 @@ def test_the_default_machine_type_is_for_new_machines_that_do_not_say_it(conn: t
     with pytest.raises(
         UnsupportedError, match="^default_machine_type: this hypervisor has no machine type 'pc-q35-7.2'"
     ):
-        make_plans([read_machine(WISH)], hypervisor, "vms")
+        make_plans([read_machine(SPEC)], hypervisor, "vms")
     # The test driver has no machine types.
     hypervisor.guests.machine_types |= {"q35", "pc-q35-7.2", "pc-q35-10.0"}
 
     def chosen(**changes: t.Any) -> str | None:
-        return hypervisor.guests.choices(read_machine({**WISH, **changes})).machine_type
+        return hypervisor.guests.platform(read_machine({**SPEC, **changes})).machine_type
 
     assert (chosen(), chosen(machine_type="pc-q35-10.0")) == ("pc-q35-7.2", "pc-q35-10.0")
     make(conn)
     again = Hypervisor(conn, image_pool="images", default_machine_type="pc-q35-7.2")
-    (found,) = make_plans([read_machine(WISH)], again, "")
+    (found,) = make_plans([read_machine(SPEC)], again, "")
     assert (list(found.steps), list(found.outdated)) == ([], [])
 
 
@@ -173,7 +173,7 @@ def test_whatever_step_fails_nothing_is_left(conn: t.Any, index: int, after: boo
 
     steps = list(todo.steps)
     steps[index] = dataclasses.replace(steps[index], apply=fail)
-    outcome = carry_out([dataclasses.replace(todo, steps=steps)], concurrency=1)[0]
+    outcome = run_plans([dataclasses.replace(todo, steps=steps)], concurrency=1)[0]
     assert str(outcome.error) == "the disk has caught fire"
     assert (volumes(conn), sorted(list_domains(conn))) == before
 
@@ -193,14 +193,14 @@ def test_what_a_killed_run_left_is_finished_by_the_next(conn: t.Any, reached: in
 
 
 def test_one_of_many_fails_and_the_others_are_kept(conn: t.Any) -> None:
-    wishes = read_machines([{**WISH, "name": name} for name in ("a1", "a2", "a3")])
-    plans = make_plans(wishes, Hypervisor(conn, image_pool="images"), "machines")
+    specs = read_machines([{**SPEC, "name": name} for name in ("a1", "a2", "a3")])
+    plans = make_plans(specs, Hypervisor(conn, image_pool="images"), "machines")
 
     def fail() -> None:
         raise HostError("no")
 
     bad = [dataclasses.replace(step, apply=fail) if step.description == "start a2" else step for step in plans[1].steps]
-    outcomes = carry_out([plans[0], dataclasses.replace(plans[1], steps=bad), plans[2]], concurrency=2)
+    outcomes = run_plans([plans[0], dataclasses.replace(plans[1], steps=bad), plans[2]], concurrency=2)
     assert [outcome.error is None for outcome in outcomes] == [True, False, True], outcomes
     assert {"a1", "a3"} <= set(list_domains(conn))
     assert "a2" not in list_domains(conn)
@@ -209,14 +209,14 @@ def test_one_of_many_fails_and_the_others_are_kept(conn: t.Any) -> None:
 
 @pytest.mark.parametrize("fault", [KeyError("x"), RuntimeError("a defect"), FileNotFoundError(2, "gone", "guestfish")])
 def test_an_error_that_nobody_expected_is_that_machines_alone(conn: t.Any, fault: Exception) -> None:
-    wishes = read_machines([{**WISH, "name": name} for name in ("a1", "a2", "a3")])
-    plans = make_plans(wishes, Hypervisor(conn, image_pool="images"), "machines")
+    specs = read_machines([{**SPEC, "name": name} for name in ("a1", "a2", "a3")])
+    plans = make_plans(specs, Hypervisor(conn, image_pool="images"), "machines")
 
     def fail() -> None:
         raise fault
 
     bad = [dataclasses.replace(step, apply=fail) if step.description == "start a2" else step for step in plans[1].steps]
-    outcomes = carry_out([plans[0], dataclasses.replace(plans[1], steps=bad), plans[2]], concurrency=2)
+    outcomes = run_plans([plans[0], dataclasses.replace(plans[1], steps=bad), plans[2]], concurrency=2)
     assert [outcome.error is None for outcome in outcomes] == [True, False, True], outcomes
     assert outcomes[1].as_result()["msg"].startswith(f"unexpected {type(fault).__name__} in test_machines.py, line ")
     assert {"a1", "a3"} <= set(list_domains(conn))
@@ -227,18 +227,18 @@ def test_an_error_that_nobody_expected_is_that_machines_alone(conn: t.Any, fault
 def test_an_error_that_nobody_expected_while_planning_is_that_machines_alone(
     conn: t.Any, monkeypatch: pytest.MonkeyPatch, check_mode: bool
 ) -> None:
-    def choices(_self: t.Any, machine: t.Any, where: str) -> t.Any:
+    def platform(_self: t.Any, machine: t.Any, where: str) -> t.Any:
         if machine.name == "a2":
             raise KeyError("vendor")
         return original(_self, machine, where)
 
-    original = Guests.choices
-    monkeypatch.setattr(Guests, "choices", choices)
-    wishes = read_machines([{**WISH, "name": name, "start": False} for name in ("a1", "a2", "a3")])
+    original = GuestPlatforms.platform
+    monkeypatch.setattr(GuestPlatforms, "platform", platform)
+    specs = read_machines([{**SPEC, "name": name, "start": False} for name in ("a1", "a2", "a3")])
     hypervisor = Hypervisor(conn, image_pool="images")
-    plans = make_plans(wishes, hypervisor, "machines")
+    plans = make_plans(specs, hypervisor, "machines")
     assert left_running(plans, hypervisor) == []
-    outcomes = look_ahead(plans) if check_mode else carry_out(plans, concurrency=2)
+    outcomes = preview_results(plans) if check_mode else run_plans(plans, concurrency=2)
     assert [outcome.error is None for outcome in outcomes] == [True, False, True], outcomes
     result = outcomes[1].as_result()
     assert (result["failed"], result["changed"], result["created"]) == (True, False, False)
@@ -246,7 +246,7 @@ def test_an_error_that_nobody_expected_while_planning_is_that_machines_alone(
     # What is wrong in the task itself still keeps all of it from being done.
     with pytest.raises(InputError, match="size: 1 MiB is less than"):
         make_plans(
-            [*wishes[:2], read_machine({**WISH, "name": "a4", "disks": [{"name": "system", "size": 1}]})],
+            [*specs[:2], read_machine({**SPEC, "name": "a4", "disks": [{"name": "system", "size": 1}]})],
             Hypervisor(conn, image_pool="images"),
             "machines",
         )
@@ -255,12 +255,12 @@ def test_an_error_that_nobody_expected_while_planning_is_that_machines_alone(
 def test_the_mistakes_of_all_machines_are_named_at_once_and_nothing_is_made(conn: t.Any) -> None:
     before = volumes(conn)
     places = ["vms[0]", "vms[4]", "vms[5]"]
-    wishes = read_machines(
-        [{**WISH, "name": "a1"}, {**WISH, "name": "a2", "memory": "9TiB"}, {**WISH, "name": "a3"}], places=places
+    specs = read_machines(
+        [{**SPEC, "name": "a1"}, {**SPEC, "name": "a2", "memory": "9TiB"}, {**SPEC, "name": "a3"}], places=places
     )
-    wishes[2] = dataclasses.replace(wishes[2], machine_type="q36")
+    specs[2] = dataclasses.replace(specs[2], machine_type="q36")
     with pytest.raises(VirtError) as caught:
-        make_plans(wishes, Hypervisor(conn, image_pool="images"), "machines", places)
+        make_plans(specs, Hypervisor(conn, image_pool="images"), "machines", places)
     first, second = str(caught.value).splitlines()
     assert first.startswith("vms[4].memory: a2 needs") and second.startswith("vms[5].machine_type: ")
     assert volumes(conn) == before
@@ -300,7 +300,7 @@ def test_a_machine_of_somebody_else_is_in_the_way(conn: t.Any) -> None:
 
 CANNOT: list[tuple[dict[str, t.Any], type[VirtError], str]] = [
     ({"disks": [{"name": "system", "size": "20GiB"}, {"name": "data", "size": 63}]}, InputError, "never shrinks"),
-    ({"disks": [*WISH["disks"], {"name": "more", "size": 1, "pool": "none"}]}, NotFoundError, r"^disks\[2\]\.pool"),
+    ({"disks": [*SPEC["disks"], {"name": "more", "size": 1, "pool": "none"}]}, NotFoundError, r"^disks\[2\]\.pool"),
     ({"disks": [{"name": "system", "size": "20GiB", "model": "sata"}]}, UnsupportedError, "model is virtio"),
     ({"image": None, "disks": [{"name": "system", "source": "debian.raw"}]}, NotFoundError, "has no volume"),
     ({"nics": [{"name": "eth0", "mac": "52:54:00:aa:aa:aa"}]}, UnsupportedError, "52:54:00:aa:aa:aa"),
@@ -343,9 +343,9 @@ def test_what_can_be_changed_is_changed_once(conn: t.Any, change: dict[str, t.An
     todo = plan(conn, **change)
     assert todo.steps
     assert list(todo.pending) == pending
-    assert carry_out([todo], concurrency=1)[0].error is None
+    assert run_plans([todo], concurrency=1)[0].error is None
     assert list(plan(conn, **change).steps) == []
-    # What the wish does not name stays.
+    # What the spec does not name stays.
     rest = {key: value for key, value in change.items() if key in ("memory", "vcpus", "tags")}
     assert list(plan(conn, **rest).steps) == []
 
@@ -360,7 +360,7 @@ def test_a_stopped_machine_is_started_and_nothing_waits(conn: t.Any) -> None:
 def test_a_machine_that_runs_against_the_request_is_said(conn: t.Any) -> None:
     def left(**changes: t.Any) -> list[str]:
         hypervisor = Hypervisor(conn, image_pool="images")
-        plans = make_plans([read_machine({**WISH, **changes})], hypervisor, "")
+        plans = make_plans([read_machine({**SPEC, **changes})], hypervisor, "")
         return left_running(plans, hypervisor)
 
     assert left(start=False) == []
@@ -371,34 +371,34 @@ def test_a_machine_that_runs_against_the_request_is_said(conn: t.Any) -> None:
 
 
 def test_a_machine_that_has_gone_since_the_plan_is_not_defined_again(conn: t.Any) -> None:
-    """virt_migrate has moved it meanwhile, and it would stand on two hypervisors."""
+    """virt_migrate has moved it meanwhile, and it would exist on two hypervisors."""
     make(conn, start=False)
     todo = plan(conn, start=False, memory=256)
     conn.lookupByName("new1").undefine()
-    assert "machine new1 is no longer on this hypervisor" in str(carry_out([todo], concurrency=1)[0].error)
+    assert "machine new1 is no longer on this hypervisor" in str(run_plans([todo], concurrency=1)[0].error)
     assert "new1" not in list_domains(conn)
 
 
 def test_what_somebody_has_changed_since_the_plan_is_not_written_over(conn: t.Any) -> None:
     make(conn)
     todo = plan(conn, memory=256)
-    note = MoveNote("hv1", "hv2", "qemu+tls://hv2/system")
-    conn.lookupByName("new1").setMetadata(2, move_note_to_xml(note), PREFIX, NAMESPACE, 2)
-    error = str(carry_out([todo], concurrency=1)[0].error)
+    note = MigrationNote("hv1", "hv2", "qemu+tls://hv2/system")
+    conn.lookupByName("new1").setMetadata(2, migration_note_to_xml(note), PREFIX, NAMESPACE, 2)
+    error = str(run_plans([todo], concurrency=1)[0].error)
     assert error == "machine new1 has been changed by something else since this was planned. Run it again"
-    assert read_move_note(list_domains(conn)["new1"].xml) == note
+    assert read_migration_note(list_domains(conn)["new1"].xml) == note
     assert list_domains(conn)["new1"].xml.findtext("memory") == str(512 * 1024)
-    assert carry_out([plan(conn, memory=256)], concurrency=1)[0].error is None
-    assert read_move_note(list_domains(conn)["new1"].xml) == note
+    assert run_plans([plan(conn, memory=256)], concurrency=1)[0].error is None
+    assert read_migration_note(list_domains(conn)["new1"].xml) == note
 
 
 def test_a_machine_that_is_being_moved_is_not_changed(conn: t.Any) -> None:
-    """The target would get the old one, and the source delete what was new. What is as wished may be said."""
+    """The target would get the old one, and the source delete what was new. What is as requested may be said."""
     make(conn)
-    note = MoveNote("hv1", "hv2", "qemu+tls://hv2/system", source_id=host_identity())
-    conn.lookupByName("new1").setMetadata(2, move_note_to_xml(note), PREFIX, NAMESPACE, 2)
+    note = MigrationNote("hv1", "hv2", "qemu+tls://hv2/system", source_id=host_identity())
+    conn.lookupByName("new1").setMetadata(2, migration_note_to_xml(note), PREFIX, NAMESPACE, 2)
     assert list(plan(conn).steps) == []
-    for changes in ({"memory": 256}, {"disks": [*WISH["disks"], {"name": "more", "size": 16}]}):
+    for changes in ({"memory": 256}, {"disks": [*SPEC["disks"], {"name": "more", "size": 16}]}):
         with pytest.raises(ConflictError, match="new1 is being moved to hv2, or its move was interrupted"):
             plan(conn, **changes)
     with pytest.raises(ConflictError, match="run virt_migrate with hv2 again"):
@@ -407,8 +407,8 @@ def test_a_machine_that_is_being_moved_is_not_changed(conn: t.Any) -> None:
 
 def test_a_machine_that_has_come_here_is_changed_though_its_move_is_not_finished(conn: t.Any) -> None:
     make(conn)
-    note = MoveNote("hv1", "hv2", "qemu+tls://hv2/system", source_id="another host")
-    conn.lookupByName("new1").setMetadata(2, move_note_to_xml(note), PREFIX, NAMESPACE, 2)
+    note = MigrationNote("hv1", "hv2", "qemu+tls://hv2/system", source_id="another host")
+    conn.lookupByName("new1").setMetadata(2, migration_note_to_xml(note), PREFIX, NAMESPACE, 2)
     assert make(conn, tags=["two"]).error is None
     assert notes_of(conn, "new1").tags == ("two",)
 
@@ -447,8 +447,8 @@ def test_another_seed_is_said_only_where_one_is_asked_for(
     conn: t.Any, own: dict[str, t.Any], common: dict[str, t.Any], told: bool
 ) -> None:
     make(conn)
-    wish = {key: value for key, value in WISH.items() if key != "seed"}
-    (machine,) = read_machines([{**wish, **own}], seed_defaults=common)
+    spec = {key: value for key, value in SPEC.items() if key != "seed"}
+    (machine,) = read_machines([{**spec, **own}], seed_defaults=common)
     (todo,) = make_plans([machine], Hypervisor(conn, image_pool="images"), "")
     assert (list(todo.steps), list(todo.outdated)) == ([], ["seed"] if told else [])
 
@@ -461,34 +461,34 @@ def test_another_pool_and_another_format_are_only_said(conn: t.Any) -> None:
     assert (list(todo.steps), list(todo.outdated)) == ([], ["disks.data.format"])
 
 
-def test_what_somebody_makes_between_plan_and_act_is_never_taken_back(conn: t.Any) -> None:
+def test_what_somebody_makes_between_plan_and_act_is_never_rolled_back(conn: t.Any) -> None:
     todo = plan(conn)
     conn.storagePoolLookupByName("default").createXML(
         "<volume><name>new1-data.qcow2</name><capacity>1</capacity></volume>"
     )
-    outcome = carry_out([todo], concurrency=1)[0]
+    outcome = run_plans([todo], concurrency=1)[0]
     assert "new1-data.qcow2" in str(outcome.error)
     assert {name for name in volumes(conn) if "new1" in name} == {"default/new1-data.qcow2"}
     assert "new1" not in list_domains(conn)
 
     todo = plan(conn, name="new2")
     conn.defineXML("<domain type='test'><name>new2</name><memory>1</memory><os><type>hvm</type></os></domain>")
-    outcome = carry_out([todo], concurrency=1)[0]
+    outcome = run_plans([todo], concurrency=1)[0]
     assert outcome.error is not None
     assert "new2" in list_domains(conn)
     assert not [name for name in volumes(conn) if "new2" in name]
 
 
-def test_a_machine_of_ours_that_comes_between_plan_and_act_is_never_taken_back(conn: t.Any) -> None:
+def test_a_machine_of_ours_that_comes_between_plan_and_act_is_never_rolled_back(conn: t.Any) -> None:
     """Moved here by another run, say. Neither of the two has volumes of its own, by which they could be told apart."""
     conn.storagePoolLookupByName("default").createXML("<volume><name>live.raw</name><capacity>1</capacity></volume>")
     disk = {"name": "system", "source": "live.raw", "readonly": True}
-    wish = {"disks": [disk], "image": None, "start": False}
-    todo = plan(conn, **wish)
-    assert make(conn, **wish, tags=["theirs"]).error is None
+    spec = {"disks": [disk], "image": None, "start": False}
+    todo = plan(conn, **spec)
+    assert make(conn, **spec, tags=["theirs"]).error is None
     theirs = conn.lookupByName("new1").UUIDString()
     assert notes_of(conn, "new1").volumes == ()
-    error = str(carry_out([todo], concurrency=1)[0].error)
+    error = str(run_plans([todo], concurrency=1)[0].error)
     assert "already exists with uuid" in error
     assert "could not be rolled back" not in error
     assert conn.lookupByName("new1").UUIDString() == theirs

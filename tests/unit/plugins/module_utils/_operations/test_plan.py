@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Steps are applied in order, and taken back in reverse when one fails."""
+"""Steps are applied in order, and rolled back in reverse when one fails."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_all_go_well() -> None:
 
 
 @pytest.mark.parametrize("error", [NotFoundError("gone"), KeyboardInterrupt(), RuntimeError("a defect")])
-def test_the_failing_step_is_taken_back_too(error: BaseException) -> None:
+def test_the_failing_step_is_rolled_back_too(error: BaseException) -> None:
     log = Log()
     with pytest.raises(type(error)):
         run([log.step("a"), Step("b", lambda: log.seen.append("b")), log.step("c", fails=error), log.step("d")])
     assert log.seen == ["a", "b", "c", "undo c", "undo a"]
 
 
-def test_what_cannot_be_taken_back_is_named_and_the_rest_is_taken_back() -> None:
+def test_what_cannot_be_rolled_back_is_named_and_the_rest_is_rolled_back() -> None:
     log = Log()
     with pytest.raises(HostError, match=r"gone.*b \(no way back\)"):
         run([log.step("a"), log.step("b", undo_fails=True), log.step("c", fails=NotFoundError("gone"))])
@@ -65,7 +65,7 @@ def test_whatever_an_undo_raises_the_others_follow_and_it_is_named(fault: Except
     assert log.seen[-3:] == ["undo c", "undo b", "undo a"]
 
 
-def test_a_fault_is_told_with_what_could_not_be_taken_back() -> None:
+def test_a_fault_is_told_with_what_could_not_be_rolled_back() -> None:
     log = Log()
     with pytest.raises(HostError, match=r"unexpected RuntimeError in test_plan\.py.*a defect.*b \(no way back\)"):
         run([log.step("b", undo_fails=True), log.step("c", fails=RuntimeError("a defect"))])

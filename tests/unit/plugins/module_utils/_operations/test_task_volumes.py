@@ -93,9 +93,9 @@ def test_machines_of_one_task_that_go_together(host: Host, first: dict[str, t.An
 
 
 def test_the_places_are_those_that_the_user_knows(host: Host) -> None:
-    wishes = [{**BASE, **one(name, WRITE)} for name in "ab"]
+    specs = [{**BASE, **one(name, WRITE)} for name in "ab"]
     places = ["virt_vms[3]", "virt_vms[7]"]
-    machines = read_machines(wishes, where="machines", places=places)
+    machines = read_machines(specs, where="machines", places=places)
     with pytest.raises(ConflictError) as caught:
         make_plans(machines, Hypervisor(host.conn, image_pool="images"), "machines", places)
     assert "virt_vms[7].disks[0].source" in str(caught.value)

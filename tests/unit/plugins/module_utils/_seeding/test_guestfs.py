@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is said when a disk cannot be seeded. That it can be, the lab shows in the story seeding."""
+"""What is said when a disk cannot be seeded. That it can be, the lab shows in the scenario seeding."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ def sections(text: str) -> dict[str, dict[str, str]]:
 
 
 def test_netplan_has_what_cloud_init_would_have() -> None:
-    wish = machine(STATIC, DHCP)
-    assert yaml.safe_load(network_files(wish)["netplan/10-brine-virt.yaml"]) == {"network": network_config(wish)}
+    spec = machine(STATIC, DHCP)
+    assert yaml.safe_load(network_files(spec)["netplan/10-brine-virt.yaml"]) == {"network": network_config(spec)}
 
 
 def test_systemd_networkd() -> None:

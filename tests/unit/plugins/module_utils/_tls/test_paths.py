@@ -45,7 +45,7 @@ def test_an_account_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 def test_places_are_those_of_libvirt_and_qemu() -> None:
     places = find_places(["libvirt", "qemu", "client"])
-    assert {slot.name: (slot.certificate, slot.key) for slot in places.slots[:4]} == {
+    assert {key_pair.name: (key_pair.certificate, key_pair.key) for key_pair in places.key_pairs[:4]} == {
         "libvirt_server": ("/etc/pki/libvirt/servercert.pem", "/etc/pki/libvirt/private/serverkey.pem"),
         "libvirt_client": ("/etc/pki/libvirt/clientcert.pem", "/etc/pki/libvirt/private/clientkey.pem"),
         "qemu_server": ("/etc/pki/qemu/server-cert.pem", "/etc/pki/qemu/server-key.pem"),
@@ -53,8 +53,8 @@ def test_places_are_those_of_libvirt_and_qemu() -> None:
     }
     # With "libvirt" among the kinds the host is a hypervisor, whose files are not a client's.
     home = pwd.getpwuid(os.geteuid()).pw_dir
-    assert places.slots[4].key == f"{home}/.pki/libvirt/clientkey.pem"
-    assert [trust.authorities for trust in places.trusts] == [
+    assert places.key_pairs[4].key == f"{home}/.pki/libvirt/clientkey.pem"
+    assert [trust.ca_file for trust in places.trusts] == [
         "/etc/pki/CA/cacert.pem",
         "/etc/pki/qemu/ca-cert.pem",
         f"{home}/.pki/libvirt/cacert.pem",
@@ -72,15 +72,15 @@ def test_a_client_certificate_goes_where_virsh_of_that_account_looks(
     _account(monkeypatch, 0)
     places = find_places(["client"], root=str(tmp_path))
     pki = tmp_path / "etc" / "pki"
-    assert (places.slots[0].certificate, places.slots[0].key, places.trusts[0].authorities, places.note) == (
+    assert (places.key_pairs[0].certificate, places.key_pairs[0].key, places.trusts[0].ca_file, places.note) == (
         f"{pki}/libvirt/clientcert.pem",
         f"{pki}/libvirt/private/clientkey.pem",
         f"{pki}/CA/cacert.pem",
         "",
     )
-    assert find_places(["client"], root=str(tmp_path), folder="/srv/keys").slots[0].key == "/srv/keys/clientkey.pem"
+    assert find_places(["client"], root=str(tmp_path), folder="/srv/keys").key_pairs[0].key == "/srv/keys/clientkey.pem"
     _account(monkeypatch, 1000)
-    assert find_places(["client"], root=str(tmp_path)).slots[0].key == "/home/anybody/.pki/libvirt/clientkey.pem"
+    assert find_places(["client"], root=str(tmp_path)).key_pairs[0].key == "/home/anybody/.pki/libvirt/clientkey.pem"
 
 
 def test_a_hypervisor_keeps_its_own_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_a_hypervisor_keeps_its_own_files(monkeypatch: pytest.MonkeyPatch, tmp_p
     (tmp_path / "etc/pki/libvirt").mkdir(parents=True)
     (tmp_path / "etc/pki/libvirt/servercert.pem").touch()
     places = find_places(["client"], root=str(tmp_path))
-    assert places.slots[0].certificate == "/home/anybody/.pki/libvirt/clientcert.pem"
-    assert places.trusts[0].authorities == "/home/anybody/.pki/libvirt/cacert.pem"
+    assert places.key_pairs[0].certificate == "/home/anybody/.pki/libvirt/clientcert.pem"
+    assert places.trusts[0].ca_file == "/home/anybody/.pki/libvirt/cacert.pem"
     assert "?pkipath=/home/anybody/.pki/libvirt" in places.note
 
 

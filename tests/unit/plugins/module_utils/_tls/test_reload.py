@@ -34,7 +34,7 @@ class Host:
         path.chmod(0o755)
 
     @property
-    def told(self) -> str:
+    def revoked(self) -> str:
         path = self.place / "told"
         return path.read_text() if path.exists() else ""
 
@@ -51,7 +51,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 def test_the_daemon_that_serves_tls_is_told(host: Host, daemon: str) -> None:
     host.has(f"{daemon}.service", f"{daemon}-tls.socket")
     assert reload_daemon(host.mark)
-    assert host.told == f"--connect {daemon}:///system server-update-tls {daemon}\n"
+    assert host.revoked == f"--connect {daemon}:///system server-update-tls {daemon}\n"
     assert not is_marked(host.mark)
 
 
@@ -61,7 +61,7 @@ def test_the_daemon_that_serves_tls_is_told(host: Host, daemon: str) -> None:
 def test_one_that_does_not_run_or_serve_reads_them_when_it_starts(host: Host, units: tuple[str, ...]) -> None:
     host.has(*units)
     assert not reload_daemon(host.mark)
-    assert host.told == ""
+    assert host.revoked == ""
     assert not is_marked(host.mark)
 
 

@@ -95,11 +95,11 @@ def test_what_is_known_of_a_machine_has_the_prefix() -> None:
         "qemu:///system",
     )
     assert {key for key in variables if not key.startswith(("virt_", "ansible_"))} == {"http_port"}
-    promised = (
+    documented = (
         "name uuid state hypervisor uri vcpus memory_mib autostart title description tags addresses "
         "disks nics graphics image managed"
     )
-    assert set(variables) >= {f"virt_{name}" for name in promised.split()}
+    assert set(variables) >= {f"virt_{name}" for name in documented.split()}
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import (
-    Entry,
-    Hypervisor,
+    HypervisorEntry,
+    InventoryHypervisor,
     SshSettings,
     ask_hypervisors,
     read_entries,
@@ -30,14 +30,17 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
     ("value", "entries"),
     [
         ([], []),
-        (["hv1"], [Entry("hv1")]),
-        (["qemu+tls://hv2.example.org/system"], [Entry("hv2.example.org", "qemu+tls://hv2.example.org/system")]),
-        (["qemu:///system"], [Entry("localhost", "qemu:///system")]),
-        ([{"name": "hv3", "uri": "test:///default"}], [Entry("hv3", "test:///default")]),
-        ([{"name": "hv4", "transport": "tls"}], [Entry("hv4", None, "tls")]),
+        (["hv1"], [HypervisorEntry("hv1")]),
+        (
+            ["qemu+tls://hv2.example.org/system"],
+            [HypervisorEntry("hv2.example.org", "qemu+tls://hv2.example.org/system")],
+        ),
+        (["qemu:///system"], [HypervisorEntry("localhost", "qemu:///system")]),
+        ([{"name": "hv3", "uri": "test:///default"}], [HypervisorEntry("hv3", "test:///default")]),
+        ([{"name": "hv4", "transport": "tls"}], [HypervisorEntry("hv4", None, "tls")]),
     ],
 )
-def test_entries(value: t.Any, entries: list[Entry]) -> None:
+def test_entries(value: t.Any, entries: list[HypervisorEntry]) -> None:
     assert read_entries(value) == entries
 
 
@@ -110,7 +113,7 @@ def test_ssh_is_called_through_the_wrapper_and_the_wrapper_goes(tmp_path: Path) 
     program.chmod(0o700)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    hypervisor = Hypervisor("hv1", "qemu+ssh://me@hv1:2222/system", SshSettings(executable=str(program)))
+    hypervisor = InventoryHypervisor("hv1", "qemu+ssh://me@hv1:2222/system", SshSettings(executable=str(program)))
     (answer,) = ask_hypervisors([hypervisor], concurrency=1, timeout_seconds=10, tmpdir=str(scratch))
     assert answer["machines"] is None
     assert answer["uri"] == "qemu+ssh://me@hv1:2222/system"
@@ -147,7 +150,7 @@ def test_a_host_without_libvirt_is_named_as_one(tmp_path: Path, has: dict[str, s
     words = f'for last; do :; done\nPATH={there} {shell} -c "$last"\n{shutil.which("head")} -c 1 > /dev/null\nexit 1\n'
     program.write_text(f"#!{shell}\n{words}")
     program.chmod(0o700)
-    hypervisor = Hypervisor("hv1", "qemu+ssh://hv1/system", SshSettings(executable=str(program)))
+    hypervisor = InventoryHypervisor("hv1", "qemu+ssh://hv1/system", SshSettings(executable=str(program)))
     (answer,) = ask_hypervisors([hypervisor], concurrency=1, timeout_seconds=10, tmpdir=str(tmp_path))
     assert warn_of(answer) == f"Hypervisor hv1 did not answer, its machines are missing: {sentence}"
 
@@ -157,10 +160,10 @@ def test_dead_and_silent_hypervisors_do_not_hide_the_others(node_uri: str) -> No
         started = time.monotonic()
         answers = ask_hypervisors(
             [
-                Hypervisor("dead", "qemu+unix:///system?socket=/nonexistent/socket"),
-                Hypervisor("silent", f"test+tcp://127.0.0.1:{silent.getsockname()[1]}/default"),
-                Hypervisor("strange", "nonsense:///"),
-                Hypervisor("hv1", node_uri),
+                InventoryHypervisor("dead", "qemu+unix:///system?socket=/nonexistent/socket"),
+                InventoryHypervisor("silent", f"test+tcp://127.0.0.1:{silent.getsockname()[1]}/default"),
+                InventoryHypervisor("strange", "nonsense:///"),
+                InventoryHypervisor("hv1", node_uri),
             ],
             concurrency=2,
             timeout_seconds=3,
@@ -169,7 +172,7 @@ def test_dead_and_silent_hypervisors_do_not_hide_the_others(node_uri: str) -> No
     assert [answer["hypervisor"] for answer in answers] == ["dead", "silent", "strange", "hv1"]
     assert [answer["error"] is None for answer in answers] == [False, False, False, True]
     assert [record["name"] for record in answers[3]["machines"]] == ["db1", "half", "web1"]
-    # Either side may be the first to lose its patience.
+    # Either side may be the first to time out.
     silence = answers[1]["error"]
     assert silence.endswith(("no answer within 3 s", "did not answer within 3 s"))
     warnings = [warn_of(answer) for answer in answers[:3]]

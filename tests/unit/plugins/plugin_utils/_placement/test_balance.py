@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.balance import SEARCH_LIMIT, plan_balance
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._placement.clouds import hypervisor, record
 
 Hosts = dict[str, t.Any]
@@ -29,7 +29,7 @@ def host(*machines: dict[str, t.Any], **more: t.Any) -> dict[str, t.Any]:
 
 
 def balance(hosts: Hosts, limit: float = 20.0, search_limit: int = SEARCH_LIMIT) -> dict[str, t.Any]:
-    return plan_balance(read_fleet(hosts, None, Terms()), limit, search_limit=search_limit)
+    return plan_balance(read_fleet(hosts, None, PlacementOptions()), limit, search_limit=search_limit)
 
 
 def moved(result: dict[str, t.Any]) -> list[tuple[str, str]]:

@@ -33,9 +33,9 @@ def host(types: list[str] | None, default: str | None = None, total_mib: int = 4
 OLD, NEW = host(BOOKWORM, "pc-q35-7.2"), host(TRIXIE, "pc-q35-10.0", 9999)
 
 
-def place(hosts: dict[str, t.Any], *machines: dict[str, t.Any], **terms: t.Any) -> dict[str, t.Any]:
-    wishes = [{"name": f"m{number}", "vcpus": 1, "memory": 512, **more} for number, more in enumerate(machines or [{}])]
-    return place_filter(wishes, hosts, **terms)
+def place(hosts: dict[str, t.Any], *machines: dict[str, t.Any], **options: t.Any) -> dict[str, t.Any]:
+    specs = [{"name": f"m{number}", "vcpus": 1, "memory": 512, **more} for number, more in enumerate(machines or [{}])]
+    return place_filter(specs, hosts, **options)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_keeps_a_new_machine_on_its_hypervisor_is_said_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "machine", "terms"),
+    ("hosts", "machine", "options"),
     [
         ({"hv1": OLD, "hv3": NEW}, {}, {"baseline": True}),
         ({"hv1": OLD, "hv3": NEW}, {"machine_type": "pc-q35-7.2"}, {}),
@@ -92,7 +92,7 @@ def test_what_keeps_a_new_machine_on_its_hypervisor_is_said_once() -> None:
     ],
 )
 def test_nothing_is_said_of_machine_types_where_nothing_follows(
-    hosts: dict[str, t.Any], machine: dict[str, t.Any], terms: dict[str, t.Any]
+    hosts: dict[str, t.Any], machine: dict[str, t.Any], options: dict[str, t.Any]
 ) -> None:
-    (item,) = place(hosts, machine, **terms)["assignments"]
+    (item,) = place(hosts, machine, **options)["assignments"]
     assert "machine type" not in item["why"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_moves
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._placement.clouds import (
     MIB,
     hypervisor,
@@ -27,9 +27,9 @@ from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._placement.c
 SILENT = "ssh: no route to host"
 
 
-def plan(hosts: dict[str, t.Any], settings: t.Any = None, **wish: t.Any) -> dict[str, t.Any]:
-    terms = Terms(**{key: wish.pop(key) for key in ("policy", "anti_affinity") if key in wish})
-    return plan_moves(read_fleet(hosts, settings, terms), terms, **wish)
+def plan(hosts: dict[str, t.Any], settings: t.Any = None, **spec: t.Any) -> dict[str, t.Any]:
+    options = PlacementOptions(**{key: spec.pop(key) for key in ("policy", "anti_affinity") if key in spec})
+    return plan_moves(read_fleet(hosts, settings, options), options, **spec)
 
 
 def targets(result: dict[str, t.Any]) -> dict[str, str]:
@@ -74,8 +74,8 @@ def test_a_named_machine_goes_where_the_most_memory_is_free() -> None:
 
 def test_a_target_that_the_user_names_is_not_called_the_only_one() -> None:
     hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(record("a")), "hv3": hypervisor()}
-    for wish in ({"names": ["web1"]}, {"source": "hv1"}):
-        (move,) = plan(hosts, target="hv2", **wish)["moves"]
+    for spec in ({"names": ["web1"]}, {"source": "hv1"}):
+        (move,) = plan(hosts, target="hv2", **spec)["moves"]
         assert (move["target"], move["why"]) == (
             "hv2",
             "the task asks for it: 6144 MiB of free memory after this machine",
@@ -173,7 +173,7 @@ def test_an_image_that_the_target_lacks_is_counted_once() -> None:
     assert targets(plan(two, source="hv1")) == {"web1": "hv2", "web2": "hv2"}
 
 
-def test_a_disk_on_shared_storage_needs_no_room() -> None:
+def test_a_disk_on_shared_storage_needs_no_space() -> None:
     shared = [pool("default", 0, type="rbd"), pool("images", 0)]
     hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(pools=shared)}
     assert targets(plan(hosts, names=["web1"])) == {"web1": "hv2"}
@@ -245,10 +245,10 @@ WRONG: list[tuple[dict[str, t.Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wish", "text"), WRONG)
-def test_a_wish_that_cannot_be_is_one_sentence(wish: dict[str, t.Any], text: str) -> None:
+@pytest.mark.parametrize(("spec", "text"), WRONG)
+def test_a_spec_that_cannot_be_is_one_sentence(spec: dict[str, t.Any], text: str) -> None:
     with pytest.raises(VirtError) as caught:
-        plan({"hv1": hypervisor(record("web1")), "hv2": hypervisor(), "hv3": SILENT}, **wish)
+        plan({"hv1": hypervisor(record("web1")), "hv2": hypervisor(), "hv3": SILENT}, **spec)
     assert str(caught.value).startswith(text)
 
 

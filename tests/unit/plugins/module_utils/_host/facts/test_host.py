@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.facts import host as room
+from ansible_collections.brine.virt.plugins.module_utils._host.facts import host as host_facts
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks as host_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import observe_host
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
@@ -41,10 +41,10 @@ def test_only_the_hypervisor_itself_can_say_that_it_is_in_maintenance(
 ) -> None:
     path = tmp_path / "maintenance.json"
     path.write_text('{"since": "2026-11-21T10:00:00Z", "reason": "fan"}')
-    monkeypatch.setattr(room, "read_maintenance", lambda: read_maintenance(str(path)))
+    monkeypatch.setattr(host_facts, "read_maintenance", lambda: read_maintenance(str(path)))
     with open_connection(node_uri, read_only=True) as conn:
         assert observe_host(conn)["maintenance"] is None
-        monkeypatch.setattr(room, "is_local", lambda uri: True)
+        monkeypatch.setattr(host_facts, "is_local", lambda uri: True)
         assert observe_host(conn)["maintenance"] == {"since": "2026-11-21T10:00:00Z", "reason": "fan"}
 
 
@@ -167,11 +167,11 @@ def test_bridges_of_the_kernel(tmp_path: Path) -> None:
     assert sorted(host_networks._kernel_bridges(str(tmp_path))) == ["br0", "br1"]
 
 
-def test_the_room_of_a_directory_is_measured_now(tmp_path: Path) -> None:
-    seen = room._live_room(str(tmp_path))
+def test_the_space_of_a_directory_is_measured_now(tmp_path: Path) -> None:
+    seen = host_facts._live_space(str(tmp_path))
     assert seen is not None
     assert 0 < seen["available"] <= seen["capacity"]
-    assert room._live_room(str(tmp_path / "missing")) is None
+    assert host_facts._live_space(str(tmp_path / "missing")) is None
 
 
 # Shortened from what libvirt 9.0 says on an x86_64 host with KVM.
@@ -205,6 +205,6 @@ def test_what_runs_guests_of_its_own_architecture(
     arch: str, types: list[str], machines: list[str], default: str | None
 ) -> None:
     capabilities = etree.fromstring(CAPABILITIES)
-    assert room._domain_types(capabilities, arch) == types
-    assert room._machine_types(capabilities, arch) == machines
-    assert room._default_machine_type(capabilities, arch) == default
+    assert host_facts._domain_types(capabilities, arch) == types
+    assert host_facts._machine_types(capabilities, arch) == machines
+    assert host_facts._default_machine_type(capabilities, arch) == default

@@ -101,7 +101,7 @@ def test_it_has_begun_when_no_run_makes_machines_any_more_that_has_not_seen_it(c
     began, seen = threading.Event(), []
 
     def build() -> None:
-        with hypervisor_lock("init", patience_seconds=0, lock_dir=str(path.parent.parent / "locks")):
+        with hypervisor_lock("init", wait_seconds=0, lock_dir=str(path.parent.parent / "locks")):
             began.set()
             time.sleep(0.5)
             seen.append(path.exists())
@@ -116,7 +116,7 @@ def test_it_has_begun_when_no_run_makes_machines_any_more_that_has_not_seen_it(c
 
 
 def test_a_run_that_does_not_end_is_said_and_the_maintenance_stays(call: Call, path: Path) -> None:
-    with hypervisor_lock("init", patience_seconds=0, lock_dir=str(path.parent.parent / "locks")):
+    with hypervisor_lock("init", wait_seconds=0, lock_dir=str(path.parent.parent / "locks")):
         for arguments in ({"reason": "fan"}, {}):
             refused = call(lock_timeout=0, **arguments)
             assert refused["msg"].startswith(

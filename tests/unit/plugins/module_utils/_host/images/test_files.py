@@ -19,7 +19,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import CHUNK_BYTES, Content
+from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import CHUNK_BYTES, HashedContent
 
 MIXED = os.urandom(CHUNK_BYTES) + bytes(3 * CHUNK_BYTES) + os.urandom(1000) + bytes(2 * CHUNK_BYTES + 5)
 
@@ -34,7 +34,7 @@ def test_a_copy_has_all_bytes_and_keeps_holes(tmp_path: t.Any, content: bytes) -
         copied = image_files.copy_file(str(source), file.fileno(), str(tmp_path), ["sha512"])
     assert target.read_bytes() == content
     digests = {name: hashlib.new(name, content).hexdigest() for name in ("sha256", "sha512")}
-    assert copied == Content(len(content), digests)
+    assert copied == HashedContent(len(content), digests)
     assert image_files.hash_file(str(source), ["sha512"]) == copied
     assert target.stat().st_blocks * 512 <= len(content.replace(bytes(CHUNK_BYTES), b"")) + CHUNK_BYTES
 
@@ -49,20 +49,20 @@ def test_a_full_file_system_is_one_sentence() -> None:
 
 
 def test_a_file_that_would_fill_the_file_system_is_refused_before_it_does(tmp_path: t.Any) -> None:
-    image_files.require_room(str(tmp_path), 1, "image.raw")
+    image_files.require_free_disk_space(str(tmp_path), 1, "image.raw")
     with pytest.raises(HostError, match=r"image\.raw needs 1048576\.0T in .* are free"):
-        image_files.require_room(str(tmp_path), 2**60, "image.raw")
+        image_files.require_free_disk_space(str(tmp_path), 2**60, "image.raw")
 
 
 def test_a_published_part_is_read_only_and_an_unpublished_one_is_gone(tmp_path: t.Any) -> None:
     final = tmp_path / "image.raw"
-    with image_files.part_file(str(tmp_path)) as part:
+    with image_files.partial_file(str(tmp_path)) as part:
         assert os.path.basename(part.path).startswith(image_files.PART_PREFIX)
         os.write(part.fd, b"x")
         image_files.publish(part, str(final))
     assert final.read_bytes() == b"x"
     assert final.stat().st_mode & 0o777 == 0o444
-    with pytest.raises(KeyError), image_files.part_file(str(tmp_path)) as part:
+    with pytest.raises(KeyError), image_files.partial_file(str(tmp_path)) as part:
         raise KeyError
     assert os.listdir(tmp_path) == ["image.raw"]
 
@@ -70,7 +70,7 @@ def test_a_published_part_is_read_only_and_an_unpublished_one_is_gone(tmp_path: 
 HOLDER = """
     import sys, time
     from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
-    with image_files.locked_directory(sys.argv[1], image_files.Deadline(5)), image_files.part_file(sys.argv[1]):
+    with image_files.locked_directory(sys.argv[1], image_files.Deadline(5)), image_files.partial_file(sys.argv[1]):
         print("held", flush=True)
         time.sleep(60)
 """

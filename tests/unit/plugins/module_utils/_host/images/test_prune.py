@@ -19,8 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, locked_directory
 from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import (
-    Clearance,
-    Leave,
+    PruneOptions,
+    PruneResult,
     prune_images,
     remove_images,
 )
@@ -85,20 +85,20 @@ class Host:
     def users(self) -> dict[str, tuple[str, ...]]:
         found = self.prune(check_mode=True)
         assert found.unseen == ()
-        return {verdict.image.volume: verdict.users for verdict in found.verdicts if verdict.users}
+        return {decision.image.volume: decision.users for decision in found.decisions if decision.users}
 
     def volumes(self) -> set[str]:
         return set(self.images.listVolumes())
 
     def prune(
         self, keep: int = 0, name: str | None = None, ignore_unseen: bool = False, check_mode: bool = False
-    ) -> Clearance:
-        leave = Leave(keep, ignore_unseen)
-        return prune_images(self.conn, "images", name, leave, Deadline(5), check_mode=check_mode)
+    ) -> PruneResult:
+        prune_options = PruneOptions(keep, ignore_unseen)
+        return prune_images(self.conn, "images", name, prune_options, Deadline(5), check_mode=check_mode)
 
-    def remove(self, name: str, ignore_unseen: bool = False, check_mode: bool = False) -> Clearance:
-        leave = Leave(0, ignore_unseen)
-        return remove_images(self.conn, "images", name, leave, Deadline(5), check_mode=check_mode)
+    def remove(self, name: str, ignore_unseen: bool = False, check_mode: bool = False) -> PruneResult:
+        prune_options = PruneOptions(0, ignore_unseen)
+        return remove_images(self.conn, "images", name, prune_options, Deadline(5), check_mode=check_mode)
 
 
 @pytest.fixture
@@ -190,8 +190,8 @@ def test_what_nothing_uses_goes_and_check_mode_knows_it_before(host: Host) -> No
     assert found == checked
     assert found.before == (OLD, NEW, OTHER)
     assert found.gone == (NEW, OTHER)
-    assert [verdict.reason for verdict in found.verdicts] == ["used by machine a", None, None]
-    assert [verdict.size_bytes for verdict in found.verdicts][2] == 1024 * 1024
+    assert [decision.reason for decision in found.decisions] == ["used by machine a", None, None]
+    assert [decision.size_bytes for decision in found.decisions][2] == 1024 * 1024
     assert host.volumes() == {OLD, "by-hand.qcow2"}
     assert not (host.store / ".brine-part-left").exists()
     assert host.prune().gone == ()
@@ -218,14 +218,14 @@ def test_the_newest_are_counted_whether_used_or_not(host: Host) -> None:
     host.add_machine("a", notes=MachineNotes(image=ImageNote("debian", NEW, "images")))
     found = host.prune(1, "debian")
     assert found.gone == (OLD,)
-    assert found.verdicts[1].reason == "used by machine a"
+    assert found.decisions[1].reason == "used by machine a"
 
 
 def test_where_nothing_can_be_seen_nothing_goes(host: Host) -> None:
     host.add_pool("asleep", host.directory / "asleep", active=False)
     found = host.prune()
     assert (found.gone, found.blocked, found.unseen) == ((), True, ("storage pool asleep is not active",))
-    assert {verdict.reason for verdict in found.verdicts} == {"storage pool asleep is not active"}
+    assert {decision.reason for decision in found.decisions} == {"storage pool asleep is not active"}
     with pytest.raises(ConflictError) as caught:
         host.remove(OLD)
     assert str(caught.value) == (
@@ -269,9 +269,9 @@ class TestInAPoolThatOtherHypervisorsSee:
     def shared(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(shared_pools, "shared_because", lambda _pool: self.SHARED)
 
-    def prune(self, host: Host, used_elsewhere: frozenset[str] | None = None) -> Clearance:
-        leave = Leave(0, ignore_unseen=True, used_elsewhere=used_elsewhere)
-        return prune_images(host.conn, "images", None, leave, Deadline(5), check_mode=False)
+    def prune(self, host: Host, used_elsewhere: frozenset[str] | None = None) -> PruneResult:
+        prune_options = PruneOptions(0, ignore_unseen=True, used_elsewhere=used_elsewhere)
+        return prune_images(host.conn, "images", None, prune_options, Deadline(5), check_mode=False)
 
     def test_nothing_goes_until_all_of_them_were_asked(self, host: Host) -> None:
         host.add_machine("a", notes=MachineNotes(image=ImageNote("debian", OLD, "images")))
@@ -279,8 +279,8 @@ class TestInAPoolThatOtherHypervisorsSee:
         reason = f"{self.SHARED}, and what machines of other hypervisors use there cannot be seen from this one"
         assert (found.gone, found.blocked, found.shared, found.unseen) == ((), True, True, (reason,))
         # What is said to each of them, so that the one that prunes can be told.
-        assert [verdict.users for verdict in found.verdicts] == [("machine a",), (), ()]
-        assert [verdict.reason for verdict in found.verdicts] == ["used by machine a", reason, reason]
+        assert [decision.users for decision in found.decisions] == [("machine a",), (), ()]
+        assert [decision.reason for decision in found.decisions] == ["used by machine a", reason, reason]
         with pytest.raises(ConflictError) as caught:
             host.remove(NEW, ignore_unseen=True)
         assert str(caught.value) == (
@@ -293,10 +293,10 @@ class TestInAPoolThatOtherHypervisorsSee:
         host.add_machine("a", notes=MachineNotes(image=ImageNote("debian", OLD, "images")))
         found = self.prune(host, frozenset({OTHER}))
         assert found.gone == (NEW,)
-        assert [verdict.reason for verdict in found.verdicts][2] == "used by another hypervisor"
+        assert [decision.reason for decision in found.decisions][2] == "used by another hypervisor"
         with pytest.raises(ConflictError, match=f"image {OTHER} is used by another hypervisor"):
             remove_images(
-                host.conn, "images", OTHER, Leave(0, False, frozenset({OTHER})), Deadline(5), check_mode=False
+                host.conn, "images", OTHER, PruneOptions(0, False, frozenset({OTHER})), Deadline(5), check_mode=False
             )
         assert self.prune(host, frozenset()).gone == (OTHER,)
 
@@ -323,13 +323,13 @@ def test_an_image_in_use_is_not_removed_and_its_user_is_named(host: Host, name: 
 
 
 def test_pruning_waits_for_machines_that_are_being_made_and_images_that_come(host: Host) -> None:
-    leave = Leave(0, False)
+    prune_options = PruneOptions(0, False)
 
     def prune() -> None:
-        prune_images(host.conn, "images", None, leave, Deadline(0.1), check_mode=False)
+        prune_images(host.conn, "images", None, prune_options, Deadline(0.1), check_mode=False)
 
     with (
-        hypervisor_lock("init", patience_seconds=1, lock_dir=str(host.directory / "lock")),
+        hypervisor_lock("init", wait_seconds=1, lock_dir=str(host.directory / "lock")),
         pytest.raises(ConflictError, match="another run has been at work on this hypervisor"),
     ):
         prune()

@@ -19,8 +19,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, locked_directory
-from ansible_collections.brine.virt.plugins.module_utils._host.images.intake import Source
-from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import Leave, prune_images
+from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImageSource
+from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import PruneOptions, prune_images
 from ansible_collections.brine.virt.plugins.module_utils._host.images.store import ImageStore, require_own_host
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
 
@@ -71,9 +71,9 @@ def test_a_source_with_other_bytes_leaves_nothing(store: ImageStore, tmp_path: t
     source.write_bytes(bytes(1024))
     before = sorted(os.listdir(tmp_path / "store"))
     with pytest.raises(Exception, match="has the sha256 .* not "):
-        store.bring("new", Source(path=str(source), checksum=checksum(b"other")), Deadline(5))
+        store.bring("new", ImageSource(path=str(source), checksum=checksum(b"other")), Deadline(5))
     with pytest.raises(HostError, match="cannot read .*nothing: No such file"):
-        store.bring("new", Source(path=str(tmp_path / "nothing")), Deadline(5))
+        store.bring("new", ImageSource(path=str(tmp_path / "nothing")), Deadline(5))
     assert sorted(os.listdir(tmp_path / "store")) == before
 
 
@@ -82,7 +82,7 @@ def test_what_another_run_brings_meanwhile_is_not_transferred_again(
 ) -> None:
     content = b"\x03" * 512
     volume = f"new-{hashlib.sha256(content).hexdigest()[:16]}.raw"
-    source = Source(url=web.put("image", content), checksum=checksum(content))
+    source = ImageSource(url=web.put("image", content), checksum=checksum(content))
     locked = threading.Event()
 
     def other_run() -> None:
@@ -119,7 +119,7 @@ def test_a_store_is_in_a_pool_of_files(tmp_path: t.Any) -> None:
     with open_connection(f"test://{tmp_path}/node.xml") as conn:
         for work in (
             lambda: ImageStore(conn, "vg"),
-            lambda: prune_images(conn, "vg", None, Leave(0, True), Deadline(1), check_mode=True),
+            lambda: prune_images(conn, "vg", None, PruneOptions(0, True), Deadline(1), check_mode=True),
         ):
             with pytest.raises(
                 UnsupportedError, match="^pool: storage pool 'vg' is of type logical, and images are sto"

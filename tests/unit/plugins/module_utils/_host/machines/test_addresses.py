@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresse
     MOST_ADDRESSES,
     Address,
     AgentLimits,
-    NicToAsk,
+    NicQuery,
     best_first,
     find_addresses,
     make_address,
@@ -77,21 +77,21 @@ def test_the_best_address_is_first(nics: list[list[Address]], expected: list[str
 @pytest.mark.parametrize(
     ("nic", "running", "expected"),
     [
-        (NicToAsk(WEB1_MAC, "network"), True, ["lease"]),
-        (NicToAsk(WEB1_MAC.upper(), "network"), True, ["lease"]),
+        (NicQuery(WEB1_MAC, "network"), True, ["lease"]),
+        (NicQuery(WEB1_MAC.upper(), "network"), True, ["lease"]),
         # A bridge has no leases, and without an agent only the neighbour table is left.
-        (NicToAsk(WEB1_MAC, "bridge"), True, ["arp"]),
+        (NicQuery(WEB1_MAC, "bridge"), True, ["arp"]),
         # What is known needs no question.
-        (NicToAsk(WEB1_MAC, "network", ("192.0.2.5/24",)), True, ["static"]),
+        (NicQuery(WEB1_MAC, "network", ("192.0.2.5/24",)), True, ["static"]),
         # A link-local address is of no use to others, so the question goes on.
-        (NicToAsk(WEB1_MAC, "network", ("fe80::5/64",)), True, ["static", "lease"]),
-        (NicToAsk("52:54:00:ff:ff:ff", "network"), True, []),
-        (NicToAsk(WEB1_MAC, "network"), False, []),
-        (NicToAsk(WEB1_MAC, "network", ("192.0.2.5/24",)), False, ["static"]),
+        (NicQuery(WEB1_MAC, "network", ("fe80::5/64",)), True, ["static", "lease"]),
+        (NicQuery("52:54:00:ff:ff:ff", "network"), True, []),
+        (NicQuery(WEB1_MAC, "network"), False, []),
+        (NicQuery(WEB1_MAC, "network", ("192.0.2.5/24",)), False, ["static"]),
     ],
 )
 def test_each_source_is_asked_only_when_it_can_help(
-    node_uri: str, nic: NicToAsk, running: bool, expected: list[str]
+    node_uri: str, nic: NicQuery, running: bool, expected: list[str]
 ) -> None:
     with open_connection(node_uri) as conn:
         found, errors = find_addresses(
@@ -115,7 +115,7 @@ def test_a_source_that_fails_is_told_only_where_an_address_is_missing(
     with open_connection("test:///default") as conn:  # this driver has no agent
         found, errors = find_addresses(
             conn.lookupByName("test"),
-            [NicToAsk(mac, "bridge")],
+            [NicQuery(mac, "bridge")],
             running=True,
             agent_connected=True,
             limits=LIMITS,
@@ -129,7 +129,7 @@ def test_no_agent_is_asked_after_the_time_is_up(node_uri: str) -> None:
     with open_connection(node_uri) as conn:
         _found, errors = find_addresses(
             conn.lookupByName("web1"),
-            [NicToAsk("52:54:00:ff:ff:ff", "bridge")],
+            [NicQuery("52:54:00:ff:ff:ff", "bridge")],
             running=True,
             agent_connected=True,
             limits=limits,
@@ -152,7 +152,7 @@ class ChattyGuest:
 
 def test_a_guest_cannot_fill_the_record_with_addresses() -> None:
     found, errors = find_addresses(
-        ChattyGuest(), [NicToAsk(WEB1_MAC, "bridge")], running=True, agent_connected=True, limits=LIMITS
+        ChattyGuest(), [NicQuery(WEB1_MAC, "bridge")], running=True, agent_connected=True, limits=LIMITS
     )
     assert len(found[0]) == MOST_ADDRESSES
     assert found[0][0].address == "10.0.0.0"

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import listing as room
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import listing as listing
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import AgentLimits
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 
@@ -61,8 +61,8 @@ def test_the_volume_of_a_disk_and_the_size_of_a_stopped_one(node_uri: str) -> No
 
 def test_a_machine_that_cannot_be_read_stays_with_what_is_known(node_uri: str) -> None:
     with open_connection(node_uri) as conn:
-        bulk = room._ask_in_bulk(conn, ["web1"], sizes=True)
-        record = room._unread_record(bulk.domains[0], bulk, "the machine could not be read: no answer within 8 s")
+        bulk = listing._ask_in_bulk(conn, ["web1"], sizes=True)
+        record = listing._unread_record(bulk.domains[0], bulk, "the machine could not be read: no answer within 8 s")
         (whole,) = observe_machines(conn, addresses=True, names=["web1"])
     assert record.keys() == whole.keys()
     assert (record["name"], record["uuid"], record["state"]) == (whole["name"], whole["uuid"], "running")
@@ -72,10 +72,10 @@ def test_a_machine_that_cannot_be_read_stays_with_what_is_known(node_uri: str) -
 
 def test_a_machine_that_went_since_it_was_listed_is_no_machine(node_uri: str) -> None:
     with open_connection(node_uri) as conn:
-        bulk = room._ask_in_bulk(conn, None, sizes=True)
+        bulk = listing._ask_in_bulk(conn, None, sizes=True)
         (gone,) = [domain for domain in bulk.domains if domain.name() == "db1"]
         conn.lookupByName("db1").undefine()
-        assert room._read_machine(gone, bulk, addresses=True, sizes=True, limits=AgentLimits(1)) is None
+        assert listing._read_machine(gone, bulk, addresses=True, sizes=True, limits=AgentLimits(1)) is None
 
 
 def test_no_machines(node_uri: str) -> None:
@@ -113,4 +113,4 @@ def test_no_machines(node_uri: str) -> None:
 def test_sizes_come_from_the_bulk_statistics(
     stats: dict[str, t.Any], expected: dict[str, tuple[int, int | None]]
 ) -> None:
-    assert room._sizes_by_target(stats) == expected
+    assert listing._sizes_by_target(stats) == expected

@@ -10,11 +10,11 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_setup import PoolWish, make_pool, plan_pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_setup import PoolSpec, make_pool, plan_pools
 
 # libvirt's test driver has one pool, of files, active and not started with the host.
-EXISTING = PoolWish("default-pool", "/default-pool")
-NEW = PoolWish("images", "/var/lib/libvirt/virt-images")
+EXISTING = PoolSpec("default-pool", "/default-pool")
+NEW = PoolSpec("images", "/var/lib/libvirt/virt-images")
 
 
 @pytest.fixture
@@ -48,18 +48,18 @@ def test_only_what_lacks_is_done(conn: t.Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "error", "words"),
+    ("specs", "error", "words"),
     [
-        ([PoolWish("default-pool", "/srv/other")], ConflictError, r"pools\[0\]\.path: .* of type dir at /default-pool"),
-        ([PoolWish("images", "relative")], InputError, r"pools\[0\]\.path: 'relative' is not an absolute path"),
-        ([PoolWish("images", "/srv/images/")], InputError, "shortest form"),
-        ([PoolWish("a/b", "/srv")], InputError, r"pools\[0\]\.name"),
-        ([NEW, PoolWish("images", "/srv")], InputError, r"pools\[1\]: has the name or the path of pools\[0\]"),
-        ([NEW, PoolWish("other", NEW.path)], InputError, r"pools\[1\]"),
+        ([PoolSpec("default-pool", "/srv/other")], ConflictError, r"pools\[0\]\.path: .* of type dir at /default-pool"),
+        ([PoolSpec("images", "relative")], InputError, r"pools\[0\]\.path: 'relative' is not an absolute path"),
+        ([PoolSpec("images", "/srv/images/")], InputError, "shortest form"),
+        ([PoolSpec("a/b", "/srv")], InputError, r"pools\[0\]\.name"),
+        ([NEW, PoolSpec("images", "/srv")], InputError, r"pools\[1\]: has the name or the path of pools\[0\]"),
+        ([NEW, PoolSpec("other", NEW.path)], InputError, r"pools\[1\]"),
     ],
 )
-def test_a_wish_that_cannot_be_is_refused(
-    conn: t.Any, wishes: list[PoolWish], error: type[VirtError], words: str
+def test_a_spec_that_cannot_be_is_refused(
+    conn: t.Any, specs: list[PoolSpec], error: type[VirtError], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        plan_pools(conn, wishes)
+        plan_pools(conn, specs)

@@ -28,7 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark
     add_qcow2_mark,
     read_qcow2_mark,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import Making, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
@@ -58,7 +58,7 @@ def files(far: Pool) -> Pool:
 
 
 def note(size_bytes: int | None = MIB, image_format: str = "qcow2", backing: str = "") -> VolumeNote:
-    return VolumeNote("files", "disk", "disk", format=image_format, making=Making(MARK, size_bytes, backing))
+    return VolumeNote("files", "disk", "disk", format=image_format, making=CreationNote(MARK, size_bytes, backing))
 
 
 def has_mark(disk: Path) -> bool:
@@ -242,7 +242,7 @@ class TestMaking:
     def test_a_copy_that_shares_blocks_has_its_mark_at_the_end(
         self, files: Pool, tmp_path: Path, image_format: str, options: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Every byte is replaced by the image's, and a header of version 2 has no room for a mark."""
+        """Every byte is replaced by the image's, and a header of version 2 has no space for a mark."""
 
         def share(_fd: int, request: int, source: int) -> None:
             assert request == volume_copy._FICLONE

@@ -29,13 +29,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import (
-    AlreadyThereError,
+    VolumeExistsError,
     create_empty,
     create_overlay,
     delete_volume,
     grow_volume,
     new_volume_element,
-    room_for,
+    space_request,
     volume_names,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
@@ -98,9 +98,9 @@ def test_what_was_made_is_found(files: Pool) -> None:
 
 def test_a_volume_that_is_there_is_never_touched(files: Pool) -> None:
     create_empty(files, "data", size_bytes=64 * MIB, image_format="raw")
-    with pytest.raises(AlreadyThereError):
+    with pytest.raises(VolumeExistsError):
         create_empty(files, "data", size_bytes=MIB, image_format="raw")
-    with pytest.raises(AlreadyThereError):
+    with pytest.raises(VolumeExistsError):
         create_copy(
             files,
             "data",
@@ -134,7 +134,7 @@ def test_an_overlay_is_a_file(conn: VirConnect) -> None:
 
 
 @pytest.mark.parametrize(("pool", "allocation"), [("files", 0), ("ceph", 0), ("vg", MIB)])
-def test_a_logical_volume_has_all_of_its_room_at_once(conn: VirConnect, pool: str, allocation: int) -> None:
+def test_a_logical_volume_has_all_of_its_space_at_once(conn: VirConnect, pool: str, allocation: int) -> None:
     """libvirt makes a logical volume that lacks some of it as a snapshot, which breaks when it is full."""
     element = new_volume_element(Pools(conn).get(pool), "new", MIB, "raw")
     assert int(element.findtext("allocation") or -1) == allocation
@@ -143,11 +143,11 @@ def test_a_logical_volume_has_all_of_its_room_at_once(conn: VirConnect, pool: st
 @pytest.mark.parametrize(
     ("pool", "copied", "needed"), [("files", 0, 0), ("files", 5, 5), ("ceph", 5, 5), ("vg", 0, 9), ("vg", 5, 9)]
 )
-def test_room_is_counted_as_it_is_taken(conn: VirConnect, pool: str, copied: int, needed: int) -> None:
-    wish = room_for(Pools(conn).get(pool), size_bytes=9, copied_bytes=copied)
-    assert (wish.pool, wish.needed_bytes) == (pool, needed)
-    assert wish.available_bytes > 0
-    assert wish.shared != room_for(Pools(conn).get("luns"), size_bytes=9).shared
+def test_space_is_counted_as_it_is_taken(conn: VirConnect, pool: str, copied: int, needed: int) -> None:
+    spec = space_request(Pools(conn).get(pool), size_bytes=9, copied_bytes=copied)
+    assert (spec.pool, spec.needed_bytes) == (pool, needed)
+    assert spec.available_bytes > 0
+    assert spec.shared != space_request(Pools(conn).get("luns"), size_bytes=9).shared
 
 
 @pytest.mark.parametrize(
@@ -341,6 +341,6 @@ def test_a_file_that_libvirt_has_not_seen_yet_is_somebody_elses_too(conn: VirCon
     """As from another hypervisor that shares the pool: an undo must not delete it once libvirt has seen it."""
     pool = dataclasses.replace(Pools(conn).get("files"), local=True)
     (tmp_path / "files" / "theirs").write_bytes(b"x")
-    with pytest.raises(AlreadyThereError):
+    with pytest.raises(VolumeExistsError):
         create_empty(pool, "theirs", size_bytes=MIB, image_format="raw")
     assert volume_names(pool) == set()

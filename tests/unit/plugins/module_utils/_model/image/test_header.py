@@ -18,16 +18,16 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     HEADER_BYTES,
     backing_name,
+    check_image_header,
     compression,
     disk_format,
-    judge_image,
 )
 
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 
 def judge(content: bytes) -> str:
-    return judge_image(content[:HEADER_BYTES], len(content), "FILE", "path")
+    return check_image_header(content[:HEADER_BYTES], len(content), "FILE", "path")
 
 
 def made(tmp_path: t.Any, *options: str) -> bytes:
@@ -121,7 +121,7 @@ def test_how_a_file_is_compressed(made: t.Callable[[bytes], bytes], how: str, co
 
 
 @needs_qemu_img
-def test_a_name_that_an_overlay_stands_on(tmp_path: t.Any) -> None:
+def test_a_name_that_an_overlay_is_backed_by(tmp_path: t.Any) -> None:
     def read(name: str) -> t.Callable[[int, int], bytes]:
         content = (tmp_path / name).read_bytes()
         return lambda offset, length: content[offset : offset + length]

@@ -23,7 +23,7 @@ from oslo_utils.imageutils import format_inspector
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     HEADER_BYTES,
-    judge_image,
+    check_image_header,
     require_whole,
 )
 
@@ -58,7 +58,7 @@ _MARKS = [
 def judged_here(content: bytes) -> str | None:
     """The format, or None for what is refused."""
     try:
-        found = judge_image(content[:HEADER_BYTES], len(content), "FILE")
+        found = check_image_header(content[:HEADER_BYTES], len(content), "FILE")
         require_whole(lambda offset, length: content[offset : offset + length], len(content), "FILE")
     except InputError:
         return None

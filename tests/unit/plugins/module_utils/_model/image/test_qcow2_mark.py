@@ -61,7 +61,7 @@ def test_qemu_keeps_the_mark_when_it_writes(tmp_path: Path) -> None:
     run("qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", "qcow2", str(image), "8M")
     mark(image, "mine")
     run("qemu-io", "-f", "qcow2", "-c", "write -q -P 7 0 4M", str(image))
-    # Both of these write the header anew.
+    # Both of these write the header again.
     run("qemu-img", "rebase", "-q", "-u", "-F", "qcow2", "-b", "base.qcow2", str(image))
     run("qemu-img", "amend", "-q", "-f", "qcow2", "-o", "lazy_refcounts=on", str(image))
     run("qemu-img", "check", "-q", str(image))

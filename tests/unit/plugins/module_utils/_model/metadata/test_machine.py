@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    CreationNote,
     DiskNote,
     ImageNote,
     MachineNotes,
-    Making,
     NicNote,
     SeedNote,
     VolumeNote,
@@ -40,7 +40,7 @@ NOTES = st.builds(
             st.sampled_from(["disk", "seed"]),
             st.booleans(),
             st.sampled_from([None, "raw", "qcow2"]),
-            st.none() | st.builds(Making, TEXT.filter(bool), st.none() | st.integers(min_value=0), TEXT),
+            st.none() | st.builds(CreationNote, TEXT.filter(bool), st.none() | st.integers(min_value=0), TEXT),
         ),
         max_size=3,
     ).map(tuple),

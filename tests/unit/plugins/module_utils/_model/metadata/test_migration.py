@@ -19,14 +19,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE,
-    MoveNote,
+    MigrationNote,
     VolumeIdentity,
     VolumeRef,
-    move_note_to_xml,
-    read_move_note,
+    migration_note_to_xml,
+    read_migration_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.migrated_domain import moved_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.migrated_domain import migrated_domain_xml
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 WORDS = st.text(
@@ -35,7 +35,9 @@ WORDS = st.text(
 MAYBE = st.one_of(st.just(""), WORDS)
 IDENTITIES = st.builds(VolumeIdentity, MAYBE, MAYBE, MAYBE)
 REFS = st.lists(st.builds(VolumeRef, WORDS, WORDS, IDENTITIES), max_size=3).map(tuple)
-NOTES = st.builds(MoveNote, WORDS, WORDS, WORDS, REFS, REFS, st.booleans(), st.sampled_from([None, True, False]), MAYBE)
+NOTES = st.builds(
+    MigrationNote, WORDS, WORDS, WORDS, REFS, REFS, st.booleans(), st.sampled_from([None, True, False]), MAYBE
+)
 
 
 def _as_libvirt_keeps_it(text: str) -> t.Any:
@@ -49,8 +51,8 @@ def _as_libvirt_keeps_it(text: str) -> t.Any:
 
 
 @given(NOTES)
-def test_a_note_is_read_as_it_was_written(note: MoveNote) -> None:
-    found = read_move_note(_as_libvirt_keeps_it(move_note_to_xml(note)))
+def test_a_note_is_read_as_it_was_written(note: MigrationNote) -> None:
+    found = read_migration_note(_as_libvirt_keeps_it(migration_note_to_xml(note)))
     assert found is not None
     assert found == note
     # What identifies a volume does not count in a comparison of volumes.
@@ -62,14 +64,14 @@ def test_a_note_of_an_earlier_version_identifies_nothing() -> None:
         "<move source='hv1' target='hv2' uri='qemu+tls://hv2/system' autostart='no'>"
         "<made pool='default' name='web1-system.qcow2'/><left pool='default' name='web1-system.qcow2'/></move>"
     )
-    note = read_move_note(_as_libvirt_keeps_it(old))
+    note = read_migration_note(_as_libvirt_keeps_it(old))
     assert note is not None
     assert note.running is None
     assert [ref.identity for ref in (*note.made, *note.left)] == [VolumeIdentity()] * 2
 
 
 def test_no_note() -> None:
-    assert read_move_note(etree.fromstring("<domain><metadata/></domain>")) is None
+    assert read_migration_note(etree.fromstring("<domain><metadata/></domain>")) is None
 
 
 DOMAIN = f"""
@@ -96,11 +98,11 @@ DOMAIN = f"""
 
 def test_nothing_changes_where_all_is_alike() -> None:
     same = {"/a/data.raw": DiskSource("file", "/a/data.raw")}
-    assert moved_xml(etree.fromstring(DOMAIN), same, {}) is None
+    assert migrated_domain_xml(etree.fromstring(DOMAIN), same, {}) is None
 
 
 def _sources(text: str | None) -> list[tuple[dict[str, str] | None, bool]]:
-    """Of each disk the attributes of its source, and whether it says what that stands on."""
+    """Of each disk the attributes of its source, and whether it says what backs that."""
     found = []
     for disk in etree.fromstring(text or "").iterfind("devices/disk"):
         source = disk.find("source")
@@ -111,21 +113,21 @@ def _sources(text: str | None) -> list[tuple[dict[str, str] | None, bool]]:
 
 def test_a_disk_gets_its_new_place_and_loses_what_is_said_of_the_old_one() -> None:
     places = {"/a/web1-system.qcow2": DiskSource("file", "/b/web1-system.qcow2")}
-    assert _sources(moved_xml(etree.fromstring(DOMAIN), places, {})) == [
+    assert _sources(migrated_domain_xml(etree.fromstring(DOMAIN), places, {})) == [
         ({"file": "/b/web1-system.qcow2"}, False),
         (None, False),
         ({"file": "/a/data.raw"}, False),
     ]
 
 
-def test_a_disk_that_stands_on_nothing_there_says_so() -> None:
-    text = moved_xml(etree.fromstring(DOMAIN), {}, {}, {"/a/web1-system.qcow2"})
+def test_a_disk_that_is_backed_by_nothing_there_says_so() -> None:
+    text = migrated_domain_xml(etree.fromstring(DOMAIN), {}, {}, {"/a/web1-system.qcow2"})
     assert _sources(text)[0] == ({"file": "/a/web1-system.qcow2"}, False)
 
 
 def test_a_volume_that_stays_behind_is_no_longer_the_machines() -> None:
     root = etree.fromstring(DOMAIN)
-    text = moved_xml(root, {}, {VolumeRef("old", "gone.raw"): None})
+    text = migrated_domain_xml(root, {}, {VolumeRef("old", "gone.raw"): None})
     assert text is not None
     before = read_notes(root)
     assert before is not None

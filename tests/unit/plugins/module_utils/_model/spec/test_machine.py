@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wish: defaults, short words, and everything that is refused."""
+"""The spec: defaults, short words, and everything that is refused."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import 
 MINIMAL = {"name": "web_1", "vcpus": 1, "memory": 512}
 
 
-def wish(**more: t.Any) -> dict[str, t.Any]:
+def spec(**more: t.Any) -> dict[str, t.Any]:
     return {**MINIMAL, **more}
 
 
-def test_the_shortest_wish_has_the_defaults() -> None:
+def test_the_shortest_spec_has_the_defaults() -> None:
     assert read_machine(MINIMAL) == Machine(
         name="web_1",
         vcpus=1,
@@ -42,7 +42,7 @@ def test_the_shortest_wish_has_the_defaults() -> None:
 
 
 def test_everything_that_can_be_said() -> None:
-    given = wish(
+    given = spec(
         vcpus="2",
         memory="2GiB",
         image="debian",
@@ -102,7 +102,7 @@ def test_everything_that_can_be_said() -> None:
     ],
 )
 def test_the_machines_image_is_for_its_first_disk(disks: t.Any, images: list[str | None]) -> None:
-    machine = read_machine(wish(image="debian", disk_profile="none", disks=disks))
+    machine = read_machine(spec(image="debian", disk_profile="none", disks=disks))
     assert [disk.image for disk in machine.disks] == images
     assert [disk.size_mib for disk in machine.disks if disk.image] == [None] * sum(map(bool, images))
 
@@ -118,7 +118,7 @@ def test_the_machines_image_is_for_its_first_disk(disks: t.Any, images: list[str
     ],
 )
 def test_what_a_nic_is_on(options: dict[str, str], type_: str, source: str) -> None:
-    nic = read_machine(wish(nic_profile="none", nics=[{"name": "eth0", **options}])).nics[0]
+    nic = read_machine(spec(nic_profile="none", nics=[{"name": "eth0", **options}])).nics[0]
     assert (nic.type, nic.source) == (type_, source)
 
 
@@ -126,7 +126,7 @@ def test_a_mac_address_is_the_same_for_the_same_names_and_else_another() -> None
     assert stable_mac("web1", "eth0") == stable_mac("web1", "eth0")
     assert len({stable_mac(m, n) for m in ("web1", "web2") for n in ("eth0", "eth1")}) == 4
     assert stable_mac("web1", "eth0").startswith("52:54:00:")
-    assert read_machine(wish(nics={"eth0": {"mac": "52:54:00:11:22:33"}})).nics[0].mac == "52:54:00:11:22:33"
+    assert read_machine(spec(nics={"eth0": {"mac": "52:54:00:11:22:33"}})).nics[0].mac == "52:54:00:11:22:33"
 
 
 REFUSED: list[tuple[dict[str, t.Any], str]] = [
@@ -173,23 +173,23 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
 @pytest.mark.parametrize(("more", "text"), REFUSED)
 def test_what_is_wrong_is_refused_with_its_place(more: dict[str, t.Any], text: str) -> None:
     with pytest.raises(InputError) as caught:
-        read_machines([wish(name="first"), wish(**more)], where="vms")
+        read_machines([spec(name="first"), spec(**more)], where="vms")
     assert str(caught.value).startswith(text)
 
 
 def test_all_mistakes_of_a_list_are_named_at_once_each_once() -> None:
     profiles = {"big": {"system": {"size": "x"}}}
-    wishes = [
-        wish(name="a", vcpu=1, memroy=2),
-        wish(name="b", disk_profile="big"),
-        wish(name="c"),
-        wish(name="d", disk_profile="big"),
-        wish(name="c"),
-        wish(name="e", disks=[{"name": "one", "sise": 1}]),
-        wish(name="f", disks=[{"name": "one", "size": "z"}, {"name": "two", "size": "y"}]),
+    specs = [
+        spec(name="a", vcpu=1, memroy=2),
+        spec(name="b", disk_profile="big"),
+        spec(name="c"),
+        spec(name="d", disk_profile="big"),
+        spec(name="c"),
+        spec(name="e", disks=[{"name": "one", "sise": 1}]),
+        spec(name="f", disks=[{"name": "one", "size": "z"}, {"name": "two", "size": "y"}]),
     ]
     with pytest.raises(InputError) as caught:
-        read_machines(wishes, disk_profiles=profiles, where="vms")
+        read_machines(specs, disk_profiles=profiles, where="vms")
     assert [line.split(". ")[0] for line in str(caught.value).splitlines()] == [
         "vms[0]: unknown option 'vcpu'",
         "vms[0]: unknown option 'memroy'",
@@ -204,28 +204,28 @@ def test_all_mistakes_of_a_list_are_named_at_once_each_once() -> None:
 def test_items_of_another_list_have_the_names_that_they_have_there() -> None:
     places = ["virt_vms[3]", "virt_vms[7]"]
     with pytest.raises(InputError, match=r"^virt_vms\[7\]: unknown option 'vcpu'"):
-        read_machines([wish(name="a"), wish(name="b", vcpu=1)], places=places)
+        read_machines([spec(name="a"), spec(name="b", vcpu=1)], places=places)
     with pytest.raises(InputError, match="^places: there are 2 for 1 machines. Give one for each"):
-        read_machines([wish(name="a")], places=places)
+        read_machines([spec(name="a")], places=places)
 
 
 def test_profiles_and_defaults_are_named_by_their_own_place() -> None:
     with pytest.raises(InputError, match=r"^disk_profiles\.big\.system\.size: 'x' is not a size"):
-        read_machine(wish(disk_profile="big"), disk_profiles={"big": {"system": {"size": "x"}}})
+        read_machine(spec(disk_profile="big"), disk_profiles={"big": {"system": {"size": "x"}}})
     with pytest.raises(InputError, match="^seed: unknown option 'usr'"):
         read_machine(MINIMAL, seed_defaults={"usr": "x"})
 
 
-@pytest.mark.parametrize("wishes", ["web1", {"name": "web1"}, None])
-def test_what_is_no_list_of_machines_is_refused(wishes: t.Any) -> None:
+@pytest.mark.parametrize("specs", ["web1", {"name": "web1"}, None])
+def test_what_is_no_list_of_machines_is_refused(specs: t.Any) -> None:
     with pytest.raises(InputError, match="^vms: .* is not a list of machines"):
-        read_machines(wishes, where="vms")
+        read_machines(specs, where="vms")
 
 
 def test_an_override_of_one_machine_does_not_reach_the_next() -> None:
     profiles = {"default": {"eth0": {"bridge": "br1"}}}
     first, second = read_machines(
-        [wish(name="a", nics={"eth0": {"mac": "52:54:00:00:00:01", "model": "e1000"}}), wish(name="b")],
+        [spec(name="a", nics={"eth0": {"mac": "52:54:00:00:00:01", "model": "e1000"}}), spec(name="b")],
         nic_profiles=profiles,
     )
     assert (first.nics[0].source, first.nics[0].model) == ("br1", "e1000")

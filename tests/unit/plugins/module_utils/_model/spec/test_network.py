@@ -71,7 +71,7 @@ def test_a_default_route_is_spelt_out() -> None:
     st.text(min_size=1, max_size=8),
     st.sampled_from(["", "/24", "/64"]),
 )
-def test_no_text_has_room_for_more_than_an_address(key: str, start: str, text: str, end: str) -> None:
+def test_no_text_has_space_for_more_than_an_address(key: str, start: str, text: str, end: str) -> None:
     """Some of these values go into files without quotes."""
     value = f"{start}{text}{end}"
     nic = {"routes": [{"to": "default", "via": "192.0.2.1", key: value}]} if key in ("to", "via") else {key: [value]}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wish for a seed, and every way to get it wrong."""
+"""The spec for a seed, and every way to get it wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKey operator@example"
 
 
 @pytest.mark.parametrize(
-    ("wish", "place", "words"),
+    ("spec", "place", "words"),
     [
         ({"hostname": "web-"}, "hostname", "not a host name"),
         ({"hostname": "-web"}, "hostname", "not a host name"),
@@ -63,23 +63,23 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKey operator@example"
         ({"hostnme": "x"}, "", "Did you mean hostname?"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(wish: dict[str, t.Any], place: str, words: str) -> None:
+def test_what_is_wrong_is_said_with_its_place(spec: dict[str, t.Any], place: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
-        read_seed(wish, "seed")
+        read_seed(spec, "seed")
     assert caught.value.where == (f"seed.{place}" if place else "seed")
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("wish", [{"password_hash": "Tr0ub4dor"}, {"authorized_keys": "-----BEGIN X PRIVATE KEY-----"}])
-def test_a_complaint_does_not_repeat_what_may_be_a_secret(wish: dict[str, str]) -> None:
+@pytest.mark.parametrize("spec", [{"password_hash": "Tr0ub4dor"}, {"authorized_keys": "-----BEGIN X PRIVATE KEY-----"}])
+def test_a_complaint_does_not_repeat_what_may_be_a_secret(spec: dict[str, str]) -> None:
     with pytest.raises(InputError) as caught:
-        read_seed(wish, "seed")
-    assert next(iter(wish.values())) not in str(caught.value)
+        read_seed(spec, "seed")
+    assert next(iter(spec.values())) not in str(caught.value)
 
 
 def test_keys_come_one_a_line() -> None:
-    wish = {"authorized_keys": f'# mine\n{KEY}\n\n  no-pty,command="a b" {KEY}\n'}
-    assert read_seed(wish, "seed")["authorized_keys"] == (KEY, f'no-pty,command="a b" {KEY}')
+    spec = {"authorized_keys": f'# mine\n{KEY}\n\n  no-pty,command="a b" {KEY}\n'}
+    assert read_seed(spec, "seed")["authorized_keys"] == (KEY, f'no-pty,command="a b" {KEY}')
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_hostname_is_the_first_part_of_the_full_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "spec",
     [
         {"packages": ["vim"]},
         {"run_commands": ["true"]},
@@ -120,18 +120,18 @@ def test_the_hostname_is_the_first_part_of_the_full_name() -> None:
         {"locale": "C.UTF-8"},
         {"instance_id": "x"},
     ],
-    ids=lambda wish: next(iter(wish)),
+    ids=lambda spec: next(iter(spec)),
 )
-def test_guestfs_refuses_what_only_cloud_init_does(wish: dict[str, t.Any]) -> None:
-    key = next(iter(wish))
+def test_guestfs_refuses_what_only_cloud_init_does(spec: dict[str, t.Any]) -> None:
+    key = next(iter(spec))
     base = {"name": "web1", "vcpus": 1, "memory": 512}
     with pytest.raises(InputError, match=f"seed.{key}: {key} needs cloud-init"):
-        read_machine({**base, "seed": {"method": "guestfs", **wish}})
+        read_machine({**base, "seed": {"method": "guestfs", **spec}})
     with pytest.raises(InputError, match=rf"vms\[0\].seed.{key}: {key} needs"):
-        read_machines([{**base, "seed": wish}], seed_defaults={"method": "guestfs"}, where="vms")
+        read_machines([{**base, "seed": spec}], seed_defaults={"method": "guestfs"}, where="vms")
     # The place is that of the key, not of the method.
     with pytest.raises(InputError, match=rf"^seed.{key}: {key} needs"):
-        read_machines([{**base, "seed": {"method": "guestfs"}}], seed_defaults=wish, where="vms")
+        read_machines([{**base, "seed": {"method": "guestfs"}}], seed_defaults=spec, where="vms")
 
 
 def test_a_user_cannot_be_there_twice() -> None:

@@ -16,14 +16,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Disk, read_machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import Placed, disk_targets
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import HostChoices, domain_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import GuestPlatform, domain_xml
 
-KVM = HostChoices("kvm", "x86_64", "q35", {"mode": "host-model"}, "/var/log/libvirt/qemu")
+KVM = GuestPlatform("kvm", "x86_64", "q35", {"mode": "host-model"}, "/var/log/libvirt/qemu")
 BASE = {"name": "web1", "vcpus": 2, "memory": 1024}
 
 
-def build(wish: dict[str, t.Any], host: HostChoices = KVM, seed: str | None = "/pool/web1-seed.iso") -> str:
-    machine = read_machine({**BASE, **wish})
+def build(spec: dict[str, t.Any], host: GuestPlatform = KVM, seed: str | None = "/pool/web1-seed.iso") -> str:
+    machine = read_machine({**BASE, **spec})
     targets = disk_targets(machine.disks)
     disks = [
         Placed(disk, targets[disk.name], DiskSource("file", f"/pool/web1-{disk.name}"), disk.format or "qcow2")
@@ -33,7 +33,7 @@ def build(wish: dict[str, t.Any], host: HostChoices = KVM, seed: str | None = "/
     return domain_xml(machine, notes=notes, host=host, disks=disks, seed=DiskSource("file", seed) if seed else None)
 
 
-WISHES: list[dict[str, t.Any]] = [
+SPECS: list[dict[str, t.Any]] = [
     {},
     {"firmware": "efi", "graphics": "vnc", "title": "A title", "description": "Two\nlines"},
     {"graphics": {"type": "spice", "listen": "127.0.0.1"}},
@@ -75,12 +75,12 @@ WISHES: list[dict[str, t.Any]] = [
 ]
 
 
-@pytest.mark.parametrize("wish", WISHES, ids=[",".join(wish) or "defaults" for wish in WISHES])
-def test_the_schema_accepts_every_machine(wish: dict[str, t.Any]) -> None:
+@pytest.mark.parametrize("spec", SPECS, ids=[",".join(spec) or "defaults" for spec in SPECS])
+def test_the_schema_accepts_every_machine(spec: dict[str, t.Any]) -> None:
     validator = shutil.which("virt-xml-validate")
     if validator is None:
         pytest.skip("virt-xml-validate is not installed (package libvirt-clients)")
-    result = subprocess.run([validator, "-", "domain"], input=build(wish), text=True, capture_output=True, check=False)
+    result = subprocess.run([validator, "-", "domain"], input=build(spec), text=True, capture_output=True, check=False)
     assert result.returncode == 0, result.stderr
 
 
@@ -93,7 +93,7 @@ def test_text_stays_in_its_place(text: str) -> None:
 
 
 def test_an_emulated_machine_has_a_named_cpu() -> None:
-    host = HostChoices("qemu", "x86_64", "q35", {"mode": "custom", "model": "Nehalem"}, None)
+    host = GuestPlatform("qemu", "x86_64", "q35", {"mode": "custom", "model": "Nehalem"}, None)
     cpu = etree.fromstring(build({}, host)).find("cpu")
     assert cpu is not None
     assert (cpu.get("mode"), cpu.findtext("model")) == ("custom", "Nehalem")

@@ -30,7 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.deci
     read_decision,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import carry_out, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
 
 SPEC: dict[str, t.Any] = {"name": "new1", "vcpus": 2, "memory": 512, "image": "debian", "seed": {"method": "none"}}
 NEW = Claim("new1", 512, 2)
@@ -48,7 +48,7 @@ def claim(conn: t.Any, *wanted: Claim) -> dict[str, str]:
 
 def make(conn: t.Any, claims: dict[str, str]) -> t.Any:
     hypervisor = Hypervisor(conn, image_pool="images", claims=claims)
-    return carry_out(make_plans([read_machine(SPEC)], hypervisor, ""), concurrency=1)[0]
+    return run_plans(make_plans([read_machine(SPEC)], hypervisor, ""), concurrency=1)[0]
 
 
 def volumes(conn: t.Any) -> set[str]:

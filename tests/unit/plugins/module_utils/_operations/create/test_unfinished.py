@@ -27,12 +27,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine imp
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     MachinePlan,
-    Outcome,
-    carry_out,
+    MachineResult,
     make_plans,
+    run_plans,
 )
 
-WISH: dict[str, t.Any] = {
+SPEC: dict[str, t.Any] = {
     "name": "new1",
     "vcpus": 2,
     "memory": 512,
@@ -40,7 +40,7 @@ WISH: dict[str, t.Any] = {
     "disks": [{"name": "system", "size": "20GiB"}],
     "seed": {"method": "none"},
 }
-MORE: dict[str, t.Any] = {"disks": [*WISH["disks"], {"name": "more", "size": 1}]}
+MORE: dict[str, t.Any] = {"disks": [*SPEC["disks"], {"name": "more", "size": 1}]}
 GUEST = """
 <domain type='test'><name>guest</name>{uuid}<memory>1</memory><os><type>hvm</type></os>
 <devices>{disk}</devices></domain>
@@ -57,11 +57,11 @@ def conn(node_uri: str) -> Iterator[t.Any]:
 
 def plan(conn: t.Any, **changes: t.Any) -> MachinePlan:
     """A plan from what is true now."""
-    return make_plans([read_machine({**WISH, **changes})], Hypervisor(conn, image_pool="images"), "")[0]
+    return make_plans([read_machine({**SPEC, **changes})], Hypervisor(conn, image_pool="images"), "")[0]
 
 
-def make(conn: t.Any, **changes: t.Any) -> Outcome:
-    return carry_out([plan(conn, **changes)], concurrency=1)[0]
+def make(conn: t.Any, **changes: t.Any) -> MachineResult:
+    return run_plans([plan(conn, **changes)], concurrency=1)[0]
 
 
 def cut_off(conn: t.Any) -> t.Any:
@@ -133,7 +133,7 @@ def test_one_that_is_started_after_the_plan_was_made_runs_on(conn: t.Any) -> Non
     machine = cut_off(conn)
     todo = plan(conn)
     machine.create()
-    error = carry_out([todo], concurrency=1)[0].error
+    error = run_plans([todo], concurrency=1)[0].error
     assert "but it runs, so nothing of it is touched" in str(error)
     assert (machine.isActive(), volumes(conn)) == (True, {"new1-system.qcow2"})
 
@@ -144,7 +144,7 @@ def test_one_that_another_run_has_finished_after_the_plan_was_made_stays(conn: t
     notes = list_domains(conn)["new1"].notes
     assert notes is not None
     write_notes(machine, dataclasses.replace(notes, status="ready"))
-    error = carry_out([todo], concurrency=1)[0].error
+    error = run_plans([todo], concurrency=1)[0].error
     assert "has been finished by another run" in str(error)
     assert volumes(conn) == {"new1-system.qcow2"}
     assert conn.lookupByName("new1").UUIDString() == machine.UUIDString()
@@ -164,7 +164,7 @@ def test_a_volume_that_another_machine_has_come_to_use_is_not_cleared(
     with pytest.raises(ConflictError) as caught:
         plan(conn)
     assert str(caught.value) == text
-    assert str(carry_out([todo], concurrency=1)[0].error) == text
+    assert str(run_plans([todo], concurrency=1)[0].error) == text
     assert volumes(conn) == {"new1-system.qcow2"}
 
 
@@ -217,7 +217,7 @@ class TestHalfAddedDisk:
         self.cut_off(conn)
         todo = plan(conn)
         add_guest(conn, "new1-more.qcow2")
-        assert "it is used by machine guest" in str(carry_out([todo], concurrency=1)[0].error)
+        assert "it is used by machine guest" in str(run_plans([todo], concurrency=1)[0].error)
         assert volumes(conn) == {"new1-system.qcow2", "new1-more.qcow2"}
 
     def test_what_the_machine_has_only_while_it_runs_is_whole(self, conn: t.Any) -> None:
@@ -272,7 +272,7 @@ def test_a_failed_run_keeps_what_somebody_has_taken_meanwhile_and_says_so(
         raise HostError("the disk has caught fire")
 
     steps = [*todo.steps[:UNTIL_READY], dataclasses.replace(todo.steps[UNTIL_READY], apply=fail)]
-    error = str(carry_out([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
+    error = str(run_plans([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
     assert "the disk has caught fire" in error
     assert "volume new1-system.qcow2 of pool default stays: it is used by machine guest" in error
     assert volumes(conn) == {"new1-system.qcow2"}
@@ -290,7 +290,7 @@ def test_a_failed_run_keeps_all_of_a_machine_that_does_not_stop(conn: t.Any) -> 
         raise HostError("it does not stop")
 
     steps = [*todo.steps[:-1], dataclasses.replace(start, apply=start_and_fail, undo=stop_and_fail)]
-    error = str(carry_out([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
+    error = str(run_plans([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
     assert "it does not stop" in error
     assert "machine new1 runs, and so it stays with all that it has" in error
     assert "machine new1 runs, and is not undefined" in error
@@ -306,7 +306,7 @@ def test_a_machine_that_somebody_starts_before_this_run_does_runs_on(conn: t.Any
         todo.steps[-1].apply()
 
     steps = [*todo.steps[:-1], dataclasses.replace(todo.steps[-1], apply=start)]
-    assert carry_out([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error is None
+    assert run_plans([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error is None
     assert list_domains(conn)["new1"].active
     assert volumes(conn) == {"new1-system.qcow2"}
 
@@ -320,7 +320,7 @@ def test_a_failed_run_does_not_stop_what_somebody_else_has_started(conn: t.Any) 
         raise HostError("the disk has caught fire")
 
     steps = [*todo.steps[:-1], dataclasses.replace(todo.steps[-1], apply=start_and_fail)]
-    error = str(carry_out([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
+    error = str(run_plans([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
     assert "machine new1 runs, and so it stays with all that it has" in error
     assert list_domains(conn)["new1"].active
     assert volumes(conn) == {"new1-system.qcow2"}
@@ -328,12 +328,12 @@ def test_a_failed_run_does_not_stop_what_somebody_else_has_started(conn: t.Any) 
 
 def test_a_volume_that_somebody_makes_before_this_run_does_stays(conn: t.Any) -> None:
     """Whatever kept this run from making its own."""
-    todo = plan(conn, disks=[{**WISH["disks"][0], "clone": "copy"}])
+    todo = plan(conn, disks=[{**SPEC["disks"][0], "clone": "copy"}])
     conn.storagePoolLookupByName("images").storageVolLookupByName("debian-0123456789abcdef.qcow2").delete()
     conn.storagePoolLookupByName("default").createXML(
         "<volume><name>new1-system.qcow2</name><capacity>1048576</capacity></volume>"
     )
-    assert carry_out([todo], concurrency=1)[0].error is not None
+    assert run_plans([todo], concurrency=1)[0].error is not None
     assert volumes(conn) == {"new1-system.qcow2"}
     assert "new1" not in list_domains(conn)
 

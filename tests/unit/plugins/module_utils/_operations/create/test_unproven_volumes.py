@@ -27,14 +27,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements imp
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     MachinePlan,
-    Outcome,
-    carry_out,
+    MachineResult,
     make_plans,
+    run_plans,
 )
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
-WISH: dict[str, t.Any] = {
+SPEC: dict[str, t.Any] = {
     "name": "new1",
     "vcpus": 1,
     "memory": 128,
@@ -43,7 +43,7 @@ WISH: dict[str, t.Any] = {
     "nic_profile": "none",
     "disks": [{"name": "system", "size": 64}],
 }
-MORE: dict[str, t.Any] = {"disks": [*WISH["disks"], {"name": "more", "size": 1}]}
+MORE: dict[str, t.Any] = {"disks": [*SPEC["disks"], {"name": "more", "size": 1}]}
 ATTRIBUTE = "user.brine.build"
 NODE = "<node><pool type='dir'><name>default</name><target><path>{}</path></target></pool></node>"
 THEIRS = b"what somebody has restored " * 10000
@@ -59,10 +59,10 @@ class Host:
 
     def plan(self, **changes: t.Any) -> MachinePlan:
         hypervisor = Hypervisor(self.conn, image_pool="default")
-        return make_plans([read_machine({**WISH, **changes})], hypervisor, "")[0]
+        return make_plans([read_machine({**SPEC, **changes})], hypervisor, "")[0]
 
-    def make(self, **changes: t.Any) -> Outcome:
-        return carry_out([self.plan(**changes)], concurrency=1)[0]
+    def make(self, **changes: t.Any) -> MachineResult:
+        return run_plans([self.plan(**changes)], concurrency=1)[0]
 
     def cut_off(self, steps: int, **changes: t.Any) -> None:
         """A run that was killed after so many steps."""
@@ -153,13 +153,13 @@ class TestNewMachine:
         host.cut_off(2)
         todo = host.plan()
         host.put("new1-system.qcow2")
-        assert "nothing proves that volume new1-system.qcow2" in str(carry_out([todo], concurrency=1)[0].error)
+        assert "nothing proves that volume new1-system.qcow2" in str(run_plans([todo], concurrency=1)[0].error)
         refused(host, "new1-system.qcow2")
         host.must_have("new1-system.qcow2")
 
     @pytest.mark.parametrize("image_format", ["qcow2", "raw"])
     def test_what_was_made_is_cleared_whatever_was_written_to_it(self, host: Host, image_format: str) -> None:
-        disks = [{**WISH["disks"][0], "format": image_format}]
+        disks = [{**SPEC["disks"][0], "format": image_format}]
         host.cut_off(2, disks=disks)
         file = host.pool / f"new1-system.{image_format}"
         with file.open("r+b") as content:
@@ -190,7 +190,7 @@ class TestNewMachine:
             raise OSError(95, "Operation not supported")
 
         monkeypatch.setattr(os, "setxattr", refuse)
-        raw = {"disks": [{**WISH["disks"][0], "format": "raw"}]}
+        raw = {"disks": [{**SPEC["disks"][0], "format": "raw"}]}
         file = host.pool / "new1-system.raw"
         host.cut_off(2, **raw)
         # The daemon makes a file of one hole, qemu-img writes its first block.
@@ -250,7 +250,7 @@ class TestHalfAddedDisk:
         self.cut_off(host, made=True)
         todo = host.plan(**MORE)
         host.put("new1-more.qcow2")
-        assert "nothing proves that volume new1-more.qcow2" in str(carry_out([todo], concurrency=1)[0].error)
+        assert "nothing proves that volume new1-more.qcow2" in str(run_plans([todo], concurrency=1)[0].error)
         host.must_have("new1-more.qcow2")
 
     @pytest.mark.parametrize("changes", [{}, MORE], ids=["not wanted any more", "made again"])
@@ -294,7 +294,7 @@ class TestNamesThatComeToTheSame:
             host.plan(**self.NM_B)
 
     def test_two_machines_of_one_task(self, host: Host) -> None:
-        wishes = read_machines([{**WISH, **wish} for wish in (self.NM, self.NM_B)])
+        specs = read_machines([{**SPEC, **spec} for spec in (self.NM, self.NM_B)])
         with pytest.raises(ConflictError) as caught:
-            make_plans(wishes, Hypervisor(host.conn, image_pool="default"), "machines")
+            make_plans(specs, Hypervisor(host.conn, image_pool="default"), "machines")
         assert str(caught.value) == f"machines[1].disks[0]: {self.WORDS.format('nm')}"

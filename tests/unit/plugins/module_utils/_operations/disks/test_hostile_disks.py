@@ -32,7 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, carry_out, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, make_plans, run_plans
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
@@ -177,7 +177,7 @@ def test_the_same_task_changes_nothing(host: Host, attack: str) -> None:
 @attacks
 def test_a_larger_size_grows_the_file_and_nothing_in_it(host: Host, attack: str) -> None:
     header = with_disk(host).attack(attack)
-    outcome = carry_out(
+    outcome = run_plans(
         [host.plan(disks=[{"name": "data", "pool": "default", "format": "raw", "size": 128}])], concurrency=1
     )[0]
     assert (outcome.error, outcome.actions) == (None, ["grow disk data of web1 to 128 MiB"])
@@ -192,7 +192,7 @@ def test_a_larger_size_grows_the_file_and_nothing_in_it(host: Host, attack: str)
 def test_a_disk_that_was_detached_is_attached_as_before(host: Host, attack: str, note: VolumeNote) -> None:
     host.attack(attack)
     host.notes = MachineNotes(volumes=(note,), disks=(DiskNote("data", "vda"),))
-    outcome = carry_out([host.plan()], concurrency=1)[0]
+    outcome = run_plans([host.plan()], concurrency=1)[0]
     assert outcome.error is None
     assert host.formats() == ["raw"]
     assert not host.plan().steps
@@ -213,7 +213,7 @@ def test_a_raw_disk_of_nobody_is_never_taken_for_an_overlay(host: Host, attack: 
         assert message.startswith(f"disks[0].{place}: volume {NAME} of pool default is raw by its name"), words
         assert "Say which it is, with format: raw or format: qcow2" in message
     plan = host.plan(disks=[{"name": "data", "pool": "default", "source": NAME, "format": "raw"}])
-    assert carry_out([plan], concurrency=1)[0].error is None
+    assert run_plans([plan], concurrency=1)[0].error is None
     assert host.formats() == ["raw"]
 
 
@@ -222,7 +222,7 @@ def test_on_a_raw_disk_that_its_notes_know_an_overlay_is_one_on_a_raw_disk(host:
     host.notes = MachineNotes(volumes=(NOTE,))
     overlay = {"name": "data", "pool": "default", "backing": NAME}
     plan = host.plan(name="web2", disks=[overlay])
-    assert carry_out([plan], concurrency=1)[0].error is None
+    assert run_plans([plan], concurrency=1)[0].error is None
     pool = host.hypervisor.pools.get("default")
     made = parse_xml(pool.handle.storageVolLookupByName("web2-data.qcow2").XMLDesc(0))
     backing = made.find("backingStore/format")
@@ -275,7 +275,7 @@ def test_a_chain_of_volumes_is_followed_to_its_end(host: Host) -> None:
         {"name": "named", "pool": "default", "source": "top.qcow2"},
         {"name": "said", "pool": "default", "source": "top.img", "format": "qcow2"},
     ]
-    assert carry_out([host.plan(disks=disks)], concurrency=1)[0].error is None
+    assert run_plans([host.plan(disks=disks)], concurrency=1)[0].error is None
     assert host.formats() == ["qcow2", "qcow2"]
 
 
@@ -308,13 +308,13 @@ def test_other_formats_are_not_guessed(host: Host, made: str, word: str) -> None
 def test_a_disk_that_a_guest_has_encrypted_is_raw(host: Host) -> None:
     (host.pool / "x.img").write_bytes(b"LUKS\xba\xbe" + bytes(MIB))
     host.more_volumes = _volume("x.img", "raw", MIB)
-    assert carry_out([host.plan(disks=[{"name": "d", "pool": "default", "source": "x.img"}])], concurrency=1)
+    assert run_plans([host.plan(disks=[{"name": "d", "pool": "default", "source": "x.img"}])], concurrency=1)
     assert host.formats() == ["raw"]
 
 
 def test_what_is_made_is_noted_with_its_format(host: Host) -> None:
     (host.pool / NAME).unlink()
-    assert carry_out([host.plan()], concurrency=1)[0].error is None
+    assert run_plans([host.plan()], concurrency=1)[0].error is None
     notes = list_domains(host.conn)["web1"].notes
     assert notes is not None
     assert notes.volumes == (NOTE,)

@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, carry_out, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, make_plans, run_plans
 
 GUEST = """
 <domain type='test'><name>guest</name>{uuid}<memory>1</memory><os><type>hvm</type></os>
@@ -82,7 +82,7 @@ def test_one_that_nobody_writes_to_can_have_overlays(conn: t.Any) -> None:
 
 
 def test_what_a_machine_has_already_it_keeps(conn: t.Any) -> None:
-    assert carry_out([plan(conn, source="shared.qcow2")], concurrency=1)[0].error is None
+    assert run_plans([plan(conn, source="shared.qcow2")], concurrency=1)[0].error is None
     has(conn, live=True)
     assert list(plan(conn, source="shared.qcow2").steps) == []
 

@@ -11,8 +11,8 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import AlreadyThereError, create_empty
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import Maker, volume_step
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError, create_empty
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import VolumeOwner, volume_step
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host
@@ -28,7 +28,7 @@ class Work:
         hypervisor = Hypervisor(host.conn, image_pool="images")
         self.handle = host.conn.storagePoolLookupByName("default")
         self.pool: Pool = hypervisor.pools.get("default")
-        self.maker = Maker(hypervisor, "web1", **{"new": True, **maker})
+        self.maker = VolumeOwner(hypervisor, "web1", **{"new": True, **maker})
 
     def step(self, make: t.Callable[[], None] | None = None) -> Step:
         return volume_step("make it", make or self.make, self.pool, NAME, self.maker)
@@ -58,7 +58,7 @@ def test_what_was_there_before_stays(host: Host) -> None:
     work = Work(host)
     work.make()
     step = work.step(lambda: pytest.fail("it was made all the same"))
-    with pytest.raises(AlreadyThereError):
+    with pytest.raises(VolumeExistsError):
         step.apply()
     undo(step)
     assert work.is_there()
@@ -73,7 +73,7 @@ def test_what_somebody_makes_at_the_same_moment_stays(host: Host) -> None:
         work.make()
 
     step = work.step(make)
-    with pytest.raises(AlreadyThereError):
+    with pytest.raises(VolumeExistsError):
         step.apply()
     undo(step)
     assert work.is_there()

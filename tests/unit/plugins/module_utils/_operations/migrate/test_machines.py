@@ -15,13 +15,17 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import migration as migrating
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.migration import Oversight, migrate
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.migration import MigrationControls, migrate
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import location, switch
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import Journey
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Ends, Whereabouts
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import Outcome, Removal, Wish
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import Terms
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationPlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints, MachineLocation
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import (
+    MigrationResult,
+    MigrationSpec,
+    Removal,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 
@@ -45,17 +49,17 @@ def recorder() -> Recorder:
     return Recorder()
 
 
-def walk(journey: Journey) -> Outcome:
+def walk(migration: MigrationPlan) -> MigrationResult:
     """Carry out one plan, as a task does."""
     removal = Removal(None, threading.Event(), ProgressFile(None))
-    wish = Wish("web1", "hv2", "", Terms())
-    removal._targets[wish.uri] = t.cast(t.Any, type("", (), {"promised": {}})())
-    outcome = Outcome(wish, "hv1", "hv2", journey)
-    removal._walk(outcome)
+    spec = MigrationSpec("web1", "hv2", "", MigrationOptions())
+    removal._targets[spec.uri] = t.cast(t.Any, type("", (), {"allocations": {}})())
+    outcome = MigrationResult(spec, "hv1", "hv2", migration)
+    removal._run_migration(outcome)
     return outcome
 
 
-def planned(recorder: Recorder, **special: t.Any) -> Journey:
+def planned(recorder: Recorder, **special: t.Any) -> MigrationPlan:
     """A plan with a step before the switch, the switch, and one after it."""
     steps = {
         "make": Step("make", recorder.does("make"), recorder.does("unmake")),
@@ -64,7 +68,7 @@ def planned(recorder: Recorder, **special: t.Any) -> Journey:
     after = [Step("clear", special.pop("clear", recorder.does("clear")))]
     if "move" in special:
         steps["move"] = Step("move", special.pop("move"))
-    return Journey("web1", list(steps.values()), after, release=recorder.does("release"), **special)
+    return MigrationPlan("web1", list(steps.values()), after, release=recorder.does("release"), **special)
 
 
 def test_figures_come_last_and_never_make_a_finished_move_fail(recorder: Recorder) -> None:
@@ -100,75 +104,80 @@ def test_what_fails_before_the_switch_is_rolled_back(recorder: Recorder, failure
 
 
 def test_what_has_changed_since_the_plan_is_an_error_before_anything_is_done(recorder: Recorder) -> None:
-    outcome = walk(planned(recorder, look_again=recorder.does("look", HostError("its name is taken there now"))))
+    outcome = walk(planned(recorder, recheck=recorder.does("look", HostError("its name is taken there now"))))
     assert str(outcome.error) == "its name is taken there now"
     assert recorder.words == ["look", "release"]
 
 
 @pytest.mark.parametrize(
-    ("active", "found", "undefine_source", "arrived"),
+    ("active", "found", "undefine_source", "is_on_target"),
     [
-        (False, Whereabouts(None, False), True, True),
-        (False, Whereabouts(False, False), True, False),
-        (False, Whereabouts(False, False), False, True),
-        (False, Whereabouts(False, None), True, False),
-        (True, Whereabouts(None, True), True, True),
-        (True, Whereabouts(False, True), True, True),
-        (True, Whereabouts(False, False), True, False),
+        (False, MachineLocation(None, False), True, True),
+        (False, MachineLocation(False, False), True, False),
+        (False, MachineLocation(False, False), False, True),
+        (False, MachineLocation(False, None), True, False),
+        (True, MachineLocation(None, True), True, True),
+        (True, MachineLocation(False, True), True, True),
+        (True, MachineLocation(False, False), True, False),
         # libvirt forgets it here only when it is whole there: its guest has powered it off since.
-        (True, Whereabouts(None, False), True, True),
-        (False, Whereabouts(None, True), True, True),
+        (True, MachineLocation(None, False), True, True),
+        (False, MachineLocation(None, True), True, True),
     ],
 )
 def test_a_machine_that_is_off_and_still_here_has_not_been_moved(
-    monkeypatch: pytest.MonkeyPatch, active: bool, found: Whereabouts, undefine_source: bool, arrived: bool
+    monkeypatch: pytest.MonkeyPatch, active: bool, found: MachineLocation, undefine_source: bool, is_on_target: bool
 ) -> None:
     """libvirt failed between defining it there and forgetting it here: it is not to be left in two places."""
     monkeypatch.setattr(switch, "is_up", lambda _ends, _uuid: bool(found.source))
-    monkeypatch.setattr(switch, "look", lambda _ends, _uuid: found)
-    traveller = t.cast(t.Any, SimpleNamespace(name="web1", uuid="", active=active))
-    terms = Terms(undefine_source=undefine_source)
-    road = t.cast(t.Any, SimpleNamespace(ends=Ends("", ""), terms=terms))
-    assert switch._has_arrived(HostError("it burns"), traveller, road) is arrived
+    monkeypatch.setattr(switch, "find_location", lambda _ends, _uuid: found)
+    machine = t.cast(t.Any, SimpleNamespace(name="web1", uuid="", active=active))
+    migration_options = MigrationOptions(undefine_source=undefine_source)
+    context = t.cast(t.Any, SimpleNamespace(endpoints=Endpoints("", ""), options=migration_options))
+    assert switch._has_migrated(HostError("it burns"), machine, context) is is_on_target
 
 
 @pytest.mark.parametrize(
     ("active", "found"),
-    [(True, Whereabouts(None, False)), (True, Whereabouts(False, False)), (False, Whereabouts(None, True))],
+    [(True, MachineLocation(None, False)), (True, MachineLocation(False, False)), (False, MachineLocation(None, True))],
     ids=["powered off", "powered off, and on record here", "started"],
 )
 def test_what_a_guest_does_at_once_there_is_no_failure_of_the_move(
-    monkeypatch: pytest.MonkeyPatch, active: bool, found: Whereabouts
+    monkeypatch: pytest.MonkeyPatch, active: bool, found: MachineLocation
 ) -> None:
     """libvirt has moved it, and nobody can say that it has to run there still, or to be off."""
-    journey = switched(monkeypatch, active, found)
-    journey.before[0].apply()
-    assert journey.switched
+    migration = switched(monkeypatch, active, found)
+    migration.before[0].apply()
+    assert migration.switched
 
 
-@pytest.mark.parametrize("found", [Whereabouts(None, None), Whereabouts(True, None), Whereabouts(True, True)])
+@pytest.mark.parametrize(
+    "found", [MachineLocation(None, None), MachineLocation(True, None), MachineLocation(True, True)]
+)
 def test_a_machine_that_is_not_on_the_target_after_the_switch_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, found: Whereabouts
+    monkeypatch: pytest.MonkeyPatch, found: MachineLocation
 ) -> None:
     with pytest.raises(HostError, match="libvirt has moved web1, but it is not to be found on hv2"):
         switched(monkeypatch, True, found).before[0].apply()
 
 
-def switched(monkeypatch: pytest.MonkeyPatch, active: bool, found: Whereabouts) -> Journey:
+def switched(monkeypatch: pytest.MonkeyPatch, active: bool, found: MachineLocation) -> MigrationPlan:
     """The switch alone, of which libvirt says that all went well."""
     monkeypatch.setattr(switch, "migrate", lambda *_words: None)
     monkeypatch.setattr(switch, "hypervisor_lock", lambda *_words, **_options: contextlib.nullcontext())
-    monkeypatch.setattr(switch, "look_again_at_record", lambda _planned: None)
-    monkeypatch.setattr(switch, "_documents", lambda *_words: {})
-    monkeypatch.setattr(location, "look", lambda _ends, _uuid: found)
+    monkeypatch.setattr(switch, "recheck_definition", lambda _planned: None)
+    monkeypatch.setattr(switch, "_target_xml", lambda *_words: {})
+    monkeypatch.setattr(location, "find_location", lambda _ends, _uuid: found)
     monkeypatch.setattr(location, "_SETTLE_SECONDS", 0.1)
-    traveller = t.cast(t.Any, SimpleNamespace(name="web1", uuid="", active=active, handle=None))
+    machine = t.cast(t.Any, SimpleNamespace(name="web1", uuid="", active=active, handle=None))
     target = SimpleNamespace(name="hv2", address="hv2")
-    road = t.cast(t.Any, SimpleNamespace(ends=Ends("", ""), terms=Terms(), stop=threading.Event(), target=target))
+    context = t.cast(
+        t.Any,
+        SimpleNamespace(endpoints=Endpoints("", ""), options=MigrationOptions(), stop=threading.Event(), target=target),
+    )
     guard = look = t.cast(t.Any, SimpleNamespace(check=lambda *_words: None))
-    journey = Journey("web1")
-    journey.before.append(switch.move_step(journey, traveller, road, lambda *_progress: None, guard, look))
-    return journey
+    migration = MigrationPlan("web1")
+    migration.before.append(switch.move_step(migration, machine, context, lambda *_progress: None, guard, look))
+    return migration
 
 
 class Domain:
@@ -192,11 +201,11 @@ def test_a_line_of_progress_that_cannot_be_told_does_not_end_a_migration(monkeyp
     """Before, it was taken for a failure while libvirt went on, and the target was cleared beneath the machine."""
     monkeypatch.setattr(migrating, "_LOOK_SECONDS", 0.01)
 
-    def tell(*_progress: t.Any) -> None:
+    def on_progress(*_progress: t.Any) -> None:
         raise ValueError("no words for it")
 
     domain, stop = Domain(), threading.Event()
-    migrate(domain, "qemu+tls://hv2/system", {}, 0, Oversight(tell, stop, HostError("too late")))
+    migrate(domain, "qemu+tls://hv2/system", {}, 0, MigrationControls(on_progress, stop, HostError("too late")))
     assert domain.looks >= 3
 
 
@@ -208,4 +217,4 @@ def test_libvirts_failure_is_still_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(domain, "migrateToURI3", fail)
     with pytest.raises(VirtError, match="libvirt could not move it"):
-        migrate(domain, "", {}, 0, Oversight(lambda *_progress: None, threading.Event(), HostError("too late")))
+        migrate(domain, "", {}, 0, MigrationControls(lambda *_progress: None, threading.Event(), HostError("too late")))

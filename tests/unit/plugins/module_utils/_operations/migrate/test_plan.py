@@ -28,15 +28,19 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     MachineNotes,
     VolumeNote,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, MoveNote
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import Side
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import options as moving_terms
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import plan as journeys
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, MigrationNote
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import options as migration_options
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import plan as migrations
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import recheck, source_and_target, switch
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Ends, write_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import Terms
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.plan import Journey, Road, plan_journey
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import Target
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints, write_note
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.plan import (
+    MigrationContext,
+    MigrationPlan,
+    plan_migration,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import MigrationTarget
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import volume_identity as identity
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
@@ -114,8 +118,8 @@ def pool(name: str, volumes: str) -> str:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable[..., t.Callable[..., Journey]]]:
-    """Make two hypervisors, and get back what plans a journey between them."""
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable[..., t.Callable[..., MigrationPlan]]]:
+    """Make two hypervisors, and get back what plans a migration between them."""
     locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
     monkeypatch.setattr(switch, "hypervisor_lock", locked)
     # The one file that is looked at past libvirt.
@@ -123,19 +127,27 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callabl
     (tmp_path / "images" / IMAGE).write_bytes(b"image")
     with ExitStack() as stack:
 
-        def make(**special: t.Any) -> t.Callable[..., Journey]:
+        def make(**special: t.Any) -> t.Callable[..., MigrationPlan]:
             here = World(**special)
             for name, text in (("source", here.source_xml()), ("target", here.target_xml())):
                 (tmp_path / f"{name}.xml").write_text(text.replace("/pools", str(tmp_path)), encoding="utf-8")
-            ends = Ends(f"test://{tmp_path / 'source.xml'}", f"test://{tmp_path / 'target.xml'}")
-            source = Side(stack.enter_context(open_connection(ends.source)))
-            target = Target(ends.target, stack.enter_context(open_connection(ends.target)))
+            endpoints = Endpoints(f"test://{tmp_path / 'source.xml'}", f"test://{tmp_path / 'target.xml'}")
+            source = HypervisorView(stack.enter_context(open_connection(endpoints.source)))
+            target = MigrationTarget(endpoints.target, stack.enter_context(open_connection(endpoints.target)))
             # Both are this machine.
             target.name = "hv2"
 
-            def plan(name: str = "web1", **terms: t.Any) -> Journey:
-                road = Road(ends, source, "hv1", target, Terms(**terms), threading.Event(), check_mode=True)
-                return plan_journey(name, road, "", lambda *_progress: None)
+            def plan(name: str = "web1", **migration_options: t.Any) -> MigrationPlan:
+                context = MigrationContext(
+                    endpoints,
+                    source,
+                    "hv1",
+                    target,
+                    MigrationOptions(**migration_options),
+                    threading.Event(),
+                    check_mode=True,
+                )
+                return plan_migration(name, context, "", lambda *_progress: None)
 
             plan.source, plan.target = source, target  # type: ignore[attr-defined]
             return plan
@@ -143,17 +155,17 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callabl
         yield make
 
 
-World_ = t.Callable[..., t.Callable[..., Journey]]
+World_ = t.Callable[..., t.Callable[..., MigrationPlan]]
 
 
-def ways(journey: Journey) -> dict[str, str]:
-    return {disk.device: disk.way for disk in journey.disks}
+def ways(migration: MigrationPlan) -> dict[str, str]:
+    return {disk.device: disk.method for disk in migration.disks}
 
 
 def test_a_running_machine_has_its_disks_mirrored_and_its_seed_copied(world: World_) -> None:
-    journey = world()()
-    assert ways(journey) == {"vda": "mirror", "vdz": "content"}
-    assert journey.actions == [
+    migration = world()()
+    assert ways(migration) == {"vda": "mirror", "vdz": "content"}
+    assert migration.actions == [
         f"bring image {IMAGE} to hv2",
         "make web1-system.qcow2, web1-seed.iso on hv2",
         "copy web1-seed.iso to hv2",
@@ -166,17 +178,17 @@ def test_a_running_machine_has_its_disks_mirrored_and_its_seed_copied(world: Wor
 @pytest.mark.parametrize(("image_format", "brought"), [("qcow2", False), ("raw", True)], ids=["whole", "half"])
 def test_an_image_that_is_only_half_there_is_brought(world: World_, image_format: str, brought: bool) -> None:
     """A run that was killed has left it: what it has in the place of its beginning is the mark of that run."""
-    journey = world(target_images=volume(IMAGE, image_format))()
-    assert (f"bring image {IMAGE} to hv2" in journey.actions) is brought
+    migration = world(target_images=volume(IMAGE, image_format))()
+    assert (f"bring image {IMAGE} to hv2" in migration.actions) is brought
 
 
 def test_a_stopped_machine_has_all_copied(world: World_) -> None:
     plan = world()
     plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
-    journey = plan()
-    assert ways(journey) == {"vda": "content", "vdz": "content"}
+    migration = plan()
+    assert ways(migration) == {"vda": "content", "vdz": "content"}
     # Nothing here is let go of that is in the target's memory only.
-    assert journey.before[-2].description == "see that the disk of hv2 has web1-system.qcow2, web1-seed.iso"
+    assert migration.before[-2].description == "see that the disk of hv2 has web1-system.qcow2, web1-seed.iso"
 
 
 def test_what_a_running_machine_has_for_its_next_start_is_on_the_targets_disk_as_well(world: World_) -> None:
@@ -201,14 +213,14 @@ def test_volumes_of_others_stay_at_the_source(world: World_) -> None:
 
 def test_a_disk_on_nothing_stored_is_flattened(world: World_) -> None:
     alone = volume("odd.qcow2", "qcow2", "/elsewhere/base.qcow2")
-    journey = world(disks=disk("vda", "/pools/default/odd.qcow2"), source_volumes=alone)()
-    assert [(move.way, move.flattened, move.base) for move in journey.disks] == [("mirror", True, None)]
+    migration = world(disks=disk("vda", "/pools/default/odd.qcow2"), source_volumes=alone)()
+    assert [(move.method, move.flattened, move.base) for move in migration.disks] == [("mirror", True, None)]
 
 
 def test_what_a_guest_wrote_into_a_raw_disk_is_not_believed(world: World_) -> None:
     odd = volume("odd.raw", "qcow2", "/etc/shadow")
-    journey = world(disks=disk("vda", "/pools/default/odd.raw", "raw"), source_volumes=odd)()
-    assert [(move.format, move.flattened, move.base) for move in journey.disks] == [("raw", False, None)]
+    migration = world(disks=disk("vda", "/pools/default/odd.raw", "raw"), source_volumes=odd)()
+    assert [(move.format, move.flattened, move.base) for move in migration.disks] == [("raw", False, None)]
 
 
 HOSTDEV = "<hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>"
@@ -275,12 +287,12 @@ def test_what_speaks_against_it_is_said_before_anything_is_done(
     ids=["building", "claimed", "adding"],
 )
 def test_a_machine_that_is_being_made_stays(world: World_, notes: MachineNotes, words: str) -> None:
-    """Also when that begins after the move was planned: then another run makes it anew, or adds to it."""
+    """Also when that begins after the move was planned: then another run recreates it, or adds to it."""
     plan = world()
-    journey = plan()
+    migration = plan()
     write_notes(plan.source.conn.lookupByName("web1"), notes)  # type: ignore[attr-defined]
     with pytest.raises(ConflictError) as caught:
-        journey.look_again()
+        migration.recheck()
     assert str(caught.value).startswith(words)
     del plan.source.domains  # type: ignore[attr-defined]
     with pytest.raises(ConflictError) as caught:
@@ -304,8 +316,8 @@ def _note(source: str, target: str) -> str:
 
 
 def test_what_a_run_that_was_cut_off_has_left_there_is_cleared_first(world: World_) -> None:
-    journey = world(note=_note("hv1", "hv3"))()
-    assert journey.actions[0] == "clear what an interrupted run left on hv3"
+    migration = world(note=_note("hv1", "hv3"))()
+    assert migration.actions[0] == "clear what an interrupted run left on hv3"
 
 
 @pytest.mark.parametrize("active", [True, False])
@@ -372,8 +384,8 @@ def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_fi
     """What it has of memory and disks there is its own, and is free again by then."""
     plan = _half_moved(world, monkeypatch, uri=uri)
     total_mib = plan.target.hypervisor.memory_mib
-    journey = plan(memory_reserve_mib=total_mib - 1024 - 100)
-    assert journey.actions == [
+    migration = plan(memory_reserve_mib=total_mib - 1024 - 100)
+    assert migration.actions == [
         "clear what an interrupted run left on hv2",
         f"bring image {IMAGE} to hv2",
         "make web1-system.qcow2, web1-seed.iso on hv2",
@@ -386,8 +398,8 @@ def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_fi
     ]
     # Before anything is made, it must be gone.
     with pytest.raises(VirtError, match="it is defined there too"):
-        journey.before[2].apply()
-    journey.look_again()
+        migration.before[2].apply()
+    migration.recheck()
 
 
 @pytest.mark.parametrize(
@@ -415,12 +427,12 @@ def test_a_copy_there_whose_disk_is_another_one_now_is_none_of_a_killed_move(
 
 
 def test_nothing_is_rolled_back_when_libvirt_has_moved_it(world: World_) -> None:
-    journey = world()()
-    undo = journey.before[1].undo
+    migration = world()()
+    undo = migration.before[1].undo
     assert undo is not None
     with pytest.raises(VirtError, match="nothing is deleted"):
         undo()
-    journey.switched = True
+    migration.switched = True
     undo()
 
 
@@ -436,11 +448,11 @@ def test_a_volume_that_somebody_makes_there_before_this_run_does_stays(
         step.apply()
     cleared: list[str] = []
 
-    def clear(_ends: Ends, _uuid: str, note: MoveNote, **_more: t.Any) -> list[str]:
+    def clear(_ends: Endpoints, _uuid: str, note: MigrationNote, **_more: t.Any) -> list[str]:
         cleared.extend(ref.name for ref in note.made)
         return []
 
-    monkeypatch.setattr(journeys, "clear_target", clear)
+    monkeypatch.setattr(migrations, "clear_target", clear)
     assert step.undo is not None
     step.undo()
     assert cleared == ["web1-system.qcow2"]
@@ -448,27 +460,27 @@ def test_a_volume_that_somebody_makes_there_before_this_run_does_stays(
 
 def test_what_the_plan_is_based_on_is_looked_at_again(world: World_) -> None:
     plan = world()
-    journey = plan()
-    journey.look_again()
+    migration = plan()
+    migration.recheck()
     there = plan.target.hypervisor.conn  # type: ignore[attr-defined]
     other = there.defineXML(OTHER.format(name="web1", uuid=TWO, memory=1024, devices=""))
     with pytest.raises(VirtError, match="another machine has its name there"):
-        journey.look_again()
+        migration.recheck()
     other.undefine()
-    journey.look_again()
+    migration.recheck()
     big = there.defineXML(OTHER.format(name="big", uuid=TWO, memory=3_000_000, devices=""))
     with pytest.raises(VirtError, match="MiB of memory, 0 MiB are free"):
-        journey.look_again()
+        migration.recheck()
     big.undefine()
     here = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
     here.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")
     with pytest.raises(VirtError, match=r"has snapshots \(before\)"):
-        journey.look_again()
+        migration.recheck()
     here.snapshotLookupByName("before").delete()
-    journey.look_again()
+    migration.recheck()
     here.destroy()
     with pytest.raises(VirtError, match="web1 has stopped since its move was planned"):
-        journey.look_again()
+        migration.recheck()
 
 
 @pytest.mark.parametrize(("image_there", "looks"), [(True, 1), (False, 2)], ids=["at once", "after an image was sent"])
@@ -477,45 +489,45 @@ def test_the_target_is_looked_at_again_once_and_after_what_takes_long(
 ) -> None:
     seen: list[str] = []
 
-    class Counted(Target):
+    class Counted(MigrationTarget):
         def __init__(self, uri: str, conn: t.Any) -> None:
             seen.append(uri)
             super().__init__(uri, conn)
 
-    monkeypatch.setattr(recheck, "Target", Counted)
-    monkeypatch.setattr(journeys, "bring_image", lambda *_words: None)
+    monkeypatch.setattr(recheck, "MigrationTarget", Counted)
+    monkeypatch.setattr(migrations, "copy_image_to_target", lambda *_words: None)
     monkeypatch.setattr(switch, "is_stored", lambda *_words: True)
-    journey = world(disks=SYSTEM, target_images=volume(IMAGE, "qcow2") if image_there else "")()
-    assert len(journey.before) == (2 if image_there else 3)
-    journey.look_again()
-    for step in journey.before[:-1]:
+    migration = world(disks=SYSTEM, target_images=volume(IMAGE, "qcow2") if image_there else "")()
+    assert len(migration.before) == (2 if image_there else 3)
+    migration.recheck()
+    for step in migration.before[:-1]:
         step.apply()
     # This driver cannot move anything.
     with pytest.raises(VirtError, match="was not moved"):
-        journey.before[-1].apply()
+        migration.before[-1].apply()
     assert len(seen) == looks
 
 
 def test_a_target_in_maintenance_gets_nothing(world: World_, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the move is planned, and when it has begun since; the test driver cannot show one."""
-    journey = world()()
+    migration = world()()
     monkeypatch.setattr(source_and_target, "find_maintenance", lambda _conn: Maintenance("2026-11-21T10:00:00Z", "fan"))
     with pytest.raises(
         VirtError, match=r"web1 cannot go to hv2: it is in maintenance since 2026-11-21T10:00:00Z \(fan\)"
     ):
-        journey.look_again()
+        migration.recheck()
     with pytest.raises(VirtError, match="in maintenance"):
         world()()
 
 
 def test_a_machine_that_gets_another_disk_after_the_plan(world: World_) -> None:
     plan = world()
-    journey = plan()
+    migration = plan()
     conn = plan.source.conn  # type: ignore[attr-defined]
     record = conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     conn.defineXML(record.replace("</devices>", disk("vdb", "/srv/new.qcow2") + "</devices>"))
     with pytest.raises(VirtError, match="web1 has other disks than when its move was planned"):
-        journey.look_again()
+        migration.recheck()
 
 
 @pytest.mark.parametrize("active", [True, False])
@@ -535,17 +547,17 @@ def test_what_is_moved_is_what_was_planned(world: World_, old: str | re.Pattern[
     domain = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
     if not active:
         domain.destroy()
-    journey = plan()
-    write_note(domain, MoveNote("hv1", "hv2", "qemu+tls://hv2/system"))
+    migration = plan()
+    write_note(domain, MigrationNote("hv1", "hv2", "qemu+tls://hv2/system"))
     # Its own note is no change; and this driver cannot move anything.
     with pytest.raises(VirtError, match="web1 was not moved"):
-        journey.before[-1].apply()
+        migration.before[-1].apply()
     record = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     changed = re.sub(old, new, record, count=1)
     assert changed != record
     plan.source.conn.defineXML(changed)  # type: ignore[attr-defined]
     with pytest.raises(ConflictError, match=r"web1 has been changed since its move was planned.* Run the move again"):
-        journey.before[-1].apply()
+        migration.before[-1].apply()
 
 
 @pytest.mark.parametrize("active", [True, False])
@@ -557,7 +569,7 @@ def test_what_happens_while_it_waits_for_the_lock_counts(
     plan = world(disks=SYSTEM + SEED)
     if not active:
         plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
-    journey = plan()
+    migration = plan()
 
     def written(_guard: t.Any) -> None:
         raise ConflictError("/pools/default/web1-system.qcow2 has been changed while it was copied")
@@ -574,7 +586,7 @@ def test_what_happens_while_it_waits_for_the_lock_counts(
     monkeypatch.setattr(switch, "hypervisor_lock", lock)
     words = "has been changed while it was copied" if "disk" in what else "web1 cannot go to hv2: it is in maintenance"
     with pytest.raises(ConflictError, match=words):
-        journey.before[-1].apply()
+        migration.before[-1].apply()
 
 
 @pytest.mark.parametrize("active", [True, False])
@@ -583,13 +595,13 @@ def test_an_image_that_has_gone_from_the_target_meanwhile(world: World_, active:
     plan = world(disks=SYSTEM, target_images=volume(IMAGE, "qcow2"))
     if not active:
         plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
-    journey = plan()
+    migration = plan()
     with pytest.raises(VirtError, match="web1 was not moved"):
-        journey.before[-1].apply()
+        migration.before[-1].apply()
     there = plan.target.hypervisor.conn.storagePoolLookupByName("images")  # type: ignore[attr-defined]
     there.storageVolLookupByName(IMAGE).delete(0)
     with pytest.raises(ConflictError) as caught:
-        journey.before[-1].apply()
+        migration.before[-1].apply()
     assert str(caught.value) == (
         f"image {IMAGE}, which backs web1, is no longer on hv2. Nothing was changed here. Run it again: the "
         "image is then copied there"
@@ -599,12 +611,12 @@ def test_an_image_that_has_gone_from_the_target_meanwhile(world: World_, active:
 def test_memory_of_machines_that_are_still_on_their_way_counts_when_looked_again(world: World_) -> None:
     plan = world()
     first, second = plan(), plan("web2")
-    first.look_again()
-    second.look_again()
-    plan.target.promised["web1"] = 3_000_000  # type: ignore[attr-defined]
-    first.look_again()
+    first.recheck()
+    second.recheck()
+    plan.target.allocations["web1"] = 3_000_000  # type: ignore[attr-defined]
+    first.recheck()
     with pytest.raises(VirtError, match="MiB of memory, 0 MiB are free"):
-        second.look_again()
+        second.recheck()
 
 
 def test_nothing_is_copied_that_is_not_to_be(world: World_) -> None:
@@ -629,7 +641,7 @@ def test_what_is_left_of_a_move_is_finished_on_the_hypervisor_that_it_began_on(
     world: World_, monkeypatch: pytest.MonkeyPatch, identity: str, finished: bool
 ) -> None:
     """Several hypervisors may call themselves localhost. Notes of earlier versions say no more than the name."""
-    monkeypatch.setattr(journeys, "host_identity", lambda: "ours")
+    monkeypatch.setattr(migrations, "host_identity", lambda: "ours")
     note = _note("hv1", "hv2").replace("autostart='no'", f"autostart='no' source_id='{identity}'")
     there = OTHER.format(name="db1", uuid=TWO, memory=1024, devices="").replace(
         "<os>", f"<metadata>{note}</metadata><os>"
@@ -658,9 +670,9 @@ def test_a_machine_on_the_target_is_left_alone(world: World_) -> None:
         ({"parameters": {"bandwidth": 0}}, "bandwidth"),
     ],
 )
-def test_terms_that_make_no_sense(values: dict[str, t.Any], where: str) -> None:
+def test_options_that_make_no_sense(values: dict[str, t.Any], where: str) -> None:
     with pytest.raises(InputError) as caught:
-        Terms(**values)
+        MigrationOptions(**values)
     assert caught.value.where == where
 
 
@@ -673,27 +685,27 @@ def _names(flags: int) -> set[str]:
 
 
 def test_flags() -> None:
-    usual = moving_terms.flags(Terms(), active=True, copied=True, whole=False)
+    usual = migration_options.flags(MigrationOptions(), active=True, copied=True, whole=False)
     assert {"PEER2PEER", "LIVE", "TLS", "PERSIST_DEST", "UNDEFINE_SOURCE", "NON_SHARED_INC"} <= _names(usual)
     assert not {"NON_SHARED_DISK", "OFFLINE", "POSTCOPY", "UNSAFE", "TUNNELLED"} & _names(usual)
-    off = moving_terms.flags(Terms(), active=False, copied=False, whole=False)
+    off = migration_options.flags(MigrationOptions(), active=False, copied=False, whole=False)
     assert _names(off) == {"PEER2PEER", "OFFLINE", "PERSIST_DEST", "UNDEFINE_SOURCE"}
-    special = Terms(live=False, tls=False, postcopy=True, compressed=True, undefine_source=False)
-    flags = moving_terms.flags(special, active=True, copied=True, whole=True)
+    special = MigrationOptions(live=False, tls=False, postcopy=True, compressed=True, undefine_source=False)
+    flags = migration_options.flags(special, active=True, copied=True, whole=True)
     assert {"POSTCOPY", "COMPRESSED", "NON_SHARED_DISK"} <= _names(flags)
     assert not {"LIVE", "TLS", "UNDEFINE_SOURCE", "NON_SHARED_INC"} & _names(flags)
 
 
 def test_parameters() -> None:
-    words = Terms(parameters={"bandwidth": 5, "compression.methods": ["xbzrle"]})
-    found = moving_terms.parameters(words, address="fd00::1", active=True, disks=["vda"])
+    words = MigrationOptions(parameters={"bandwidth": 5, "compression.methods": ["xbzrle"]})
+    found = migration_options.parameters(words, address="fd00::1", active=True, disks=["vda"])
     assert found == {
         "migrate_uri": "tcp://[fd00::1]",
         "bandwidth": 5,
         "compression": ["xbzrle"],
         "migrate_disks": ["vda"],
     }
-    assert moving_terms.parameters(words, address="hv2", active=False, disks=[]) == {}
+    assert migration_options.parameters(words, address="hv2", active=False, disks=[]) == {}
 
 
 def test_what_only_the_running_machine_has_counts_too(world: World_) -> None:
@@ -715,7 +727,7 @@ CLONE = (
 @pytest.mark.parametrize("live", [False, True], ids=["permanent", "running"])
 def test_a_machine_whose_volume_somebody_else_uses_is_not_moved(world: World_, live: bool) -> None:
     plan = world()
-    source: Side = plan.source  # type: ignore[attr-defined]
+    source: HypervisorView = plan.source  # type: ignore[attr-defined]
     other = {"name": "other", "uuid": TWO, "memory": 1024}
     device = SYSTEM.replace("/pools/default", source.pools.get("default").path)
     machine = source.conn.defineXML(OTHER.format(**other, devices=device))

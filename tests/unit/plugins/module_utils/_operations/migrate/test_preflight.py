@@ -21,16 +21,16 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import Terms
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
-    check_room,
+    check_free_space_on_target,
+    check_source_machine,
     check_target,
-    check_traveller,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
-    Target,
-    Traveller,
-    look_at,
+    MigrationTarget,
+    SourceMachine,
+    read_source_machine,
 )
 
 MIB = 1024 * 1024
@@ -45,17 +45,17 @@ PLAIN = {"type": "test", "os": "", "arch": "", "machine": "", "loader": "", "cpu
 class Pair:
     """A machine that can go to a target, as long as nothing of it is said otherwise."""
 
-    traveller: Traveller
-    target: Target
+    machine: SourceMachine
+    target: MigrationTarget
 
-    def having(self, **special: str) -> Traveller:
+    def having(self, **special: str) -> SourceMachine:
         """The machine with other XML: what the test driver itself would not run."""
         xml = parse_xml(DOMAIN.format(**{**PLAIN, "arch": self.target.guests.arch, **special}))
-        return dataclasses.replace(self.traveller, living=xml, record=xml)
+        return dataclasses.replace(self.machine, running_xml=xml, defined_xml=xml)
 
-    def refused(self, traveller: Traveller) -> str:
+    def refused(self, machine: SourceMachine) -> str:
         with pytest.raises(VirtError) as caught:
-            check_target(traveller, self.target, Terms(), "machines[0]")
+            check_target(machine, self.target, MigrationOptions(), "machines[0]")
         assert caught.value.where == "machines[0]"
         return str(caught.value)
 
@@ -68,15 +68,15 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         for name, inside in (("source", bare), ("target", "<network><name>off</name><bridge name='br7'/></network>")):
             (tmp_path / f"{name}.xml").write_text(f"<node>{inside}</node>", encoding="utf-8")
             conns.append(stack.enter_context(open_connection(f"test://{tmp_path}/{name}.xml")))
-        target = Target(f"test://{tmp_path}/target.xml", conns[1])
+        target = MigrationTarget(f"test://{tmp_path}/target.xml", conns[1])
         target.name = "hv2"
-        yield Pair(look_at(list_domains(conns[0])["web1"], ""), target)
+        yield Pair(read_source_machine(list_domains(conns[0])["web1"], ""), target)
 
 
 def test_a_plain_machine_can_go(pair: Pair) -> None:
-    check_traveller(pair.traveller, "")
-    check_target(pair.traveller, pair.target, Terms(), "")
-    check_target(pair.having(), pair.target, Terms(), "")
+    check_source_machine(pair.machine, "")
+    check_target(pair.machine, pair.target, MigrationOptions(), "")
+    check_target(pair.having(), pair.target, MigrationOptions(), "")
 
 
 @pytest.mark.parametrize(
@@ -113,19 +113,19 @@ TPM = {"devices": "<tpm model='tpm-crb'><backend type='emulator' version='2.0'/>
 def test_what_lies_in_no_pool_stays_behind_when_the_machine_is_off(
     pair: Pair, special: dict[str, str], words: str
 ) -> None:
-    pair.traveller.handle.destroy()
+    pair.machine.handle.destroy()
     off = dataclasses.replace(pair.having(**special), active=False)
     with pytest.raises(VirtError, match=words) as caught:
-        check_traveller(off, "")
+        check_source_machine(off, "")
     assert "Start it first, and move it running" in str(caught.value)
-    pair.traveller.handle.create()
-    check_traveller(dataclasses.replace(off, active=True), "")
+    pair.machine.handle.create()
+    check_source_machine(dataclasses.replace(off, active=True), "")
 
 
 def test_a_saved_machine_has_its_memory_in_a_file_here(pair: Pair) -> None:
-    pair.traveller.handle.managedSave()
+    pair.machine.handle.managedSave()
     with pytest.raises(VirtError, match="web1 is saved to a file of this hypervisor"):
-        check_traveller(dataclasses.replace(pair.traveller, active=False), "")
+        check_source_machine(dataclasses.replace(pair.machine, active=False), "")
 
 
 class Conn:
@@ -150,7 +150,7 @@ def test_a_running_machine_needs_its_firmware_there(pair: Pair) -> None:
     pair.target.hypervisor.conn = Conn(pair.target.hypervisor.conn, getDomainCapabilities=lambda *_words: loaders)
     assert "its firmware /fw.fd is not there" in pair.refused(pair.having(**UEFI))
     has = pair.having(loader="<loader type='pflash'>/usr/fw2.fd</loader>")
-    check_target(has, pair.target, Terms(), "")
+    check_target(has, pair.target, MigrationOptions(), "")
 
 
 @pytest.mark.parametrize("number", [libvirt.VIR_ERR_CPU_INCOMPATIBLE, libvirt.VIR_ERR_NO_SUPPORT])
@@ -161,15 +161,15 @@ def test_a_running_machine_needs_all_of_its_cpu_there(pair: Pair, number: int) -
         raise error(number)
 
     pair.target.hypervisor.conn = Conn(pair.target.hypervisor.conn, compareHypervisorCPU=compare)
-    traveller = pair.having(cpu="<cpu mode='custom'><model>EPYC</model></cpu>")
+    machine = pair.having(cpu="<cpu mode='custom'><model>EPYC</model></cpu>")
     if number == libvirt.VIR_ERR_CPU_INCOMPATIBLE:
-        said = pair.refused(traveller)
+        said = pair.refused(machine)
         assert "the CPU there lacks something of the machine's: it lacks avx512f" in said
         assert "virt_cpu_baseline" in said
     else:
-        check_target(traveller, pair.target, Terms(), "")
+        check_target(machine, pair.target, MigrationOptions(), "")
     # It gets its CPU where it starts.
-    check_target(dataclasses.replace(traveller, active=False), pair.target, Terms(), "")
+    check_target(dataclasses.replace(machine, active=False), pair.target, MigrationOptions(), "")
 
 
 def test_a_network_that_is_off_there(pair: Pair) -> None:
@@ -181,21 +181,21 @@ def test_a_network_that_is_off_there(pair: Pair) -> None:
 
 
 def disk(**settings: t.Any) -> t.Any:
-    pool = SimpleNamespace(name="default", room="fs1", available_bytes=10 * MIB, thin=True)
+    pool = SimpleNamespace(name="default", space_source="fs1", available_bytes=10 * MIB, thin=True)
     volume = SimpleNamespace(allocation_bytes=4 * MIB)
     whole = {"travels": True, "target_pool": pool, "volume": volume, "flattened": False, "base": None}
     return SimpleNamespace(**{**whole, "capacity_bytes": 64 * MIB, **settings})
 
 
-def test_what_travels_needs_room_there_all_of_it_together(pair: Pair) -> None:
-    check_room([disk(), disk()], pair.target, "")
-    check_room([disk(), disk(), disk(travels=False)], pair.target, "")
+def test_what_travels_needs_space_there_all_of_it_together(pair: Pair) -> None:
+    check_free_space_on_target([disk(), disk()], pair.target, "")
+    check_free_space_on_target([disk(), disk(), disk(travels=False)], pair.target, "")
     with pytest.raises(ConflictError):
-        check_room([disk(), disk(), disk()], pair.target, "")
+        check_free_space_on_target([disk(), disk(), disk()], pair.target, "")
 
 
 def test_a_disk_that_is_flattened_or_whose_pool_gives_all_at_once_needs_its_whole_size(pair: Pair) -> None:
-    thick = SimpleNamespace(name="vg", room="vg", available_bytes=10 * MIB, thin=False)
+    thick = SimpleNamespace(name="vg", space_source="vg", available_bytes=10 * MIB, thin=False)
     for special in ({"flattened": True}, {"target_pool": thick}):
         with pytest.raises(ConflictError):
-            check_room([disk(**special)], pair.target, "")
+            check_free_space_on_target([disk(**special)], pair.target, "")

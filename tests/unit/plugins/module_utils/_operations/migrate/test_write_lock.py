@@ -14,7 +14,9 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, run_events
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import look_at
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
+    read_source_machine,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
 
 XML = "<domain type='test'><name>web1</name><memory>1024</memory><os><type>hvm</type></os></domain>"
@@ -32,7 +34,7 @@ def conn(tmp_path: Path) -> Iterator[t.Any]:
 
 @pytest.fixture
 def guard(conn: t.Any) -> Iterator[WriteGuard]:
-    guard = WriteGuard(look_at(list_domains(conn)["web1"], ""), conn)
+    guard = WriteGuard(read_source_machine(list_domains(conn)["web1"], ""), conn)
     yield guard
     guard.end()
 

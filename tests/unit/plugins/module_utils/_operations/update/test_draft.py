@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import GoneError
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import MachineGoneError
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
@@ -62,7 +62,7 @@ def undo(step: Step) -> None:
     step.undo()
 
 
-def test_what_was_changed_is_taken_back(host: Host, draft: Draft) -> None:
+def test_what_was_changed_is_rolled_back(host: Host, draft: Draft) -> None:
     (step,) = draft.steps()
     assert title(host) is None
     step.apply()
@@ -71,7 +71,7 @@ def test_what_was_changed_is_taken_back(host: Host, draft: Draft) -> None:
     assert title(host) is None
 
 
-def test_what_was_never_done_is_not_taken_back(host: Host, draft: Draft) -> None:
+def test_what_was_never_done_is_not_rolled_back(host: Host, draft: Draft) -> None:
     (step,) = draft.steps()
     undo(step)
     assert title(host) is None
@@ -85,7 +85,7 @@ def test_what_somebody_has_changed_since_the_plan_stays(host: Host, draft: Draft
     assert title(host) == "theirs"
 
 
-def test_what_somebody_has_changed_since_it_was_done_is_not_taken_back(host: Host, draft: Draft) -> None:
+def test_what_somebody_has_changed_since_it_was_done_is_not_rolled_back(host: Host, draft: Draft) -> None:
     (step,) = draft.steps()
     step.apply()
     retitle(host, "theirs")
@@ -98,17 +98,17 @@ def test_a_machine_that_has_left_is_not_defined_here_again(host: Host, draft: Dr
     """It was moved away, and would be on two hypervisors."""
     (step,) = draft.steps()
     host.conn.lookupByName("a").undefine()
-    with pytest.raises(GoneError):
+    with pytest.raises(MachineGoneError):
         step.apply()
     undo(step)
     assert host.conn.listAllDomains() == []
 
 
-def test_a_machine_that_leaves_before_its_change_is_taken_back_stays_away(host: Host, draft: Draft) -> None:
+def test_a_machine_that_leaves_before_its_change_is_rolled_back_stays_away(host: Host, draft: Draft) -> None:
     (step,) = draft.steps()
     step.apply()
     host.conn.lookupByName("a").undefine()
-    with pytest.raises(GoneError):
+    with pytest.raises(MachineGoneError):
         undo(step)
     assert host.conn.listAllDomains() == []
 

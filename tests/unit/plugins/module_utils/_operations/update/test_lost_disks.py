@@ -57,7 +57,7 @@ def test_it_has_its_new_size_at_once(lost: Host) -> None:
         lost.plan(one("a", EMPTY, EMPTY))
 
 
-def test_one_whose_volume_was_deleted_is_made_anew(lost: Host) -> None:
+def test_one_whose_volume_was_deleted_is_recreated(lost: Host) -> None:
     lost.conn.storagePoolLookupByName("default").storageVolLookupByName("a-e.qcow2").delete(0)
     (lost.directory / "default" / "a-e.qcow2").unlink(missing_ok=True)
     lost.make(one("a", EMPTY, LARGER))

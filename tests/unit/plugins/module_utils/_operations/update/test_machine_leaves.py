@@ -18,17 +18,17 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines import r
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, carry_out, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, make_plans, run_plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
-WISH: dict[str, t.Any] = {
+SPEC: dict[str, t.Any] = {
     "name": "new1",
     "vcpus": 2,
     "memory": 512,
     "disks": [{"name": "system", "size": 64}],
     "seed": {"method": "none"},
 }
-CHANGE: dict[str, t.Any] = {"memory": 256, "tags": ["moved"], "disks": [*WISH["disks"], {"name": "more", "size": 1}]}
+CHANGE: dict[str, t.Any] = {"memory": 256, "tags": ["moved"], "disks": [*SPEC["disks"], {"name": "more", "size": 1}]}
 LEFT = (
     "machine new1 is no longer on this hypervisor: it was moved or undefined in the meantime. Nothing is defined "
     "here again. Look "
@@ -109,14 +109,14 @@ class Together:
 def conn(node_uri: str) -> Iterator[t.Any]:
     """A hypervisor with the machine new1, which is off."""
     with open_connection(node_uri) as connection:
-        assert carry_out([plan(connection)], concurrency=1)[0].error is None
+        assert run_plans([plan(connection)], concurrency=1)[0].error is None
         yield connection
 
 
 def plan(conn: t.Any, **changes: t.Any) -> MachinePlan:
     """A plan from what is true now."""
-    wish = {**WISH, "start": False, **changes}
-    return make_plans([read_machine(wish)], Hypervisor(conn, image_pool="images"), "")[0]
+    spec = {**SPEC, "start": False, **changes}
+    return make_plans([read_machine(spec)], Hypervisor(conn, image_pool="images"), "")[0]
 
 
 def leave(conn: t.Any) -> None:
@@ -128,7 +128,7 @@ def leave(conn: t.Any) -> None:
 
 
 def carried_out(todo: MachinePlan, steps: list[Step]) -> str:
-    return str(carry_out([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
+    return str(run_plans([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
 
 
 def index_of(todo: MachinePlan, words: str) -> int:
@@ -172,7 +172,7 @@ def test_the_change_itself_does_not_define_it_again(conn: t.Any) -> None:
     assert "new1" not in list_domains(conn)
 
 
-def test_one_that_leaves_between_the_question_and_the_definition_is_taken_back(conn: t.Any) -> None:
+def test_one_that_leaves_between_the_question_and_the_definition_is_rolled_back(conn: t.Any) -> None:
     todo = plan(t.cast(t.Any, Leaving(conn, 1)), memory=256)
     assert carried_out(todo, list(todo.steps)) == LEFT
     assert "new1" not in list_domains(conn)
@@ -181,7 +181,7 @@ def test_one_that_leaves_between_the_question_and_the_definition_is_taken_back(c
 def test_where_libvirt_does_not_tell_whether_it_was_still_there_it_is_said(
     conn: t.Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its events do not come. Nobody knows whether the machine stands on two hypervisors now."""
+    """Its events do not come. Nobody knows whether the machine exists on two hypervisors now."""
     monkeypatch.setattr(redefine, "_EVENT_SECONDS", 0.1)
     todo = plan(t.cast(t.Any, Silent(conn)), memory=256)
     error = carried_out(todo, list(todo.steps))
@@ -191,7 +191,7 @@ def test_where_libvirt_does_not_tell_whether_it_was_still_there_it_is_said(
     )
 
 
-def test_the_same_while_a_failure_is_taken_back(conn: t.Any) -> None:
+def test_the_same_while_a_failure_is_rolled_back(conn: t.Any) -> None:
     todo = plan(t.cast(t.Any, Leaving(conn, 2)), memory=256)
 
     def fail() -> None:
@@ -202,7 +202,7 @@ def test_the_same_while_a_failure_is_taken_back(conn: t.Any) -> None:
     assert "new1" not in list_domains(conn)
 
 
-def test_a_machine_that_only_runs_until_it_stops_is_not_put_on_record_again(conn: t.Any) -> None:
+def test_a_machine_that_only_runs_until_it_stops_is_not_put_defined_again(conn: t.Any) -> None:
     todo = plan(conn, memory=256)
     machine = conn.lookupByName("new1")
     machine.create()
@@ -232,7 +232,7 @@ def test_a_new_disk_stays_for_a_machine_that_may_have_taken_it_along(conn: t.Any
     assert "new1" not in list_domains(conn)
 
 
-def test_a_machine_that_stays_is_changed_and_taken_back_as_ever(conn: t.Any) -> None:
+def test_a_machine_that_stays_is_changed_and_rolled_back_as_ever(conn: t.Any) -> None:
     todo = plan(conn, **CHANGE)
     at = index_of(todo, "change the definition") + 1
 
@@ -246,7 +246,7 @@ def test_a_machine_that_stays_is_changed_and_taken_back_as_ever(conn: t.Any) -> 
 
 
 @pytest.mark.parametrize("whose", ["somebody", "a move"])
-def test_what_others_have_changed_since_is_not_taken_back_with_it(conn: t.Any, whose: str) -> None:
+def test_what_others_have_changed_since_is_not_rolled_back_with_it(conn: t.Any, whose: str) -> None:
     """A snapshot has given the machine another file, say: with the former one, it would lose all that is written to it
     from then on."""
     todo = plan(conn, memory=256)
@@ -275,7 +275,7 @@ def test_what_others_have_changed_since_is_not_taken_back_with_it(conn: t.Any, w
 
 
 def test_a_description_that_was_refused_is_not_set_back(conn: t.Any) -> None:
-    """Nothing was changed, and nothing is to be taken back."""
+    """Nothing was changed, and nothing is to be rolled back."""
     refusing = Refusing(conn)
     todo = plan(t.cast(t.Any, refusing), memory=256)
     assert carried_out(todo, list(todo.steps)) == "cannot define machine new1: no"
@@ -283,9 +283,9 @@ def test_a_description_that_was_refused_is_not_set_back(conn: t.Any) -> None:
 
 
 def test_several_machines_change_at_once(conn: t.Any) -> None:
-    second = {**WISH, "name": "new2", "start": False}
-    made = carry_out(make_plans([read_machine(second)], Hypervisor(conn, image_pool="images"), ""), concurrency=1)
+    second = {**SPEC, "name": "new2", "start": False}
+    made = run_plans(make_plans([read_machine(second)], Hypervisor(conn, image_pool="images"), ""), concurrency=1)
     assert made[0].error is None
-    wishes = [read_machine({**WISH, "name": name, "start": False, "memory": 256}) for name in ("new1", "new2")]
-    plans = make_plans(wishes, Hypervisor(Together(conn), image_pool="images"), "")
-    assert [outcome.error for outcome in carry_out(plans, concurrency=2)] == [None, None]
+    specs = [read_machine({**SPEC, "name": name, "start": False, "memory": 256}) for name in ("new1", "new2")]
+    plans = make_plans(specs, Hypervisor(Together(conn), image_pool="images"), "")
+    assert [outcome.error for outcome in run_plans(plans, concurrency=2)] == [None, None]

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A running machine whose devices are not those on record. The test driver plugs nothing; that is played here."""
+"""A running machine whose devices are not those in the definition. The test driver plugs nothing; that is played
+here."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import carry_out
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import run_plans
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
@@ -23,7 +24,7 @@ FOREIGN = "<disk type='file' device='disk'><source file='/srv/theirs.img'/><targ
 
 
 class Guest:
-    """The living half of machine ``a``: what QEMU would have."""
+    """The running half of machine ``a``: what QEMU would have."""
 
     def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         handle = host.conn.lookupByName("a")
@@ -34,11 +35,11 @@ class Guest:
         self.lets_go = True
         self.refuses_to_attach = False
         self.calls: list[str] = []
-        kind, on_record = type(handle), type(handle).XMLDesc
+        kind, defined = type(handle), type(handle).XMLDesc
 
         def describe(domain: t.Any, flags: int = 0) -> str:
-            is_living = domain.name() == "a" and not flags & libvirt.VIR_DOMAIN_XML_INACTIVE
-            return etree.tostring(self.xml, encoding="unicode") if is_living else str(on_record(domain, flags))
+            is_running = domain.name() == "a" and not flags & libvirt.VIR_DOMAIN_XML_INACTIVE
+            return etree.tostring(self.xml, encoding="unicode") if is_running else str(defined(domain, flags))
 
         monkeypatch.setattr(kind, "XMLDesc", describe)
         for name in ("attachDeviceFlags", "detachDeviceFlags", "updateDeviceFlags"):
@@ -76,11 +77,11 @@ class Guest:
         return {key: None if source is None else source.get("file") for key, source in sources.items()}
 
 
-def error_of(host: Host, wish: dict[str, t.Any]) -> str:
-    return str(carry_out(host.plan(wish), concurrency=1)[0].error)
+def error_of(host: Host, spec: dict[str, t.Any]) -> str:
+    return str(run_plans(host.plan(spec), concurrency=1)[0].error)
 
 
-def test_a_new_disk_gets_no_target_that_only_the_living_machine_has(
+def test_a_new_disk_gets_no_target_that_only_the_running_machine_has(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.make(one("a", {"size": 1}, start=True))
@@ -97,7 +98,7 @@ def test_a_failed_attachment_takes_nobody_elses_disk_out(host: Host, monkeypatch
     plans = host.plan(one("a", {"size": 1}, {"size": 1}))
     # Between the plan and the deed, somebody plugs in a disk of theirs.
     guest.plug_in(FOREIGN)
-    outcome = carry_out(plans, concurrency=1)[0]
+    outcome = run_plans(plans, concurrency=1)[0]
     assert "target already exists" in str(outcome.error)
     assert "could not be rolled back" not in str(outcome.error)
     assert guest.calls == ["attach vdb"]
@@ -105,7 +106,7 @@ def test_a_failed_attachment_takes_nobody_elses_disk_out(host: Host, monkeypatch
 
 
 @pytest.mark.parametrize("change", [{"state": "absent"}, {"size": 2}])
-def test_another_disk_in_the_place_of_one_on_record(
+def test_another_disk_in_the_place_of_one_defined(
     host: Host, monkeypatch: pytest.MonkeyPatch, change: dict[str, t.Any]
 ) -> None:
     host.make(one("a", {"size": 1}, {"size": 1}, start=True))
@@ -132,8 +133,8 @@ def test_a_guest_that_does_not_let_go_of_a_disk(host: Host, monkeypatch: pytest.
     assert host.files("a") == ["a-d.qcow2", "a-e.qcow2"]
 
 
-def test_a_medium_that_is_on_record_alone(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that is killed between the record and the living machine."""
+def test_a_medium_that_is_defined_alone(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is killed between the record and the running machine."""
     cdrom = {"device": "cdrom", "source": "x.qcow2"}
     host.add_volume("y.qcow2")
     host.make(one("a", cdrom, start=True))
@@ -151,7 +152,7 @@ def test_a_medium_that_is_on_record_alone(host: Host, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("key", ["vcpus", "memory"])
-def test_more_than_the_living_machine_can_have_waits(host: Host, key: str) -> None:
+def test_more_than_the_running_machine_can_have_waits(host: Host, key: str) -> None:
     amounts = {"vcpus": (1, 4, 3), "memory": (64, 128, 96)}
     now, most, current = amounts[key]
     host.make(one("a", start=True))

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import (
-    Arrival,
+    WaitState,
     _why_no_address,
     wait_for_machines,
 )
@@ -46,7 +46,7 @@ class Guest:
 
     log: Path
     now: float = 0.0
-    told: list[str] = field(default_factory=list)
+    last_line: list[str] = field(default_factory=list)
     # What its console says, by the second.
     script: dict[float, str] = field(default_factory=dict)
 
@@ -57,24 +57,24 @@ class Guest:
                     file.write(self.script[at])
         self.now += seconds
 
-    def wait(self, timeout_seconds: float, nics: str = "") -> Arrival:
+    def wait(self, timeout_seconds: float, nics: str = "") -> WaitState:
         with open_connection("test:///default") as conn:
             domain = f"""<domain type='test'><name>web1</name><memory>1024</memory><os><type>hvm</type></os>
                 <devices>{nics}<serial type='pty'><log file='{self.log}'/></serial></devices></domain>"""
             conn.createXML(domain)
             try:
-                (arrival,) = wait_for_machines(
+                (wait_state,) = wait_for_machines(
                     conn,
                     ["web1"],
                     port=22,
                     timeout_seconds=timeout_seconds,
-                    tell=self.told.append,
+                    on_progress=self.last_line.append,
                     clock=lambda: self.now,
                     pause=self.pause,
                 )
             finally:
                 conn.lookupByName("web1").destroy()
-        return arrival
+        return wait_state
 
 
 @pytest.fixture
@@ -96,28 +96,28 @@ def guest(tmp_path: Path) -> Guest:
 )
 def test_nobody_waits_for_a_machine_that_has_come_to_a_dead_end(guest: Guest, console: str, words: str) -> None:
     guest.script = {5: console}
-    arrival = guest.wait(600)
-    assert (arrival.ready, arrival.hopeless) == (False, True)
-    assert arrival.waited_seconds < 20
-    assert words in arrival.seen
-    assert "no address" in arrival.seen
-    assert arrival.console.lines
+    wait_state = guest.wait(600)
+    assert (wait_state.ready, wait_state.hopeless) == (False, True)
+    assert wait_state.waited_seconds < 20
+    assert words in wait_state.seen
+    assert "no address" in wait_state.seen
+    assert wait_state.console.lines
 
 
 def test_a_guest_that_restarts_after_a_panic_is_waited_for(guest: Guest) -> None:
     guest.script = {5: "Kernel panic - not syncing: x\nRebooting in 5 seconds..\n", 10: "Linux version 6.1.0\n"}
-    arrival = guest.wait(50)
-    assert not arrival.hopeless
-    assert arrival.stage == "booting"
+    wait_state = guest.wait(50)
+    assert not wait_state.hopeless
+    assert wait_state.stage == "booting"
 
 
 @pytest.mark.parametrize("end", [f"{CLOUD_INIT}Cloud-init v. 22.4.2 finished at Sat. Up 40 s\n", "\nweb1 login: "])
 def test_a_machine_that_has_booted_has_a_minute_for_an_address(guest: Guest, end: str) -> None:
     guest.script = {40: end}
-    arrival = guest.wait(600)
-    assert arrival.hopeless
-    assert 95 <= arrival.waited_seconds <= 110
-    assert "its serial console says that it booted 60 s ago or more, but it has no address" in arrival.seen
+    wait_state = guest.wait(600)
+    assert wait_state.hopeless
+    assert 95 <= wait_state.waited_seconds <= 110
+    assert "its serial console says that it booted 60 s ago or more, but it has no address" in wait_state.seen
 
 
 def test_a_login_prompt_is_no_end_while_cloud_init_runs(guest: Guest) -> None:
@@ -134,7 +134,7 @@ def test_an_earlier_boot_on_the_console_says_nothing_of_this_one(guest: Guest) -
 def test_the_stage_is_told_when_it_changes_and_every_ten_seconds(guest: Guest) -> None:
     guest.script = {21: CLOUD_INIT, 31: "Cloud-init v. 22.4.2 finished at Sat\n"}
     guest.wait(39)
-    assert guest.told == [
+    assert guest.last_line == [
         "0 s: booting: web1",
         "10 s: booting: web1",
         "20 s: booting: web1",
@@ -147,7 +147,7 @@ def test_an_address_is_told_with_its_origin(guest: Guest, monkeypatch: pytest.Mo
     # The driver's address is nobody's.
     monkeypatch.setattr("socket.create_connection", _refused)
     guest.wait(1, "<interface type='network'><source network='default'/><target dev='testnet0'/></interface>")
-    assert guest.told == ["0 s: DHCP lease, no SSH yet: web1"]
+    assert guest.last_line == ["0 s: DHCP lease, no SSH yet: web1"]
 
 
 def _refused(*_args: t.Any, **_options: t.Any) -> t.Any:

@@ -146,7 +146,7 @@ class Qemu:
 
 
 def flush(conn: t.Any, qemu: Qemu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(volume_flush, "GuestKinds", lambda _conn: SimpleNamespace(domain_type="qemu"))
+    monkeypatch.setattr(volume_flush, "GuestCapabilities", lambda _conn: SimpleNamespace(domain_type="qemu"))
     with flushed(t.cast(t.Any, qemu), [sent(conn, "files")]):
         qemu.words.append("sent")
 

@@ -16,7 +16,7 @@ from lxml import etree
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    Line,
+    Field,
     check_table,
     covers,
     read_table,
@@ -30,7 +30,7 @@ SCHEMA = "/usr/share/libvirt/schemas/domain.rng"
 # Here what fits depends on several values at once, or on the version of libvirt. Whether a whole machine fits is asked
 # before anything is done to it.
 KNOWN_BY_THE_SCHEMA_ALONE = ("clock", "serials", "consoles", "watchdog")
-LINES = {line.key: line for line in HARDWARE}
+FIELDS = {field.key: field for field in HARDWARE}
 # The same values every time: a run that fails on Tuesdays says nothing about Monday's change.
 patient = settings(
     derandomize=True,
@@ -57,49 +57,49 @@ def must_fit(domain: etree._Element, key: str) -> None:
         raise AssertionError(f"{schema().error_log}\n{etree.tostring(domain, pretty_print=True).decode()}")
 
 
-@pytest.mark.parametrize("line", HARDWARE, ids=lambda line: line.key)
+@pytest.mark.parametrize("field", HARDWARE, ids=lambda field: field.key)
 @given(data=st.data())
 @patient
-def test_a_value_survives_xml(line: Line, data: st.DataObject) -> None:
-    value = data.draw(checked(line))
+def test_a_value_survives_xml(field: Field, data: st.DataObject) -> None:
+    value = data.draw(checked(field))
     domain = bare_domain()
-    line.write(domain, value)
+    field.write(domain, value)
     again = etree.fromstring(etree.tostring(domain))
-    assert covers(line.read(again), value)
-    must_fit(again, line.key)
+    assert covers(field.read(again), value)
+    must_fit(again, field.key)
 
 
-@pytest.mark.parametrize("line", HARDWARE, ids=lambda line: line.key)
+@pytest.mark.parametrize("field", HARDWARE, ids=lambda field: field.key)
 @given(data=st.data())
 @patient
-def test_a_second_value_takes_the_place_of_the_first(line: Line, data: st.DataObject) -> None:
+def test_a_second_value_takes_the_place_of_the_first(field: Field, data: st.DataObject) -> None:
     domain = bare_domain()
     for _time in range(2):
-        value = data.draw(checked(line))
-        line.write(domain, value)
-    assert covers(line.read(domain), value)
-    must_fit(domain, line.key)
+        value = data.draw(checked(field))
+        field.write(domain, value)
+    assert covers(field.read(domain), value)
+    must_fit(domain, field.key)
 
 
-@pytest.mark.parametrize(("tag", "lines"), [("disk", DISK_OPTIONS), ("interface", NIC_OPTIONS)])
+@pytest.mark.parametrize(("tag", "fields"), [("disk", DISK_OPTIONS), ("interface", NIC_OPTIONS)])
 @given(data=st.data())
 @patient
-def test_the_options_of_devices_survive_xml(tag: str, lines: tuple[Line, ...], data: st.DataObject) -> None:
-    raw = data.draw(of_table(lines))
+def test_the_options_of_devices_survive_xml(tag: str, fields: tuple[Field, ...], data: st.DataObject) -> None:
+    raw = data.draw(of_table(fields))
     try:
-        value = check_table(raw, "here", lines)
+        value = check_table(raw, "here", fields)
     except InputError:
         return
     device = etree.Element(tag)
-    write_table(device, lines, value)
-    assert covers(read_table(etree.fromstring(etree.tostring(device)), lines), value)
+    write_table(device, fields, value)
+    assert covers(read_table(etree.fromstring(etree.tostring(device)), fields), value)
 
 
-@pytest.mark.parametrize("line", HARDWARE, ids=lambda line: line.key)
-def test_nothing_is_written_for_a_domain_that_has_nothing(line: Line) -> None:
+@pytest.mark.parametrize("field", HARDWARE, ids=lambda field: field.key)
+def test_nothing_is_written_for_a_domain_that_has_nothing(field: Field) -> None:
     domain = bare_domain()
     before = etree.tostring(domain)
-    line.read(domain)
+    field.read(domain)
     assert etree.tostring(domain) == before
 
 
@@ -135,7 +135,7 @@ def test_nothing_is_written_for_a_domain_that_has_nothing(line: Line) -> None:
     ],
 )
 def test_short_ways_to_say_it(option: str, written: t.Any, value: t.Any) -> None:
-    assert LINES[option].check(written, option) == value
+    assert FIELDS[option].check(written, option) == value
 
 
 @pytest.mark.parametrize(
@@ -160,19 +160,19 @@ def test_short_ways_to_say_it(option: str, written: t.Any, value: t.Any) -> None
 )
 def test_what_is_wrong_is_said_with_its_place(option: str, written: t.Any, where: str) -> None:
     with pytest.raises(InputError) as caught:
-        LINES[option].check(written, option)
+        FIELDS[option].check(written, option)
     assert caught.value.where == where
 
 
 def test_a_console_listens_on_the_loopback_address_unless_told_otherwise() -> None:
     domain = bare_domain()
-    LINES["graphics"].write(domain, {"type": "vnc"})
+    FIELDS["graphics"].write(domain, {"type": "vnc"})
     assert domain.xpath("devices/graphics/listen/@address") == ["127.0.0.1"]
     assert domain.xpath("devices/graphics/@autoport") == ["yes"]
 
 
 def test_another_cpu_mode_leaves_nothing_of_the_model() -> None:
     domain = bare_domain()
-    LINES["cpu"].write(domain, {"mode": "custom", "model": "EPYC", "match": "exact"})
-    LINES["cpu"].write(domain, {"mode": "host-model"})
+    FIELDS["cpu"].write(domain, {"mode": "custom", "model": "EPYC", "match": "exact"})
+    FIELDS["cpu"].write(domain, {"mode": "host-model"})
     assert [etree.tostring(cpu) for cpu in domain.iterfind("cpu")] == [b'<cpu mode="host-model"/>']

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.device_shapes import read_devices
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.resolve import (
     read_profiles,
@@ -82,10 +82,10 @@ SALT: list[tuple[str, str, str, str, list[dict[str, t.Any]]]] = [
 UNSAID: t.Any = object()
 
 
-def resolved(kind: str, profiles: t.Any, profile: t.Any = UNSAID, overrides: t.Any = None) -> list[Given]:
+def resolved(kind: str, profiles: t.Any, profile: t.Any = UNSAID, overrides: t.Any = None) -> list[GivenOptions]:
     known = read_profiles(kind, profiles, f"virt_{kind}_profiles")
     options = {f"{kind}s": overrides, **({} if profile is UNSAID else {f"{kind}_profile": profile})}
-    return resolve_devices(kind, known, Given.of(options, "vms[0]"))
+    return resolve_devices(kind, known, GivenOptions.of(options, "vms[0]"))
 
 
 def resolve(kind: str, profiles: t.Any, profile: t.Any = UNSAID, overrides: t.Any = None) -> list[dict[str, t.Any]]:

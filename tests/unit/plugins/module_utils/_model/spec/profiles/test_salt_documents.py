@@ -109,25 +109,25 @@ def machine(**more: t.Any) -> Machine:
     return read_machine({"name": "centos1", "cpu": 2, "mem": 512, **more}, **profiles)
 
 
-@pytest.mark.parametrize(("text", "profile", "promised"), DISKS)
-def test_disks(text: str, profile: str, promised: list[tuple[str, int]]) -> None:
+@pytest.mark.parametrize(("text", "profile", "expected"), DISKS)
+def test_disks(text: str, profile: str, expected: list[tuple[str, int]]) -> None:
     made = machine(disk_profiles=yaml.safe_load(text), disk=profile)
-    assert [(disk.name, disk.size_mib) for disk in made.disks] == promised
+    assert [(disk.name, disk.size_mib) for disk in made.disks] == expected
     assert {(disk.model, disk.format or "qcow2", disk.device) for disk in made.disks} == {("virtio", "qcow2", "disk")}
 
 
-@pytest.mark.parametrize(("text", "profile", "promised"), NICS)
-def test_nics(text: str, profile: str, promised: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(("text", "profile", "expected"), NICS)
+def test_nics(text: str, profile: str, expected: list[tuple[str, str]]) -> None:
     made = machine(nic_profiles=yaml.safe_load(text), nic=profile)
-    assert [(nic.name, nic.source) for nic in made.nics] == promised
+    assert [(nic.name, nic.source) for nic in made.nics] == expected
     assert {(nic.type, nic.model) for nic in made.nics} == {("bridge", "virtio")}
 
 
-@pytest.mark.parametrize(("text", "profile", "promised"), DISKS)
-def test_the_other_shape_makes_an_equal_machine(text: str, profile: str, promised: list[tuple[str, int]]) -> None:
+@pytest.mark.parametrize(("text", "profile", "expected"), DISKS)
+def test_the_other_shape_makes_an_equal_machine(text: str, profile: str, expected: list[tuple[str, int]]) -> None:
     loaded = yaml.safe_load(text)["virt.disk"][profile]
-    mapping = {name: {"size": size} for name, size in promised}
-    flat = [{"name": name, "size": size} for name, size in promised]
+    mapping = {name: {"size": size} for name, size in expected}
+    flat = [{"name": name, "size": size} for name, size in expected]
     if "format" not in str(loaded):
         for shape in (mapping, flat, [{name: keys} for name, keys in mapping.items()]):
             assert machine(disk_profiles={profile: shape}, disk=profile) == machine(
@@ -135,9 +135,9 @@ def test_the_other_shape_makes_an_equal_machine(text: str, profile: str, promise
             )
 
 
-@pytest.mark.parametrize(("text", "profile", "promised"), NICS)
+@pytest.mark.parametrize(("text", "profile", "expected"), NICS)
 def test_the_list_shape_of_nics_makes_an_equal_machine(
-    text: str, profile: str, promised: list[tuple[str, str]]
+    text: str, profile: str, expected: list[tuple[str, str]]
 ) -> None:
     written = yaml.safe_load(text)["virt"]["nic"][profile]
     as_list = [{name: keys} for name, keys in written.items()]

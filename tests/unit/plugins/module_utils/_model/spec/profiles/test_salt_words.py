@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import Given
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.resolve import (
     read_profiles,
@@ -82,7 +82,7 @@ def test_a_boot_device_that_there_is_not_is_one_sentence_of_salts_word(value: t.
 
 
 def resolve(profile: t.Any, overrides: t.Any) -> list[dict[str, t.Any]]:
-    options = Given.of({"disk_profile": "p", "disks": overrides}, "")
+    options = GivenOptions.of({"disk_profile": "p", "disks": overrides}, "")
     found = resolve_devices("disk", read_profiles("disk", {"p": profile}, "profiles"), options)
     return [{"name": device.name, **device.values} for device in found]
 
@@ -123,7 +123,7 @@ def test_another_origin_takes_the_place_of_the_first(override: dict[str, t.Any],
 @pytest.mark.parametrize(("text", "value"), [("false", False), ("no", False), ("True", True), ("on", True)])
 @pytest.mark.parametrize("option", ["seed", "tpm", "rng", "watchdog"])
 def test_true_and_false_may_be_texts_as_on_the_command_line(option: str, text: str, value: bool) -> None:
-    wish: dict[str, t.Any] = {"name": "a", "vcpus": 1, "memory": 1}
+    spec: dict[str, t.Any] = {"name": "a", "vcpus": 1, "memory": 1}
     common: dict[str, t.Any] = {"seed_defaults": {"method": "none"}}
-    assert read_machine({**wish, option: text}, **common) == read_machine({**wish, option: value}, **common)
-    assert read_machine({**wish, option: text}) == read_machine({**wish, option: value})
+    assert read_machine({**spec, option: text}, **common) == read_machine({**spec, option: value}, **common)
+    assert read_machine({**spec, option: text}) == read_machine({**spec, option: value})

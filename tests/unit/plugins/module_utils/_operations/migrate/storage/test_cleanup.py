@@ -19,10 +19,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools imp
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE,
     PREFIX,
-    MoveNote,
+    MigrationNote,
     VolumeIdentity,
     VolumeRef,
-    move_note_to_xml,
+    migration_note_to_xml,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import cleanup, volume_identity
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import delete_proven
@@ -123,19 +123,19 @@ def test_a_file_that_cannot_be_marked_is_known_by_nothing(conn: t.Any, monkeypat
 @pytest.mark.parametrize("running", [None, True, False])
 def test_a_machine_that_may_have_run_on_the_target_is_never_undefined(conn: t.Any, running: bool | None) -> None:
     """It is off there now, and what it wrote is nowhere else."""
-    note = MoveNote("hv1", "hv2", "qemu+tls://hv2/system", (VolumeRef("files", "disk"),), running=running)
+    note = MigrationNote("hv1", "hv2", "qemu+tls://hv2/system", (VolumeRef("files", "disk"),), running=running)
     domain = conn.defineXML(f"{DOMAIN}</domain>")
-    domain.setMetadata(2, move_note_to_xml(note), PREFIX, NAMESPACE, 2)
+    domain.setMetadata(2, migration_note_to_xml(note), PREFIX, NAMESPACE, 2)
     with pytest.raises(HostError, match="web1 is defined on the target, so nothing there is deleted"):
         cleanup._drop_left_over(conn, UUID, note)
     assert conn.lookupByName("web1").UUIDString() == UUID
 
 
-def left_over(conn: t.Any, *made: VolumeRef) -> tuple[t.Any, MoveNote]:
+def left_over(conn: t.Any, *made: VolumeRef) -> tuple[t.Any, MigrationNote]:
     """What the move of a machine that is off has defined on the target before it failed."""
-    note = MoveNote("hv1", "hv2", "qemu+tls://hv2/system", made, running=False)
+    note = MigrationNote("hv1", "hv2", "qemu+tls://hv2/system", made, running=False)
     domain = conn.defineXML(f"{DOMAIN}</domain>")
-    domain.setMetadata(2, move_note_to_xml(note), PREFIX, NAMESPACE, 2)
+    domain.setMetadata(2, migration_note_to_xml(note), PREFIX, NAMESPACE, 2)
     return domain, note
 
 

@@ -24,11 +24,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import send_file, send_mark
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload, read_upload
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Ends
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import images as migrated_images
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import Base
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import BaseImage
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.images import (
-    bring_image,
+    copy_image_to_target,
     delete_upload,
 )
 
@@ -121,7 +121,7 @@ def test_the_real_first_bytes_come_last(files: Files, tmp_path: Path) -> None:
     def look(_done: int, _total: int) -> None:
         seen.append(read_upload(content(files)))
 
-    send_file(str(source), volume, files, sparse=False, tell=look, stop=threading.Event())
+    send_file(str(source), volume, files, sparse=False, on_progress=look, stop=threading.Event())
     assert set(seen) == {upload}
     assert content(files) == WHOLE
 
@@ -160,8 +160,8 @@ class Found:
 
 @pytest.fixture
 def wait(files: Files, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., None]:
-    """Wait for the image that somebody brings, with little patience; told is called at every look."""
-    monkeypatch.setattr(migrated_images, "_PATIENCE_SECONDS", 0.3)
+    """Wait for the image that somebody brings, with a short timeout; told is called at every look."""
+    monkeypatch.setattr(migrated_images, "_WAIT_SECONDS", 0.3)
     monkeypatch.setattr(migrated_images, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(
         migrated_images, "Pools", lambda _conn: type("", (), {"get": lambda _self, _name: pool_of(files)})()
@@ -171,7 +171,7 @@ def wait(files: Files, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., None]
         "find_volume",
         lambda _pool, _name, *, image_format: Found() if (files.directory / NAME).exists() else None,
     )
-    base = Base("images", NAME, "/images/" + NAME, "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
+    base = BaseImage("images", NAME, "/images/" + NAME, "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
 
     def wait(told: t.Callable[..., None] = lambda *_progress: None) -> None:
         migrated_images._wait_or_clear(base, files, "hv1", told, threading.Event())
@@ -237,8 +237,10 @@ def test_what_another_thread_of_this_run_sends_is_waited_for(
     monkeypatch.setattr(migrated_images, "is_being_flushed", lambda _conn, _path: next(flushes))
     # Of no digest in its name, so that none is compared.
     monkeypatch.setattr(migrated_images, "parse_image_volume", lambda _name: None)
-    base = Base("images", NAME, str(source), "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
-    bring_image(base, Ends("", "test:///default"), files, "hv1", lambda *_progress: None, threading.Event())
+    base = BaseImage("images", NAME, str(source), "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
+    copy_image_to_target(
+        base, Endpoints("", "test:///default"), files, "hv1", lambda *_progress: None, threading.Event()
+    )
     assert asked == [uploader.Sender.ALIVE]
     assert content(files) == WHOLE
     # All but the first bytes are on the disk before anybody takes it for an image, and those are in the end.
@@ -296,17 +298,17 @@ def test_a_flush_that_nobody_ends_is_not_waited_for_for_ever(files: Files, monke
         begun.extend(file.name for file in sent)
         yield
 
-    monkeypatch.setattr(migrated_images, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(migrated_images, "_WAIT_SECONDS", 0.3)
     monkeypatch.setattr(migrated_images, "Pools", lambda _conn: SimpleNamespace(get=lambda _name: pool_of(files)))
     monkeypatch.setattr(migrated_images, "is_stored", lambda *_words: True)
     monkeypatch.setattr(migrated_images, "flushed", flushed)
     monkeypatch.setattr(migrated_images, "is_being_flushed", lambda _conn, _path: True)
-    base = Base("images", NAME, "/images/" + NAME, "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
+    base = BaseImage("images", NAME, "/images/" + NAME, "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
     stop, failures = threading.Event(), []
 
     def bring() -> None:
         try:
-            bring_image(base, Ends("", "test:///default"), files, "hv1", lambda *_progress: None, stop)
+            copy_image_to_target(base, Endpoints("", "test:///default"), files, "hv1", lambda *_progress: None, stop)
         except VirtError as exc:
             failures.append(exc)
 

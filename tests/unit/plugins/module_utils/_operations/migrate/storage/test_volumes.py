@@ -18,14 +18,14 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import AlreadyThereError
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import (
     CONTENT,
     MIRROR,
-    Base,
-    DiskMove,
+    BaseImage,
+    DiskMigration,
 )
 
 MIB = 1024 * 1024
@@ -42,21 +42,21 @@ def conn(tmp_path: Path) -> Iterator[t.Any]:
 
 
 @pytest.fixture
-def move(conn: t.Any, tmp_path: Path) -> DiskMove:
+def move(conn: t.Any, tmp_path: Path) -> DiskMigration:
     """The way of a disk whose file here has three bytes more than a MiB."""
     path = tmp_path / "here"
     path.write_bytes(bytes(MIB + 3))
     pool = Pools(conn).get("default")
     here, there = DiskSource("file", str(path)), pool.source_of(NAME)
     volume = Volume(NAME, "default", str(path), 8 * MIB, MIB, "qcow2", here)
-    return DiskMove("vda", CONTENT, here, there, volume, pool, pool, "qcow2", 8 * MIB)
+    return DiskMigration("vda", CONTENT, here, there, volume, pool, pool, "qcow2", 8 * MIB)
 
 
 def made(conn: t.Any) -> t.Any:
     return parse_xml(conn.storagePoolLookupByName("default").storageVolLookupByName(NAME).XMLDesc(0))
 
 
-def test_what_is_sent_as_it_is_gets_a_raw_volume_of_the_size_of_its_file(conn: t.Any, move: DiskMove) -> None:
+def test_what_is_sent_as_it_is_gets_a_raw_volume_of_the_size_of_its_file(conn: t.Any, move: DiskMigration) -> None:
     """The guest's disk has another size, which stands in what is sent."""
     volumes.make_volume_for(move)
     assert made(conn).findtext("capacity") == str(MIB + 3)
@@ -64,37 +64,37 @@ def test_what_is_sent_as_it_is_gets_a_raw_volume_of_the_size_of_its_file(conn: t
     assert volumes.sent_file(move).size_bytes == MIB + 3
 
 
-def test_what_qemu_mirrors_gets_a_disk_of_the_same_size_and_format(conn: t.Any, move: DiskMove) -> None:
-    volumes.make_volume_for(dataclasses.replace(move, way=MIRROR))
+def test_what_qemu_mirrors_gets_a_disk_of_the_same_size_and_format(conn: t.Any, move: DiskMigration) -> None:
+    volumes.make_volume_for(dataclasses.replace(move, method=MIRROR))
     assert made(conn).findtext("capacity") == str(8 * MIB)
     assert made(conn).find("target/format").get("type") == "qcow2"
     assert made(conn).find("backingStore") is None
 
 
-def test_a_disk_on_an_image_stands_on_the_image_that_is_there(conn: t.Any, move: DiskMove) -> None:
-    base = Base("images", "debian", "/here/debian", "/there/debian", MIB, MIB, "qcow2")
-    volumes.make_volume_for(dataclasses.replace(move, way=MIRROR, base=base))
+def test_a_disk_on_an_image_is_backed_by_the_image_that_is_there(conn: t.Any, move: DiskMigration) -> None:
+    base = BaseImage("images", "debian", "/here/debian", "/there/debian", MIB, MIB, "qcow2")
+    volumes.make_volume_for(dataclasses.replace(move, method=MIRROR, base=base))
     backing = made(conn).find("backingStore")
     assert (backing.findtext("path"), backing.find("format").get("type")) == ("/there/debian", "qcow2")
     assert made(conn).findtext("capacity") == str(8 * MIB)
 
 
-@pytest.mark.parametrize("way", [CONTENT, MIRROR])
-def test_anothers_volume_of_the_name_stays_as_it_is(conn: t.Any, move: DiskMove, way: str) -> None:
+@pytest.mark.parametrize("method", [CONTENT, MIRROR])
+def test_anothers_volume_of_the_name_stays_as_it_is(conn: t.Any, move: DiskMigration, method: str) -> None:
     pool = conn.storagePoolLookupByName("default")
     pool.createXML(f"<volume><name>{NAME}</name><capacity>77</capacity></volume>")
-    with pytest.raises(AlreadyThereError):
-        volumes.make_volume_for(dataclasses.replace(move, way=way))
+    with pytest.raises(VolumeExistsError):
+        volumes.make_volume_for(dataclasses.replace(move, method=method))
     assert made(conn).findtext("capacity") == "77"
 
 
-def test_a_file_that_cannot_be_read_makes_nothing(conn: t.Any, move: DiskMove, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_makes_nothing(conn: t.Any, move: DiskMigration, tmp_path: Path) -> None:
     (tmp_path / "here").unlink()
     with pytest.raises(HostError, match=r"cannot read .*/here: No such file"):
         volumes.make_volume_for(move)
     assert conn.storagePoolLookupByName("default").listVolumes() == []
 
 
-def test_a_volume_that_is_gone_is_not_written_to(conn: t.Any, move: DiskMove) -> None:
+def test_a_volume_that_is_gone_is_not_written_to(conn: t.Any, move: DiskMigration) -> None:
     with pytest.raises(VirtError, match=f"cannot find volume {NAME} of pool default"):
         volumes.send_content(move, conn, lambda *_words: None, threading.Event())
