@@ -63,7 +63,7 @@ def _check_finished(machine: SourceMachine, where: str) -> None:
     notes = machine.notes
     adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
     if notes is not None and notes.status == BUILDING:
-        words = "it is not finished: a run is making it, or was interrupted while it did"
+        words = "it is not finished: a run is creating it, or was interrupted while it did"
         if notes.claimed:
             words = "it is only a name that a run has taken for a new machine"
     elif adding:
