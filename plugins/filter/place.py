@@ -156,7 +156,7 @@ EXAMPLES = r"""
   vars:
     facts_by_host:
       hv1: "{{ hostvars['hv1'].hypervisor_facts.host }}"
-      hv2: "ssh: connect to host hv2 port 22: No route to host"
+      hv2: "{{ hostvars['hv2'].hypervisor_facts.host }}"
 
 - name: Show the decisions
   ansible.builtin.debug:

@@ -34,6 +34,7 @@ options:
       - They come from the machine's own static configuration, the DHCP leases of libvirt's networks, the guest agent,
         and the neighbour table of the hypervisor. Each of these is only consulted if the ones before it gave no address
         for a nic.
+      - With V(true) the connection to libvirt is read-write, because guest agents do not answer on a read-only one.
     type: bool
     default: true
   agent_timeout:
