@@ -22,7 +22,9 @@ options:
     suboptions:
       size:
         description:
-          - Size in the same format as O(memory); no less than the image's. Without it a disk is as large as its image.
+          - Size in the same format as O(memory); no less than the image's. Without it a disk is as large as its image,
+            or as what it is backed by. A new disk that has neither must have a size, and a disk with C(source) must
+            not.
           - An existing disk can grow, also while the machine runs, but never shrinks. A disk on a volume that was not
             created for the machine does not grow if it is C(readonly), or if anything else uses it.
         type: str
@@ -61,7 +63,7 @@ options:
       backing:
         description:
           - An existing volume that backs the disk, which is an overlay; its name, or a mapping.
-          - It is refused if anything writes to it, or may do so again later, or if it has another format than given.
+          - It is refused if anything writes to it or may do so later, or if it is not of the given format.
         type: raw
         aliases: [backing_store_path]
         suboptions:
@@ -76,7 +78,7 @@ options:
             type: str
           format:
             description:
-              - Its format. The default is found as that of C(source) is.
+              - Its format. The default is determined in the same way as for C(source), see C(format) of the disk.
             type: str
             choices: [qcow2, raw]
       source:
@@ -85,8 +87,8 @@ options:
             V(none) empties a drive.
           - It is refused if anything else uses it, by whatever name and in whatever pool. That is a machine (also in
             its saved state, a snapshot, a checkpoint or a backup), another disk of this task, or an overlay. It is also
-            refused if that cannot be determined, as with a pool that is not active. An image in the store is never
-            written to either.
+            refused if that cannot be determined, as with a pool that is not active. So is an image in the store, unless
+            the disk is C(readonly), because it is never written to.
           - Two disks of a task may share a volume if both have C(shareable) or C(readonly). A disk with one of these,
             or a C(cdrom), may also share a volume with existing machines. The same is checked when an existing disk is
             no longer to be C(readonly) or C(shareable).
@@ -94,7 +96,8 @@ options:
         aliases: [source_file]
       device:
         description:
-          - What kind of device it is.
+          - What kind of device the machine sees, as in libvirt. A V(lun) passes SCSI commands through, and needs
+            C(source).
         type: str
         default: disk
         choices: [disk, lun, cdrom, floppy]
@@ -135,11 +138,11 @@ options:
         type: str
       boot_order:
         description:
-          - Its place in the boot order. From 1 to 4096.
+          - Its place in the boot order, 1 is the first. From 1 to 4096.
         type: int
       readonly:
         description:
-          - Whether the guest may only read it.
+          - Whether the guest can only read the disk; a V(cdrom) is always read-only.
         type: bool
       shareable:
         description:
@@ -151,7 +154,7 @@ options:
         type: str
       name:
         description:
-          - Name of the disk. It is required, unless the disks are written as a mapping from it.
+          - Name of the disk. It is required, unless the disks are written as a mapping from their names.
         type: str
       overlay:
         description:
@@ -191,7 +194,7 @@ options:
         default: br0
       model:
         description:
-          - Its model.
+          - The model of network card that the machine sees.
         type: str
         default: virtio
         choices: [virtio, e1000e, e1000, rtl8139]
@@ -202,7 +205,7 @@ options:
         type: str
       addresses:
         description:
-          - Static addresses with prefix, such as V(192.0.2.10/24).
+          - Static addresses with their prefix lengths, such as V(192.0.2.10/24).
         type: list
         elements: str
       gateway:
@@ -238,7 +241,7 @@ options:
             required: true
           metric:
             description:
-              - Metric.
+              - Metric of the route; of two routes to one network, the one with the lower metric is used.
             type: int
       dhcp4:
         description:
@@ -246,7 +249,7 @@ options:
         type: bool
       dhcp6:
         description:
-          - Whether to use DHCP for IPv6.
+          - Whether to use DHCP for IPv6; not by default.
         type: bool
       accept_ra:
         description:
@@ -254,7 +257,7 @@ options:
         type: bool
       mtu:
         description:
-          - MTU, on both ends of the wire. From 68 to 65535.
+          - MTU in bytes, on the hypervisor's side and in the guest. From 68 to 65535.
         type: int
       state:
         description:
@@ -279,7 +282,7 @@ options:
         suboptions:
           id:
             description:
-              - The tag. From 1 to 4094.
+              - The tag, which is the number of the VLAN. From 1 to 4094.
             type: int
           native:
             description:
@@ -322,7 +325,7 @@ options:
             type: str
       link:
         description:
-          - Whether the cable is plugged in.
+          - Whether the cable is plugged in, as the machine sees it.
         type: str
         choices: [up, down]
       filter:
@@ -345,11 +348,11 @@ options:
                 type: str
       boot_order:
         description:
-          - Its place in the boot order. From 1 to 4096.
+          - Its place in the boot order, 1 is the first. From 1 to 4096.
         type: int
       bandwidth:
         description:
-          - Limits.
+          - Limits of the nic's traffic. Rates are in kB (1000 bytes) per second, amounts in KiB.
         type: dict
         suboptions:
           inbound:
@@ -359,19 +362,19 @@ options:
             suboptions:
               average:
                 description:
-                  - KiB per second on average.
+                  - The average rate in kB per second.
                 type: int
               peak:
                 description:
-                  - KiB per second at most.
+                  - The highest rate in kB per second.
                 type: int
               burst:
                 description:
-                  - KiB that may be sent at peak speed.
+                  - How many KiB may be received at the highest rate.
                 type: int
               floor:
                 description:
-                  - KiB per second that are guaranteed. Only in networks that libvirt itself forwards.
+                  - The guaranteed rate in kB per second. Only in networks that libvirt itself forwards.
                 type: int
           outbound:
             description:
@@ -380,19 +383,19 @@ options:
             suboptions:
               average:
                 description:
-                  - KiB per second on average.
+                  - The average rate in kB per second.
                 type: int
               peak:
                 description:
-                  - KiB per second at most.
+                  - The highest rate in kB per second.
                 type: int
               burst:
                 description:
-                  - KiB that may be sent at peak speed.
+                  - How many KiB may be sent at the highest rate.
                 type: int
       queues:
         description:
-          - Number of queues, for V(virtio). From 1 to 256.
+          - Number of queues, for the model V(virtio). From 1 to 256.
         type: int
       trust_guest_rx_filters:
         description:
@@ -400,6 +403,6 @@ options:
         type: bool
       name:
         description:
-          - Name of the nic. It is required, unless the nics are written as a mapping from it.
+          - Name of the nic. It is required, unless the nics are written as a mapping from their names.
         type: str
 """

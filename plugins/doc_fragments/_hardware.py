@@ -11,7 +11,8 @@ class ModuleDocFragment:
 options:
   vcpus:
     description:
-      - Number of virtual CPUs, or a mapping. A running machine can get more of them, up to C(maximum), by hotplug.
+      - Number of virtual CPUs, or a mapping. Every machine must have this option. A running machine can get more of
+        them, up to C(maximum), by hotplug.
     type: raw
     suboptions:
       maximum:
@@ -34,7 +35,7 @@ options:
   memory:
     description:
       - Memory as a whole number of MiB, or with a unit such as V(512MiB) or V(2GiB). Or a mapping, in which sizes are
-        written in the same way.
+        written in the same way. Every machine must have this option.
     type: raw
     aliases: [mem]
     suboptions:
@@ -44,7 +45,7 @@ options:
         type: str
       current:
         description:
-          - How much it has. It can change while the machine runs. The default is C(maximum).
+          - How much the machine has now. It can change while the machine runs. The default is C(maximum).
         type: str
       max:
         description:
@@ -52,7 +53,7 @@ options:
         type: str
       slots:
         description:
-          - How many pieces of memory can be plugged in. It needs C(max), with which the default is 16. From 1 to 256.
+          - How many memory modules can be plugged in. It needs C(max), with which the default is 16. From 1 to 256.
         type: int
       hard_limit:
         description:
@@ -60,7 +61,7 @@ options:
         type: str
       soft_limit:
         description:
-          - The limit that is enforced while the hypervisor is short of memory.
+          - The most memory that the QEMU process may use while the hypervisor is short of memory.
         type: str
       swap_hard_limit:
         description:
@@ -98,7 +99,7 @@ options:
         type: bool
       source:
         description:
-          - What the memory is backed by.
+          - What the memory is backed by, as in libvirt.
         type: str
         choices: [file, anonymous, memfd]
       access:
@@ -123,7 +124,7 @@ options:
     suboptions:
       mode:
         description:
-          - How the CPU is chosen.
+          - How the CPU is chosen, as in libvirt.
           - The default is V(host-model) with KVM. Without KVM it is a model of the level x86-64-v2, which is quick to
             emulate; an image that needs more, such as those of RHEL 10, needs V(maximum) there.
         type: str
@@ -143,12 +144,12 @@ options:
         type: str
       check:
         description:
-          - How strictly libvirt checks, before the machine starts, that it gets the requested CPU.
+          - How strictly libvirt checks, before the machine starts, that it gets the requested CPU; V(none) not at all.
         type: str
         choices: [none, partial, full]
       match:
         description:
-          - How exactly the CPU must match C(model) and C(features).
+          - How exactly the CPU of the hypervisor must match C(model) and C(features), as in libvirt.
         type: str
         choices: [minimum, exact, strict]
       migratable:
@@ -184,7 +185,7 @@ options:
         suboptions:
           NAME:
             description:
-              - What to do with the feature of this name, such as C(vmx).
+              - What to do with the feature of this name, such as C(vmx), as in libvirt.
             type: str
             choices: [force, require, optional, disable, forbid]
       cache:
@@ -194,7 +195,7 @@ options:
         suboptions:
           level:
             description:
-              - The level. All levels by default. From 1 to 3.
+              - The level of the cache. All levels by default. From 1 to 3.
             type: int
           mode:
             description:
@@ -255,31 +256,32 @@ options:
             type: int
           quota:
             description:
-              - Microseconds that each virtual CPU may run in a period. V(-1) means no limit.
+              - Microseconds that each virtual CPU may run in a period, 1000 at least. V(-1) means no limit.
             type: int
           global_period:
             description:
-              - The period that C(global_quota) refers to, for the whole machine. From 1000 to 1000000.
+              - The period that C(global_quota) refers to, for the whole machine, in microseconds. From 1000 to 1000000.
             type: int
           global_quota:
             description:
-              - Microseconds that the whole machine may run in a period. V(-1) means no limit.
+              - Microseconds that the whole machine may run in a period, 1000 at least. V(-1) means no limit.
             type: int
           emulator_period:
             description:
-              - The period that C(emulator_quota) refers to, for QEMU's own threads. From 1000 to 1000000.
+              - The period that C(emulator_quota) refers to, for QEMU's own threads, in microseconds. From 1000 to
+                1000000.
             type: int
           emulator_quota:
             description:
-              - Microseconds that QEMU's own threads may run in a period. V(-1) means no limit.
+              - Microseconds that QEMU's own threads may run in a period, 1000 at least. V(-1) means no limit.
             type: int
           iothread_period:
             description:
-              - The period that C(iothread_quota) refers to, for each I/O thread. From 1000 to 1000000.
+              - The period that C(iothread_quota) refers to, for each I/O thread, in microseconds. From 1000 to 1000000.
             type: int
           iothread_quota:
             description:
-              - Microseconds that each I/O thread may run in a period. V(-1) means no limit.
+              - Microseconds that each I/O thread may run in a period, 1000 at least. V(-1) means no limit.
             type: int
           vcpupin:
             description:
@@ -340,17 +342,17 @@ options:
     suboptions:
       memory:
         description:
-          - For the whole machine. It needs C(nodeset), or C(placement=auto).
+          - Where the memory of the whole machine comes from. It needs C(nodeset), or C(placement=auto).
         type: dict
         suboptions:
           mode:
             description:
-              - How strictly. The default is V(strict).
+              - How strictly the nodes are kept to, as in libvirt. The default is V(strict).
             type: str
             choices: [interleave, strict, preferred, restrictive]
           nodeset:
             description:
-              - The nodes, such as V(0-1).
+              - The nodes of the hypervisor, such as V(0-1).
             type: str
           placement:
             description:
@@ -359,7 +361,7 @@ options:
             choices: [static, auto]
       memnodes:
         description:
-          - For single NUMA cells of the machine.
+          - Where the memory of single NUMA cells of the machine comes from, by their numbers.
         type: dict
         suboptions:
           CELL:
@@ -369,13 +371,13 @@ options:
             suboptions:
               mode:
                 description:
-                  - How strictly.
+                  - How strictly the nodes are kept to, as in libvirt.
                 type: str
                 required: true
                 choices: [interleave, strict, preferred, restrictive]
               nodeset:
                 description:
-                  - The nodes, such as V(0-1).
+                  - The nodes of the hypervisor, such as V(0-1).
                 type: str
                 required: true
   features:
@@ -386,7 +388,7 @@ options:
     suboptions:
       acpi:
         description:
-          - ACPI, which shutting down needs.
+          - ACPI, without which the guest ignores a shutdown.
         type: bool
       apic:
         description:
@@ -423,7 +425,7 @@ options:
         suboptions:
           relaxed:
             description:
-              - Relaxed timing of interrupts.
+              - Relaxed checks of timeouts, as suits a virtual machine.
             type: bool
           vapic:
             description:
@@ -431,11 +433,11 @@ options:
             type: bool
           vpindex:
             description:
-              - An index of the virtual CPU.
+              - An index of the virtual CPU that the guest can read.
             type: bool
           runtime:
             description:
-              - The run time of the virtual CPU.
+              - The time that a virtual CPU has run, which the guest can read.
             type: bool
           synic:
             description:
@@ -447,7 +449,7 @@ options:
             type: bool
           reset:
             description:
-              - Reset by the hypervisor.
+              - A way for the guest to reset itself through the hypervisor.
             type: bool
           frequencies:
             description:
@@ -482,22 +484,23 @@ options:
   secure_boot:
     description:
       - Secure boot, with the keys that distributions are signed with. It implies V(firmware=efi). With V(false) the
-        firmware has no secure boot.
+        firmware has no secure boot. Unless given, the hypervisor chooses.
     type: bool
   tpm:
     description:
-      - A TPM, emulated by swtpm. V(true), or a version, or a mapping. V(false) means none.
+      - A TPM, emulated by swtpm. V(true), or a version, or a mapping. V(false) means none, which is the default for a
+        new machine.
     type: raw
     suboptions:
       model:
         description:
-          - Its interface.
+          - The interface of the TPM.
         type: str
         default: tpm-crb
         choices: [tpm-crb, tpm-tis]
       version:
         description:
-          - Its version.
+          - The version of the TPM.
         type: str
         default: "2.0"
         choices: ["1.2", "2.0"]
@@ -536,7 +539,7 @@ options:
     suboptions:
       offset:
         description:
-          - What its time is. The default of a new machine is V(utc).
+          - What the clock is set to when the machine starts, as in libvirt. The default for a new machine is V(utc).
         type: str
         choices: [utc, localtime, timezone, variable]
       timezone:
@@ -545,12 +548,12 @@ options:
         type: str
       adjustment:
         description:
-          - Difference to the offset in seconds. With V(reset), for V(utc) and V(localtime), the guest's own changes of
-            the clock are forgotten at each start.
+          - Difference from the offset in seconds; not with a time zone. Or V(reset), for V(utc) and V(localtime), with
+            which changes that the guest makes to its clock are forgotten at each start.
         type: str
       timers:
         description:
-          - Timers.
+          - Timers that the machine has, by their names.
         type: dict
         suboptions:
           NAME:
@@ -566,7 +569,7 @@ options:
                 type: bool
               tickpolicy:
                 description:
-                  - What happens to ticks that could not be delivered in time.
+                  - What happens to ticks that could not be delivered in time, as in libvirt.
                 type: str
                 choices: [delay, catchup, merge, discard]
               track:
@@ -580,7 +583,7 @@ options:
                 type: int
               mode:
                 description:
-                  - How it is implemented, for V(tsc).
+                  - How it is implemented, for V(tsc), as in libvirt.
                 type: str
                 choices: [auto, native, emulate, paravirt, smpsafe]
               threshold:
@@ -601,24 +604,26 @@ options:
         type: bool
   events:
     description:
-      - What happens when the machine ends by itself.
+      - What happens to the machine when it powers itself off, reboots or crashes. V(destroy) stops it, V(restart)
+        starts it again, V(preserve) keeps its resources so that it can be examined, and V(rename-restart) is as
+        V(restart) with QEMU. V(coredump-destroy) and V(coredump-restart) write a core dump first.
     type: dict
     suboptions:
       poweroff:
         description:
-          - On power off inside the machine.
+          - What happens when the guest powers off.
         type: str
         default: destroy
         choices: [destroy, restart, preserve, rename-restart]
       reboot:
         description:
-          - On a reboot inside the machine.
+          - What happens when the guest reboots.
         type: str
         default: restart
         choices: [destroy, restart, preserve, rename-restart]
       crash:
         description:
-          - On a crash.
+          - What happens when the guest crashes.
         type: str
         default: destroy
         choices: [destroy, restart, preserve, rename-restart, coredump-destroy, coredump-restart]
@@ -636,7 +641,8 @@ options:
         choices: [pty, tcp, udp, unix, file, "null", dev]
       host:
         description:
-          - Address to listen on, or to connect to. The default of a server is V(127.0.0.1).
+          - Address to listen on, or to connect to. The default is V(127.0.0.1), but for V(udp) with C(mode=connect)
+            there is none.
         type: str
       port:
         description:
@@ -657,7 +663,7 @@ options:
         type: bool
       protocol:
         description:
-          - Protocol of V(tcp).
+          - Protocol that is spoken over V(tcp).
         type: str
         choices: [raw, telnet, telnets, tls]
       log:
@@ -666,11 +672,11 @@ options:
         type: str
       target_port:
         description:
-          - Its number inside the machine. From 0 to 65535.
+          - Number of the port that the machine sees. From 0 to 65535.
         type: int
       target_type:
         description:
-          - What the machine sees.
+          - Kind of device that the machine sees.
         type: str
         choices: [isa-serial, usb-serial, pci-serial, spapr-vio-serial, system-serial, sclp-serial]
   consoles:
@@ -686,7 +692,8 @@ options:
         choices: [pty, tcp, udp, unix, file, "null", dev]
       host:
         description:
-          - Address to listen on, or to connect to. The default of a server is V(127.0.0.1).
+          - Address to listen on, or to connect to. The default is V(127.0.0.1), but for V(udp) with C(mode=connect)
+            there is none.
         type: str
       port:
         description:
@@ -707,7 +714,7 @@ options:
         type: bool
       protocol:
         description:
-          - Protocol of V(tcp).
+          - Protocol that is spoken over V(tcp).
         type: str
         choices: [raw, telnet, telnets, tls]
       log:
@@ -716,11 +723,11 @@ options:
         type: str
       target_port:
         description:
-          - Its number inside the machine. From 0 to 65535.
+          - Number of the port that the machine sees. From 0 to 65535.
         type: int
       target_type:
         description:
-          - What the machine sees.
+          - Kind of device that the machine sees.
         type: str
         choices: [serial, virtio, sclp, sclplm, xen]
   graphics:
@@ -743,7 +750,7 @@ options:
         default: 127.0.0.1
       port:
         description:
-          - The port. By default the next free one.
+          - The port
         type: int
       tls_port:
         description:
@@ -774,11 +781,11 @@ options:
         choices: [virtio, vga, qxl, cirrus, bochs, ramfb, none]
       vram:
         description:
-          - Its memory in KiB.
+          - Its memory in KiB, 1024 at least. Without it, libvirt chooses.
         type: int
       heads:
         description:
-          - Number of screens. From 1 to 16.
+          - Number of screens. Without it, libvirt chooses. From 1 to 16.
         type: int
   rng:
     description:
@@ -798,15 +805,15 @@ options:
         default: /dev/urandom
       bytes:
         description:
-          - The most bytes that the machine may take in a C(period).
+          - The most bytes that the machine may take in a C(period). Without it there is no limit.
         type: int
       period:
         description:
-          - The period in milliseconds. It needs C(bytes).
+          - The period in milliseconds, libvirt's default is 1000. It needs C(bytes).
         type: int
   watchdog:
     description:
-      - A watchdog, its action or a mapping. V(none) means no watchdog.
+      - A watchdog, as its action or as a mapping. V(none) means no watchdog, which is the default for a new machine.
     type: raw
     suboptions:
       model:

@@ -68,7 +68,7 @@ options:
         default: false
       users:
         description:
-          - More users.
+          - Users to create in addition to C(user).
         type: list
         elements: dict
         suboptions:
@@ -107,7 +107,7 @@ options:
             type: str
       packages:
         description:
-          - Packages to install.
+          - Packages to install at the first boot.
         type: list
         elements: str
       files:
@@ -123,32 +123,32 @@ options:
             required: true
           content:
             description:
-              - Its content.
+              - The content of the file. Empty by default.
             type: str
           owner:
             description:
-              - Owner, and group after a colon.
+              - The user that owns the file, and its group after a colon.
             type: str
             default: root:root
           mode:
             description:
-              - Mode, in quotes.
+              - The permissions in octal digits, in quotes.
             type: str
             default: "0644"
           encoding:
             description:
-              - How C(content) is written.
+              - How C(content) is written; V(base64) is for what is not text.
             type: str
             default: text
             choices: [text, base64]
           secret:
             description:
-              - Whether the content is kept out of all output.
+              - Whether the content is kept out of logs and output.
             type: bool
             default: false
       run_commands:
         description:
-          - Commands to run once, each a line for the shell or a list of words.
+          - Commands to run once, at the end of the first boot, each a line for the shell or a list of words.
         type: list
         elements: raw
       network:
@@ -164,11 +164,11 @@ options:
         type: raw
       timezone:
         description:
-          - Time zone, such as V(Europe/Vienna).
+          - Time zone, such as V(Europe/Vienna). The default is that of the image.
         type: str
       locale:
         description:
-          - Locale, such as V(C.UTF-8).
+          - Locale, such as V(C.UTF-8). The default is that of the image.
         type: str
       pool:
         description:

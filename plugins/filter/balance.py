@@ -18,7 +18,7 @@ description:
   - It contacts no hypervisor and changes nothing. The same input gives the same answer.
   - All plans of one move are tried, then all of two, and so on, and of those with the fewest moves the one that moves
     the least memory is chosen. In a large cloud that needs many moves this would take too long; then the best single
-    move is chosen repeatedly.
+    move is chosen, one after the other. If no moves reach O(limit), those that come nearest to it are returned.
   - A machine is only moved where it fits, by the rules of P(brine.virt.moves#filter), and at most once. Hypervisors in
     maintenance, and those that did not answer, are left out.
   - The moves must be made in the given order. A later one may need the capacity that an earlier one frees.
@@ -29,7 +29,7 @@ options:
     type: dict
     required: true
   limit:
-    description: The greatest acceptable spread, in percentage points.
+    description: The greatest acceptable spread, in percentage points, above 0 and up to 100.
     type: float
     default: 20.0
   settings:
@@ -68,7 +68,7 @@ RETURN = r"""
 _value:
   description:
     - The moves in plain data, as P(brine.virt.moves#filter) returns them, in the order in which they must be made.
-      C(stay) are the machines that could not be moved anywhere.
+      C(stay) are the machines that are tied to their hypervisor, with what ties them.
   type: dict
   contains:
     moves:

@@ -156,7 +156,7 @@ EXAMPLES = r"""
   vars:
     facts_by_host:
       hv1: "{{ hostvars['hv1'].hypervisor_facts.host }}"
-      hv2: "ssh: connect to host hv2 port 22: No route to host"
+      hv2: "{{ hostvars['hv2'].hypervisor_facts.host }}"
 
 - name: Show the decisions
   ansible.builtin.debug:
@@ -193,12 +193,13 @@ _value:
         why:
           description: Why it was chosen, and what could not be checked.
           type: str
-          sample: "most free memory: 20000 MiB after this machine, next hv2 with 12000 MiB"
+          sample: "most free memory: 20000 MiB after this machine, next hv3 with 12000 MiB"
         refused:
           description: For every other hypervisor, why it was not chosen.
           type: dict
           sample:
             hv2: has no bridge dmz_br (has br0)
+            hv3: "less free memory: 12000 MiB after this machine"
     by_host:
       description:
         - For every hypervisor that answered, the names of the machines for it, as they were given and in the order of

@@ -21,12 +21,12 @@ description:
   - >-
     Host variables are C(ansible_host) (the best address, when one is known), C(ansible_user) (the user that the
     machine's seed created), and, if the machine's host keys are known, C(ansible_ssh_common_args), which makes SSH
-    check them strictly from the first connection on. All others begin with C(virt_) - C(virt_name), C(virt_uuid),
-    C(virt_state), C(virt_hypervisor), C(virt_uri), C(virt_vcpus), C(virt_memory_mib), C(virt_autostart), C(virt_title),
-    C(virt_description), C(virt_tags), C(virt_addresses), C(virt_disks), C(virt_nics), C(virt_graphics), C(virt_image),
-    C(virt_managed) and C(virt_errors) (what could not be determined), with the values that M(brine.virt.virt_info)
-    returns. The machine's own variables are host variables under their own names, unless these begin with C(ansible_)
-    or C(virt_), or are names that Ansible sets itself.
+    check them strictly from the first connection on (and C(ansible_ssh_args), see O(ssh_common_args)). All others begin
+    with C(virt_) - C(virt_name), C(virt_uuid), C(virt_state), C(virt_hypervisor), C(virt_uri), C(virt_vcpus),
+    C(virt_memory_mib), C(virt_autostart), C(virt_title), C(virt_description), C(virt_tags), C(virt_addresses),
+    C(virt_disks), C(virt_nics), C(virt_graphics), C(virt_image), C(virt_managed) and C(virt_errors) (what could not be
+    determined), with the values that M(brine.virt.virt_info) returns. The machine's own variables are host variables
+    under their own names, unless these begin with C(ansible_) or C(virt_), or are names that Ansible sets itself.
   - >-
     Groups are C(virt_machines) (all of them), C(virt_<state>), C(virt_on_<hypervisor>), C(virt_tag_<tag>), and
     C(virt_building) (machines that are being created, or whose creation was interrupted; they have no C(ansible_host)).
@@ -56,8 +56,9 @@ options:
     choices: [brine.virt.domains]
   hypervisors:
     description:
-      - The hypervisors to ask.
-      - Each is a name, or a libvirt URI, or a mapping with C(name) and optionally C(uri) or C(transport).
+      - The hypervisors to ask, in addition to those in O(hypervisor_group). One of the two options is needed.
+      - Each is a name, or a libvirt URI, or a mapping with C(name) and optionally C(uri) or C(transport). A URI alone
+        is named after the host in it, or C(localhost).
       - If only a name is given, the address is that of the inventory host of this name if there is one, as for
         O(hypervisor_group), or else the name itself.
     type: list
@@ -68,14 +69,14 @@ options:
       - A group of the inventory parsed before, whose hosts are the hypervisors to ask.
       - Their C(virt_uri), if they have one, is the URI. Otherwise it is composed of O(transport) and C(ansible_host).
       - >-
-        With O(transport=ssh), SSH is called in the same way as Ansible does for these hosts - with C(ansible_user),
+        With O(transport=ssh), SSH is called as Ansible calls it for these hosts - with C(ansible_user),
         C(ansible_port), C(ansible_ssh_private_key_file), C(ansible_ssh_common_args) and so on, from variables or
         Ansible's configuration.
-      - A host with C(ansible_connection=local) is this machine, C(qemu:///system).
+      - A host with C(ansible_connection=local) is the controller itself, C(qemu:///system).
       - Inventory files are parsed in the order of the command line, in a directory by name.
     type: str
   transport:
-    description: How to reach hypervisors that have no URI of their own.
+    description: How to reach hypervisors that have no URI of their own. V(local) is the controller itself.
     type: str
     choices: [ssh, tls, local]
     default: ssh

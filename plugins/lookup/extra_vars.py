@@ -44,7 +44,6 @@ _raw:
 
 import typing as t
 
-from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
 
@@ -56,5 +55,5 @@ class LookupModule(LookupBase):
         """The names; see RETURN."""
         self.set_options(var_options=variables, direct=kwargs)
         # Ansible has read them once for the whole run, and gives them back from there.
-        given = load_extra_vars(t.cast("DataLoader", self._loader))
+        given = load_extra_vars(t.cast("t.Any", self._loader))
         return [str(name) for name in terms if name in given]

@@ -14,11 +14,12 @@ version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
-  - The half of the role P(brine.virt.virt_bridge#role) that runs on the host. Use the role, which calls this module in
+  - The part of the role P(brine.virt.virt_bridge#role) that runs on the host. Use the role, which calls this module in
     the right order.
   - Creates a bridge and moves everything that the uplink has to it (addresses, routes, DHCP and name servers), with
     systemd-networkd files next to the uplink's own, which are not touched.
-  - The change is rolled back by itself unless the controller confirms it over a connection that is opened after it.
+  - The change is rolled back automatically unless the controller confirms it over a connection that was opened after
+    the change.
   - A bridge that exists is left as it is.
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -31,6 +32,7 @@ attributes:
     support: full
   action_group:
     support: none
+    membership: []
 options:
   name:
     description: Name of the bridge.
@@ -43,7 +45,7 @@ options:
     type: str
   phase:
     description:
-      - V(prepare) inspects the host and, if the bridge is missing, starts the switch, which applies the change some
+      - V(prepare) inspects the host and, if the bridge is missing, starts the switch, which applies the change three
         seconds later.
       - V(arrive) waits until the change is applied.
       - V(confirm) makes the change permanent if the bridge has everything that the uplink had. It has to come after

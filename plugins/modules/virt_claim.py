@@ -12,12 +12,13 @@ module: virt_claim
 short_description: Claim the names of new machines, so that two runs cannot create the same machine
 version_added: "0.1.0"
 description:
+  - Claims the names of new machines on a hypervisor, withdraws such claims, and says which names are taken there.
   - The role P(brine.virt.virt_provision#role) calls it before M(brine.virt.virt_init) if there are several hypervisors.
     A single task with M(brine.virt.virt_init) does not need it.
   - A claim is a machine without disks and nics, marked as unfinished, which M(brine.virt.virt_init) turns into the
     machine itself. One that a killed run has left behind is taken over by the next run on this hypervisor.
-  - Under the same lock it checks again why the hypervisor was chosen. If something is no longer true, the task fails,
-    and nothing is claimed.
+  - While it holds the hypervisor's lock, it checks again why the hypervisor was chosen (O(decision)). If something is
+    no longer true, the task fails, and nothing is claimed.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -52,7 +53,7 @@ options:
         required: true
   decision:
     description:
-      - Why this hypervisor was chosen, as in M(brine.virt.virt_init).
+      - Why this hypervisor was chosen, as in O(brine.virt.virt_init#module:decision).
     type: dict
     default: {}
   withdraw:

@@ -101,7 +101,7 @@ host:
     guest_cpu:
       description:
         - The best CPU that machines can have here and still be moved, for M(brine.virt.virt_cpu_baseline). C(features)
-          are those that differ from the model. Null unless O(guest_cpu) is V(true).
+          are those that differ from the model. Null unless O(guest_cpu) is V(true), or if it cannot be determined.
       type: dict
       sample:
         arch: x86_64

@@ -14,7 +14,7 @@ version_added: "0.1.0"
 description:
   - Brings a disk image from the controller, from the web, or from a path on the hypervisor into the image store, which
     is a storage pool of files. Removes images that nothing uses.
-  - A stored image is named after its content, C(NAME-DIGEST.FORMAT) with the first 16 digits of its sha256. It is
+  - A stored image is named after its content, C(NAME-DIGEST.FORMAT) with the first 16 hex digits of its sha256. It is
     read-only and never overwritten, so that it can back machines for as long as they exist. The same name means the
     same bytes on every hypervisor. An image with new content under an old name is stored next to the old one.
   - The image is in the store either completely or not at all. What a failed or killed run leaves behind is removed by
@@ -22,7 +22,7 @@ description:
   - Nothing is sent or downloaded if the store already has the image.
   - The image may be compressed as a whole with xz, gzip, zstd or bzip2. It is decompressed on the hypervisor while it
     arrives, and stored decompressed. O(checksum) is that of the compressed file, as it is published.
-  - Both the format and the compression are found by looking at the content, never by the file's name. The format may be
+  - Both the format and the compression are determined from the content, never from the file's name. The format may be
     qcow2 or raw. An image that has a backing file or an external data file, is encrypted, in an archive, or in another
     format is refused, and the error names the command that converts it.
   - A truncated or damaged image is refused, as far as its own tables (C(qemu-img check)), its compression and
@@ -64,19 +64,19 @@ options:
   state:
     description:
       - V(present) makes sure that the image is in the store.
-      - V(absent) removes the image O(name), with all contents that are stored under this name. If anything uses one of
-        them, it fails, names the user, and removes none.
+      - V(absent) removes the image O(name), in all versions that are stored under this name. If anything uses one of
+        them, the task fails, names what uses it, and removes none.
       - V(pruned) removes all images that nothing uses, except the newest of each name, see O(keep).
       - An image is in use by a machine, running or not, if it is one of the machine's disks or backs one, if the
-        machine was created from it, or has a snapshot with it; and by any volume in an active storage pool that it
-        backs, even if no machine uses this volume. Images that are being stored are not touched, and no machine is
-        created in the meantime.
+        machine was created from it, or has a snapshot with it. It is also in use by any volume in an active storage
+        pool that it backs, even if no machine uses this volume. Images that are being stored are not touched, and no
+        machine is created in the meantime.
     type: str
     choices: [present, absent, pruned]
     default: present
   src:
     description:
-      - An image file on the controller.
+      - An image file on the controller. O(state=present) needs one of O(src), O(url) and O(path).
       - A relative path is looked for in C(files) of the role or playbook, as usual.
       - A compressed file is sent as it is. The controller looks into it first, which needs the program C(zstd) there
         for zstd; without it, the hypervisor finds out what is in the file.
@@ -116,7 +116,7 @@ options:
         refused.
       - The store is searched for it as well. So an image that the store has is not transferred again, even if it is not
         known which file it came from.
-      - For O(src) the controller determines it.
+      - For O(src) it is not needed, as the controller determines it.
     type: str
   pool:
     description: The storage pool that the store is in. It must be of type dir, fs or netfs, and active.
@@ -126,7 +126,7 @@ options:
     description:
       - How many images of each name O(state=pruned) keeps although nothing uses them. These are the ones stored last;
         images in use are counted too.
-      - V(0) removes all images that nothing uses. The default is V(1).
+      - V(0) removes all images that nothing uses. The default for O(state=pruned) is V(1).
     type: int
   ignore_unseen:
     description:
@@ -276,7 +276,7 @@ image:
     path:
       description: Its path on the hypervisor.
       type: str
-      sample: /var/lib/libvirt/images/brine/debian-4f2c9e5d1b7a8036.qcow2
+      sample: /var/lib/libvirt/virt-images/debian-4f2c9e5d1b7a8036.qcow2
     format:
       description: The format, V(qcow2) or V(raw).
       type: str

@@ -34,6 +34,7 @@ options:
       - They come from the machine's own static configuration, the DHCP leases of libvirt's networks, the guest agent,
         and the neighbour table of the hypervisor. Each of these is only consulted if the ones before it gave no address
         for a nic.
+      - With V(true) the connection to libvirt is read-write, because guest agents do not answer on a read-only one.
     type: bool
     default: true
   agent_timeout:
@@ -220,7 +221,7 @@ machines:
           format: qcow2
           size_bytes: 8589934592
           allocation_bytes: 524288000
-          backing: /var/lib/libvirt/brine-images/debian-0123456789abcdef.qcow2
+          backing: /var/lib/libvirt/virt-images/debian-0123456789abcdef.qcow2
           readonly: false
     nics:
       description:
@@ -284,9 +285,10 @@ machines:
       type: dict
       sample: {name: debian, volume: debian-0123456789abcdef.qcow2, pool: images}
     seed:
-      description: How it was seeded.
+      description:
+        - How it was seeded, the hash of what the seed was made from, and its user. Null without a seed.
       type: dict
-      sample: {method: nocloud, sha256: 9f86d081884c7d65, user: ansible}
+      sample: {method: nocloud, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, user: ansible}
     host_keys:
       description: Its public SSH host keys.
       type: list

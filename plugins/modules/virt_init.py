@@ -26,10 +26,10 @@ description:
   - A machine that is saved (C(virsh managedsave)) keeps its devices, because it resumes with those that it had. A task
     that would change them is refused.
   - A run that was killed half-way leaves a machine marked as unfinished. The next run removes what that run had
-    created, which it recognises by the marks of the volumes, and starts over. An unmarked volume of such a name is
-    kept, and so are volumes in pools of block devices and in clusters, which cannot carry a mark. A machine that
-    somebody has started in the meantime is never removed, nor is a volume that anything else uses. The error says what
-    it is and what to do.
+    created, which it recognises by the marks of the volumes, and starts over. A volume of such a name without the mark
+    is kept, and so are volumes in pools of block devices and in clusters, which cannot carry a mark. A machine that
+    somebody has started in the meantime is never removed, nor is a volume that anything else uses. The error names the
+    machine or volume, and says what to do.
   - An unexpected error (a bug in the collection) fails only the machine where it occurs, both while planning and while
     creating. Mistakes in the task itself are found before anything is changed.
   - A machine that is being moved (M(brine.virt.virt_migrate)), or whose move was interrupted, is not changed. That is
@@ -74,6 +74,7 @@ options:
   name:
     description:
       - Name of the machine, unique in the whole cloud. It is also its host name, unless O(seed) sets another one.
+      - A task needs this option or O(machines).
       - Up to 63 letters, digits, dots, dashes and underscores, the first a letter or digit.
     type: str
   image:
@@ -134,8 +135,8 @@ options:
       - V(keep) leaves the seed of an existing machine alone, and reports V(seed) in RV(machines[].outdated) when the
         task asks for a different one. C(authorized_keys) given for all machines of a task, and nothing else, do not
         count as a difference.
-      - V(refresh) rewrites it. cloud-init applies all of it again the next time the machine starts; what the machine
-        has it keeps, including its SSH host keys. Only for seeds of method V(nocloud).
+      - V(refresh) rewrites it. cloud-init applies all of it again the next time the machine starts. What the machine
+        has, including its SSH host keys, it keeps. Only for seeds of method V(nocloud).
     type: str
     choices: [keep, refresh]
     default: keep

@@ -98,7 +98,7 @@ options:
     default: ecdsa
   days:
     description:
-      - How long a new certificate is valid. It never outlives its authority, so it may be valid for less time if that
+      - How many days a new certificate is valid. It never outlives its authority, so it is valid for fewer days if that
         expires sooner.
     type: int
     default: 365
@@ -136,7 +136,7 @@ options:
     type: str
   authority_days:
     description:
-      - How long a new authority is valid.
+      - How many days a new authority is valid.
       - An authority that was created here is replaced by a new one as soon as a certificate valid for O(days) would
         outlive it.
     type: int

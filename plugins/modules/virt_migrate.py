@@ -43,22 +43,23 @@ description:
     machine keeps running where it was, and the target is cleaned up.
 options:
   name:
-    description: The machine.
+    description: Name of the machine to move. A task needs this option or O(machines).
     type: str
   target:
     description:
       - The hypervisor to move to, as a libvirt URI (C(qemu+tls://hv2.example.org/system)), as the name of a host in the
-        inventory, or as any other host name, which is reached over TLS.
+        inventory, or as any other host name, which is reached over TLS. It is required for every machine, here or in
+        O(machines[].target).
       - The hypervisor that the machine is on opens this URI itself. With TLS, each must accept the other's certificate,
         see the role P(brine.virt.virt_tls#role).
     type: str
   machines:
-    description: Several machines instead of one, each with its O(machines[].name).
+    description: The machines to move, if there are several.
     type: list
     elements: dict
     suboptions:
       name:
-        description: The machine.
+        description: Name of the machine.
         type: str
         required: true
       target:
@@ -75,7 +76,7 @@ options:
     type: int
     default: 2
   live:
-    description: Whether a running machine keeps running while it is moved. Otherwise it is paused during the move.
+    description: Whether a running machine keeps running while it is moved. With V(false) it is paused during the move.
     type: bool
     default: true
   copy_storage:
@@ -115,11 +116,11 @@ options:
       - The default is no limit.
     type: float
   bandwidth:
-    description: The most network bandwidth that one machine may use, in MiB/s.
+    description: The most network bandwidth that one machine may use, in MiB/s. The default is no limit.
     type: int
     aliases: [max_bandwidth]
   max_downtime:
-    description: How long a machine may be paused for the switch, in milliseconds. QEMU's own default is 300.
+    description: How long a machine may be paused for the switch, in milliseconds. The default is QEMU's own, 300.
     type: int
   auto_converge:
     description: Whether to slow down a machine that changes its memory faster than it can be sent.
@@ -134,10 +135,10 @@ options:
     type: bool
     default: false
   postcopy_bandwidth:
-    description: The same as O(bandwidth), for the post-copy phase.
+    description: The same as O(bandwidth), in MiB/s, for the post-copy phase. The default is no limit.
     type: int
   parallel_connections:
-    description: The number of connections to send memory over.
+    description: The number of connections to send memory over. Without this option there is a single one.
     type: int
   compression:
     description:
@@ -186,13 +187,15 @@ options:
     description: Salt's name for O(compression.xbzrle_cache).
     type: int
   persistent:
-    description: Whether the machine is defined on the target, so that it still exists there after it is shut down.
+    description:
+      - Whether the machine is defined on the target, so that it still exists there after it is shut down.
+      - V(false) needs O(undefine_source=false).
     type: bool
     default: true
   undefine_source:
     description:
-      - Whether the machine is undefined at the source. Otherwise it stays defined there, off, with its disks as they
-        were.
+      - Whether the machine is undefined at the source. With V(false) it stays defined there, off, with its disks as
+        they were.
       - Never start it there while it runs on the target.
     type: bool
     default: true
@@ -204,11 +207,13 @@ options:
       - The default is the address in the target's URI.
     type: str
   memory_ratio:
-    description: How much memory the machines on the target may have in total, as a multiple of the target's own.
+    description:
+      - How many times the memory of the target, less O(memory_reserve_mib), may be committed to machines, as in
+        P(brine.virt.place#filter).
     type: float
     default: 1.0
   memory_reserve_mib:
-    description: MiB of memory to keep free on the target.
+    description: MiB of memory to keep free on the target for itself.
     type: int
     default: 256
 extends_documentation_fragment:
@@ -252,8 +257,9 @@ EXAMPLES = r"""
 - name: Move two machines over a dedicated network, and give up after ten minutes each
   brine.virt.virt_migrate:
     machines:
-      - {name: web1, target: hv2}
-      - {name: db1, target: hv3}
+      - {name: web1}
+      - {name: db1}
+    target: hv2
     migration_address: 10.20.0.2
     timeout: 600
 

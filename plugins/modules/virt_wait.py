@@ -12,12 +12,12 @@ short_description: Wait until machines answer, or report what was last seen of t
 version_added: "0.1.0"
 description:
   - Waits on the hypervisor until each machine has an address where its SSH server answers.
-  - While it waits, the play's output shows every few seconds which stage each machine has reached. The machine boots,
-    cloud-init runs, it has an address, and SSH answers. That is read over a second connection, if Ansible's connection
-    is V(ssh) or V(local); over other connections no progress is shown.
-  - It does not wait any longer for a machine that has stopped, whose serial console shows that it will not come up
-    (such as a kernel panic, or no bootable device), or that has booted according to its console but has had no address
-    for 60 seconds.
+  - While it waits, the play's output shows every few seconds which stage each machine has reached. The stages are
+    booting, cloud-init, address and SSH. They are read over a second connection, if Ansible's connection is V(ssh) or
+    V(local); over other connections no progress is shown.
+  - It stops waiting for a machine that has stopped, for one whose serial console shows that it will not come up (such
+    as a kernel panic, or no bootable device), and for one that has booted according to its console but has had no
+    address for 60 seconds.
   - If the time runs out, the task fails and reports what was last seen of each machine that did not come up, including
     the end of its serial console's log.
 author: brine.virt maintainers (@brine-virt)
@@ -74,7 +74,7 @@ machines:
       returned: always
       sample: web1
     ready:
-      description: Whether it answers.
+      description: Whether its SSH server answers, or with O(port=0) whether it has an address.
       type: bool
       returned: always
       sample: true
@@ -89,7 +89,7 @@ machines:
       returned: always
       sample: SSH answers at 192.0.2.10 port 22
     waited_seconds:
-      description: How many seconds it was waited for.
+      description: How many seconds the module waited for it.
       type: float
       returned: always
       sample: 48.2

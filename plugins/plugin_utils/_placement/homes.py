@@ -87,7 +87,7 @@ def unseen(
     if not silent or machine.hypervisor is not None or options.unseen == "place":
         return None
     return None, (
-        f"it may live on {' or '.join(silent)}, which did not answer, and made on another one it would exist twice, "
+        f"it may be on {' or '.join(silent)}, which did not answer; created on another one, it would exist twice, "
         "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with "
         "virt_unseen: place"
     )
@@ -104,7 +104,7 @@ def left_behind(
     if not gone or machine.hypervisor is not None or options.unseen == "place":
         return None
     return None, (
-        f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now, and made on another one it "
+        f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now; created on another one, it "
         "would exist twice, with the same addresses. Put that hypervisor back into the inventory, or name this "
         "machine's hypervisor, or place it with virt_unseen: place. If it is another cloud that has a machine of this "
         "name there, give each cloud its own file of host keys: known_hosts of its live inventory, and virt_known_hosts"

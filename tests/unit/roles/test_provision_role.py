@@ -96,7 +96,7 @@ def test_why_a_hypervisor_is_left_out_is_said_once_and_not_of_each_machine(tmp_p
     assert output.count("cannot connect to ") == 1, output
     assert "hv1 is left out: cannot connect to test:///" in output
     for name in ("web1", "web2"):
-        assert f"{name} was not provisioned: it may live on hv1, which did not answer, and made on " in output
+        assert f"{name} was not provisioned: it may be on hv1, which did not answer; created on " in output
     assert "web3 was not provisioned: it is to be on hv1, which did not answer" in output
 
 

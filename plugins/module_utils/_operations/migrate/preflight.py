@@ -63,7 +63,7 @@ def _check_finished(machine: SourceMachine, where: str) -> None:
     notes = machine.notes
     adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
     if notes is not None and notes.status == BUILDING:
-        words = "it is not finished: a run is making it, or was interrupted while it did"
+        words = "it is not finished: a run is creating it, or was interrupted while it did"
         if notes.claimed:
             words = "it is only a name that a run has taken for a new machine"
     elif adding:
@@ -244,7 +244,7 @@ def _check_memory(machine: SourceMachine, target: MigrationTarget, options: Migr
     total_mib = target.hypervisor.memory_mib
     # What a killed move has left of it there goes before it comes.
     taken_mib = target.committed_mib(machine.name) + target.allocated_mib
-    free_mib = int(total_mib * options.memory_ratio) - taken_mib - options.memory_reserve_mib
+    free_mib = int((total_mib - options.memory_reserve_mib) * options.memory_ratio) - taken_mib
     if machine.memory_mib > free_mib:
         raise ConflictError(
             f"it needs {machine.memory_mib} MiB of memory, {max(0, free_mib)} MiB are free",

@@ -115,7 +115,7 @@ def test_where_a_machine_lived_when_the_inventory_was_made_counts_while_that_hyp
     refused = place_filter(machines, hosts, homes={"a": "hv2", "b": "hv1"})["refused_machines"]
     assert [(item["name"], item["hypervisor"]) for item in refused] == [("a", "hv2"), ("b", None)]
     assert refused[0]["why"].startswith("it is on hv2, as the inventory says, which did not answer")
-    assert refused[1]["why"].startswith("it may live on hv2, which did not answer, and made on another one")
+    assert refused[1]["why"].startswith("it may be on hv2, which did not answer; created on another one")
 
 
 def test_options_may_be_texts_as_extra_variables_are() -> None:

@@ -163,7 +163,7 @@ def test_names_by_state(results: dict[str, t.Any], expected: dict[str, t.Any]) -
 
 HALF: dict[str, t.Any] = {"name": "half", "state": "shutoff", "building": True}
 CLAIM: dict[str, t.Any] = {**HALF, "name": "web1", "claimed": True}
-UNFINISHED = "unfinished: a run is making it, or was interrupted; run provision again to finish it"
+UNFINISHED = "unfinished: a run is creating it, or was interrupted; run provision again to finish it"
 
 
 def test_an_unfinished_machine_is_shown_as_one() -> None:

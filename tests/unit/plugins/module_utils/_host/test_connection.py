@@ -146,7 +146,7 @@ def test_an_error_keeps_its_code_whenever_the_garbage_collector_runs() -> None:
         pool = conn.storagePoolLookupByName("default-pool")
         try:
             gc.set_threshold(1)
-            for _ in range(500):
+            for _round in range(500):
                 # What only the collector can free, like the frames of an error that was caught.
                 ring: list[t.Any] = [conn.lookupByName("test")]
                 ring.append(ring)

@@ -506,7 +506,7 @@ def test_a_machine_that_may_live_on_a_silent_hypervisor_is_refused_and_the_other
     assert result["assignments"][0]["refused"] == {"hv2": f"did not answer: {SILENT}"}
     assert [item["name"] for item in result["refused_machines"]] == ["new"]
     # The reason stands in silent, once for all machines.
-    assert "it may live on hv2, which did not answer, and " in result["refused_machines"][0]["why"]
+    assert "it may be on hv2, which did not answer; " in result["refused_machines"][0]["why"]
     assert "exist twice" in result["refused_machines"][0]["why"]
 
 

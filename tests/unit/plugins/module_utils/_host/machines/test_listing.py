@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import listing as listing
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import listing
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import AgentLimits
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 

@@ -273,7 +273,7 @@ def test_what_speaks_against_it_is_said_before_anything_is_done(
     [
         (
             MachineNotes(status=BUILDING),
-            "web1 is not moved, as it is not finished: a run is making it, or was interrupted",
+            "web1 is not moved, as it is not finished: a run is creating it, or was interrupted",
         ),
         (
             MachineNotes(status=BUILDING, claimed=True),

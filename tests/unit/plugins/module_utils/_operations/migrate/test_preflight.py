@@ -98,6 +98,16 @@ def test_a_newer_machine_type_is_answered_with_those_that_are_there(pair: Pair) 
     assert "i440fx" not in said
 
 
+def test_the_ratio_counts_what_is_left_beside_the_reserve(pair: Pair) -> None:
+    """As in placement: a move that it has planned is not refused, and none is made that it would not plan."""
+    total_mib = pair.target.hypervisor.memory_mib
+    fits = MigrationOptions(memory_ratio=0.5, memory_reserve_mib=total_mib - 150)
+    check_target(pair.machine, pair.target, fits, "")
+    too_little = MigrationOptions(memory_ratio=2.0, memory_reserve_mib=total_mib - 20)
+    with pytest.raises(VirtError, match="it needs 64 MiB of memory, 40 MiB are free"):
+        check_target(pair.machine, pair.target, too_little, "")
+
+
 UEFI = {"loader": "<loader readonly='yes' type='pflash'>/fw.fd</loader>"}
 TPM = {"devices": "<tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>"}
 
