@@ -55,5 +55,6 @@ class LookupModule(LookupBase):
         """The names; see RETURN."""
         self.set_options(var_options=variables, direct=kwargs)
         # Ansible has read them once for the whole run, and gives them back from there.
-        given = load_extra_vars(t.cast("t.Any", self._loader))
+        loader: t.Any = self._loader
+        given = load_extra_vars(loader)
         return [str(name) for name in terms if name in given]
