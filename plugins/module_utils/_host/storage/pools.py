@@ -182,9 +182,20 @@ class Pool:
             prefix, name = self.network.name or "", source.name or ""
             if (source.type, source.protocol) != (NETWORK, self.network.protocol) or not name.startswith(prefix):
                 return None
+            if _are_apart(self.network, source):
+                return None
             return f"{_LUN_PREFIX if self.type == 'iscsi-direct' else ''}{name[len(prefix) :]}"
         folder, name = posixpath.split(source.path)
         return name if source.type != NETWORK and self.path and folder == self.path else None
+
+
+def _are_apart(one: DiskSource, other: DiskSource) -> bool:
+    """Whether two network places are of different clusters, which may have pools of one name, by their hosts."""
+    # The name of an iSCSI target is the only one of its kind, and it may be reached in several ways.
+    if one.protocol == "iscsi":
+        return False
+    ours, theirs = ({name for name, _port in source.hosts} for source in (one, other))
+    return bool(ours and theirs) and ours.isdisjoint(theirs)
 
 
 def _name_in_network(pool: Pool, volume: str) -> str:
