@@ -152,7 +152,8 @@ def single_line_message(text: t.Any) -> str:
 def _class_of(exc: LibvirtError) -> type[VirtError]:
     code = exc.get_error_code()
     for error_class, names in _CLASSES_BY_CODE_NAME:
-        if code in {getattr(libvirt, name, None) for name in names}:
+        # An error without a code is none of those that this libvirt lacks.
+        if code is not None and code in {getattr(libvirt, name, None) for name in names}:
             # A failed system call is the connection's only when the remote protocol reports it: a full disk is not.
             if code == libvirt.VIR_ERR_SYSTEM_ERROR and exc.get_error_domain() not in (
                 libvirt.VIR_FROM_RPC,

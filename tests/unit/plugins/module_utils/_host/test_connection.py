@@ -186,3 +186,10 @@ def test_an_error_without_a_report_gets_that_of_no_other_call() -> None:
         libvirt.virResetLastError()
         error = libvirt.libvirtError("virStorageVolDelete() failed")
     assert (error.get_error_code(), str(error)) == (None, "virStorageVolDelete() failed")
+
+
+def test_an_error_without_a_code_is_none_that_this_libvirt_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As an older libvirt.
+    monkeypatch.delattr(connection.libvirt, "VIR_ERR_NO_DOMAIN_METADATA")
+    error = connection.libvirt.libvirtError("virStorageVolDelete() failed")
+    assert type(connection.translate_error(error, "cannot delete it")) is HostError
