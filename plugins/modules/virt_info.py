@@ -25,6 +25,7 @@ options:
     description:
       - Names of the machines to show, or the name of a single one. Without this option, all machines are shown; with an
         empty list, none.
+      - A text is split at commas. A name that has a comma in it must be in a list.
       - It is not an error if a machine does not exist. Its name is then in RV(missing).
     type: list
     elements: str

@@ -107,7 +107,6 @@ BY_ANOTHER_FOLDER = {
     "module_utils/_operations/update/machine.py",
     "module_utils/_operations/update/media.py",
     "module_utils/_operations/update/nics.py",
-    "module_utils/_operations/update/own_disks.py",
     "module_utils/_operations/update/running_disks.py",
     "module_utils/_operations/update/seed.py",
     "module_utils/_operations/update/unfinished_disks.py",

@@ -32,27 +32,36 @@ def run_guarded(work: t.Callable[[threading.Event], dict[str, t.Any]]) -> dict[s
     """
     result_out, result_in = os.pipe()
     waiting_out, waiting_in = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(result_out)
-        os.close(waiting_in)
-        _work_alone(work, waiting_out, result_in)
-    os.close(result_in)
-    os.close(waiting_out)
-    patience = _Patience(waiting_in)
-    with _signals_end(patience):
-        answer = _receive(result_out, patience)
+    # A signal that comes before there is somebody to take it waits: it would end this process, and lose the result.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        child = os.fork()
+        if child == 0:
+            os.close(result_out)
+            os.close(waiting_in)
+            _work_alone(work, waiting_out, result_in, mask)
+        os.close(result_in)
+        os.close(waiting_out)
+        patience = _Patience(waiting_in)
+        with _signals_end(patience):
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            answer = _receive(result_out, patience)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     _pid, status = os.waitpid(child, 0)
     return _open_answer(answer, status)
 
 
-def _work_alone(work: t.Callable[[threading.Event], dict[str, t.Any]], waiting: int, result: int) -> t.NoReturn:
-    """All that the child process does. It never returns into the code of its parent."""
+def _work_alone(
+    work: t.Callable[[threading.Event], dict[str, t.Any]], waiting: int, result: int, mask: set[int]
+) -> t.NoReturn:
+    """All that the child process does. It never returns into the code of its parent. mask: the signals to block."""
     try:
         # No signal that is meant for the one who waits, and none of its files: its output must end when it ends.
         os.setsid()
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):
             os.dup2(nowhere, standard)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import threading
 import traceback
 import typing as t
@@ -113,6 +114,8 @@ def _take_error_report(_context: t.Any, error: t.Any) -> None:
     It is kept for the exception that this thread raises next, see _keep_reports.
     """
     _reported.error = error
+    # libvirt calls this from the function of libvirt-python that raises a moment later.
+    _reported.function = sys._getframe(1).f_code
 
 
 def _keep_reports(error_class: t.Any) -> None:
@@ -128,7 +131,8 @@ def _keep_reports(error_class: t.Any) -> None:
         make(self, *words, **named)
         reported = getattr(_reported, "error", None)
         _reported.error = None
-        if self.err is None and reported is not None:
+        # A report that no exception followed is not the next one's: it may say that something is merely not there.
+        if self.err is None and reported is not None and _reported.function is sys._getframe(1).f_code:
             self.err = reported
             self.args = (reported[2],)
 
@@ -148,7 +152,8 @@ def single_line_message(text: t.Any) -> str:
 def _class_of(exc: LibvirtError) -> type[VirtError]:
     code = exc.get_error_code()
     for error_class, names in _CLASSES_BY_CODE_NAME:
-        if code in {getattr(libvirt, name, None) for name in names}:
+        # An error without a code is none of those that this libvirt lacks.
+        if code is not None and code in {getattr(libvirt, name, None) for name in names}:
             # A failed system call is the connection's only when the remote protocol reports it: a full disk is not.
             if code == libvirt.VIR_ERR_SYSTEM_ERROR and exc.get_error_domain() not in (
                 libvirt.VIR_FROM_RPC,

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
@@ -125,9 +126,14 @@ class HypervisorView:
         """
         for known in self._all_pools:
             name = known.name_at(source)
-            # By its name it is asked of a pool that has been looked at again.
-            if name and volume_exists(self.pools.get(known.name), name):
-                return self.pools.get(known.name), name
+            if not name:
+                continue
+            # One that was stopped or undefined since the task began has nothing any more.
+            with contextlib.suppress(ConflictError, NotFoundError):
+                # By its name it is asked of a pool that has been looked at again.
+                pool = self.pools.get(known.name)
+                if volume_exists(pool, name):
+                    return pool, name
         if source.type == NETWORK:
             return None
         # In a folder below that of a pool, or a device, which has many paths.

@@ -182,9 +182,20 @@ class Pool:
             prefix, name = self.network.name or "", source.name or ""
             if (source.type, source.protocol) != (NETWORK, self.network.protocol) or not name.startswith(prefix):
                 return None
+            if _are_apart(self.network, source):
+                return None
             return f"{_LUN_PREFIX if self.type == 'iscsi-direct' else ''}{name[len(prefix) :]}"
         folder, name = posixpath.split(source.path)
         return name if source.type != NETWORK and self.path and folder == self.path else None
+
+
+def _are_apart(one: DiskSource, other: DiskSource) -> bool:
+    """Whether two network places are of different clusters, which may have pools of one name, by their hosts."""
+    # The name of an iSCSI target is the only one of its kind, and it may be reached in several ways.
+    if one.protocol == "iscsi":
+        return False
+    ours, theirs = ({name for name, _port in source.hosts} for source in (one, other))
+    return bool(ours and theirs) and ours.isdisjoint(theirs)
 
 
 def _name_in_network(pool: Pool, volume: str) -> str:
@@ -216,13 +227,20 @@ class Pools:
     def all(self) -> list[Pool]:
         """All active pools that machines can have disks in, by name, as libvirt knows them without looking again."""
         with self._lock, translate_errors("cannot look into the storage pools"):
-            return [
-                self._known.get(name) or _read(handle, root, self._is_local())
-                for name, handle in sorted(self._listed().items())
-                if handle.isActive()
-                for root in (parse_xml(handle.XMLDesc(0)),)
-                if root.get("type") in _POOL_TYPES
-            ]
+            found = (self._peek(name, handle) for name, handle in sorted(self._listed().items()))
+            return [pool for pool in found if pool is not None]
+
+    def _peek(self, name: str, handle: t.Any) -> Pool | None:
+        """A pool without looking again; None for one that cannot be used now, or has gone since it was listed."""
+        try:
+            root = parse_xml(handle.XMLDesc(0)) if handle.isActive() else None
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_POOL:
+                return None
+            raise
+        if root is None or root.get("type") not in _POOL_TYPES:
+            return None
+        return self._known.get(name) or _read(handle, root, self._is_local())
 
     def _listed(self) -> dict[str, t.Any]:
         if self._handles is None:

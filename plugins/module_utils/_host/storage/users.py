@@ -121,7 +121,8 @@ def _reads_files(uri: str) -> bool:
 @contextlib.contextmanager
 def _unless_gone(kind: str, what: str) -> t.Iterator[None]:
     """What goes while it is looked at is passed over, and so is what goes with its machine."""
-    gone = {getattr(libvirt, f"VIR_ERR_NO_{name}", None) for name in (kind, "DOMAIN")}
+    # An older libvirt lacks some of the names; an error without a code is none of them.
+    gone = {getattr(libvirt, f"VIR_ERR_NO_{name}", None) for name in (kind, "DOMAIN")} - {None}
     with translate_errors(what):
         try:
             yield

@@ -56,7 +56,11 @@ def _from_file(path: str, offset: int, length: int) -> bytes:
 def _through_libvirt(pool: Pool, volume: Volume) -> Read:
     def read(offset: int, length: int) -> bytes:
         handle = pool.handle.storageVolLookupByName(volume.name)
-        return _download(handle, pool.handle.connect(), offset, min(length, _MOST_BYTES))
+        stream = pool.handle.connect().newStream(0)
+        content = _download(handle, stream, offset, min(length, _MOST_BYTES))
+        # What could not be read is not the end of the volume: a header that is not seen is not checked.
+        stream.finish()
+        return content
 
     return read
 
@@ -64,11 +68,15 @@ def _through_libvirt(pool: Pool, volume: Volume) -> Read:
 def read_start(volume: t.Any, conn: VirConnect, length: int) -> bytes:
     """The first bytes of a volume, at most so many. Raises what libvirt raises, as ours."""
     with translate_errors(f"cannot read volume {volume.name()}"):
-        return _download(volume, conn, 0, length)
+        stream = conn.newStream(0)
+        content = _download(volume, stream, 0, length)
+        # Not to the end of what was announced, or to the end of a shorter volume: there is nothing to wait for.
+        with contextlib.suppress(libvirt.libvirtError):
+            stream.finish()
+        return content
 
 
-def _download(volume: t.Any, conn: VirConnect, offset: int, length: int) -> bytes:
-    stream = conn.newStream(0)
+def _download(volume: t.Any, stream: t.Any, offset: int, length: int) -> bytes:
     volume.download(stream, offset, length, 0)
     content = b""
     while len(content) < length:
@@ -76,9 +84,6 @@ def _download(volume: t.Any, conn: VirConnect, offset: int, length: int) -> byte
         if not chunk:
             break
         content += chunk
-    # Not to the end of what was announced, or to the end of a shorter volume: there is nothing to wait for.
-    with contextlib.suppress(libvirt.libvirtError):
-        stream.finish()
     return content
 
 

@@ -83,7 +83,7 @@ def read_migration_options(params: dict[str, t.Any]) -> MigrationOptions:
     compression = _read_compression(params)
     own = {
         **{name: params[name] for name in _PARAMETERS if "." not in name},
-        **{f"compression.{key}": value for key, value in (compression or {}).items()},
+        **{f"compression.{key}": value for key, value in compression.items()},
     }
     return MigrationOptions(
         live=params["live"],
@@ -96,7 +96,7 @@ def read_migration_options(params: dict[str, t.Any]) -> MigrationOptions:
         max_downtime_ms=params["max_downtime"],
         auto_converge=params["auto_converge"],
         postcopy=params["postcopy"],
-        compressed=compression is not None,
+        compressed=params["compression"] is not None or params["compressed"] or bool(params["comp_methods"]),
         migration_address=params["migration_address"],
         memory_ratio=params["memory_ratio"],
         memory_reserve_mib=params["memory_reserve_mib"],
@@ -104,15 +104,13 @@ def read_migration_options(params: dict[str, t.Any]) -> MigrationOptions:
     )
 
 
-def _read_compression(params: dict[str, t.Any]) -> dict[str, t.Any] | None:
-    """How memory is compressed, None for not at all: the mapping, or Salt's words for its keys.
-
-    Raises InputError where both are there.
-    """
+def _read_compression(params: dict[str, t.Any]) -> dict[str, t.Any]:
+    """How memory is compressed, if it is: the mapping, or Salt's words for its keys. Raises InputError where both are
+    there."""
     named = [word for word in _SALT_COMPRESSION if params[word] is not None]
     named = ["compressed", *named] if params["compressed"] else named
     if params["compression"] is None:
-        return {ours: params[word] for word, ours in _SALT_COMPRESSION.items()} if named else None
+        return {ours: params[word] for word, ours in _SALT_COMPRESSION.items()}
     if named:
         raise InputError(
             f"{' and '.join(named)} and compression are there at once",

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import typing as t
 from collections.abc import Collection, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import PlannedDisk
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import (
     how_attached,
@@ -68,11 +68,14 @@ def _present(draft: Draft, leaving: Collection[str]) -> t.Iterator[tuple[str, et
 
 
 def _identity(element: etree._Element, draft: Draft) -> t.Hashable:
-    # Of a pool that is gone or not active, nothing can be told.
-    with contextlib.suppress(VirtError):
+    try:
         found = users_of_source(element, draft.hypervisor, "")
-        return found[1] if found else None
-    return None
+    except VirtError:
+        # Of a pool that is gone or not active, nothing can be told. A place needs no pool.
+        if DiskSource.read(element) is not None:
+            raise
+        return None
+    return found[1] if found else None
 
 
 def _had_already(planned: PlannedDisk, name: str, in_definition: bool) -> ConflictError:

@@ -61,6 +61,11 @@ def test_nothing_is_compressed_unless_it_is_said() -> None:
     ) == (False, False, {})
 
 
+@pytest.mark.parametrize("options", [{"comp_methods": []}, {"compressed": False, "comp_mt_level": 3}])
+def test_what_tunes_compression_in_the_words_of_salt_does_not_turn_it_on(options: dict[str, t.Any]) -> None:
+    assert not migration_options(**options).compressed
+
+
 def test_compression_is_said_once() -> None:
     with pytest.raises(InputError, match="^compressed and comp_methods and compression are there at once"):
         migration_options(compression={"methods": ["mt"]}, compressed=True, comp_methods=["xbzrle"])

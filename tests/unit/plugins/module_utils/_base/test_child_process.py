@@ -30,6 +30,20 @@ def work(stop):
 print(run_guarded(work), flush=True)
 """
 
+# A signal that comes as early as one can: the work has begun, and its result is not waited for yet.
+EARLY = """
+import os, signal, sys
+from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
+fork = os.fork
+def fork_and_signal():
+    child = fork()
+    if child:
+        os.kill(os.getpid(), int(sys.argv[1]))
+    return child
+os.fork = fork_and_signal
+print(run_guarded(lambda stop: {"ended": stop.wait(30)}), flush=True)
+"""
+
 
 def _wait_for(path: Path) -> None:
     end = time.monotonic() + 20
@@ -92,6 +106,25 @@ def test_a_signal_ends_the_work_and_its_result_still_comes(
     output, errors = waiter.communicate(timeout=20)
     assert (waiter.returncode, output.strip(), errors) == (0, b"{'ended': True}", b"")
     assert (tmp_path / "ended").read_text(encoding="utf-8") == "True"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_comes_with_the_fork_ends_the_work_and_its_result_still_comes(
+    number: signal.Signals, other_process: dict[str, str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY, str(int(number))], env=other_process, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, b"{'ended': True}", b"")
+
+
+def test_no_signal_stays_blocked() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    work = run_guarded(
+        lambda _stop: {"blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])]}
+    )
+    assert set(work["blocked"]) == {int(number) for number in before}
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
 def test_a_waiter_that_is_killed_ends_the_work(waiter: subprocess.Popen[bytes], tmp_path: Path) -> None:

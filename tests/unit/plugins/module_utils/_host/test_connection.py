@@ -172,3 +172,24 @@ def test_an_error_keeps_its_code_whenever_the_garbage_collector_runs() -> None:
 )
 def test_uris(arguments: dict[str, t.Any], uri: str) -> None:
     assert make_uri(**arguments) == uri
+
+
+def test_an_error_without_a_report_gets_that_of_no_other_call() -> None:
+    libvirt = connection.libvirt
+
+    def look_up(conn: t.Any) -> t.Any:
+        # libvirt's function itself, without what raises in libvirt-python: no exception follows its report.
+        return libvirt.libvirtmod.virDomainLookupByName(conn._o, "nothing")
+
+    with open_connection(TEST_URI) as conn:
+        assert look_up(conn) is None
+        libvirt.virResetLastError()
+        error = libvirt.libvirtError("virStorageVolDelete() failed")
+    assert (error.get_error_code(), str(error)) == (None, "virStorageVolDelete() failed")
+
+
+def test_an_error_without_a_code_is_none_that_this_libvirt_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As an older libvirt.
+    monkeypatch.delattr(connection.libvirt, "VIR_ERR_NO_DOMAIN_METADATA")
+    error = connection.libvirt.libvirtError("virStorageVolDelete() failed")
+    assert type(connection.translate_error(error, "cannot delete it")) is HostError

@@ -45,3 +45,28 @@ def test_a_place_without_a_volume_is_nobodys(side: HypervisorView) -> None:
     assert side.locate(DiskSource("file", "/elsewhere/web1")) is None
     assert side.locate(DiskSource("network", protocol="rbd", name="rbd/web2")) is None
     assert side.locate(DiskSource("network", protocol="rbd", name="other/web1")) is None
+
+
+@pytest.mark.parametrize("when", ["listed", "looked into", "gone"])
+def test_a_pool_that_goes_meanwhile_hides_no_other(side: HypervisorView, when: str) -> None:
+    first, *others = POOLS
+    places = {pool: HypervisorView(side.conn).pools.get(pool).source_of("web1") for pool in POOLS}
+    handle = side.conn.storagePoolLookupByName(first)
+    if when == "listed":
+        side.pools.get(others[0])
+    else:
+        assert side.locate(places[others[0]]) is not None
+    if when != "gone":
+        # Defined, it is there and asleep after its end.
+        side.conn.storagePoolDefineXML(handle.XMLDesc(0), 0)
+    handle.destroy()
+    assert side.locate(places[first]) is None
+    for pool in others:
+        found = side.locate(places[pool])
+        assert found is not None and found[0].name == pool
+
+
+def test_a_pool_that_is_undefined_after_it_was_listed(side: HypervisorView) -> None:
+    side.pools.get("lun")
+    side.conn.storagePoolLookupByName("files").destroy()
+    assert [pool.name for pool in side.pools.all()] == ["ceph", "lun"]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -101,6 +102,17 @@ def test_a_place_elsewhere_is_not_in_the_pool(conn: VirConnect) -> None:
     assert pools.get("dir").name_at(RBD) is None
     assert pools.get("rbd").name_at(GLUSTER) is None
     assert pools.get("rbd").name_at(DiskSource("network", protocol="rbd", name="elsewhere/web1")) is None
+
+
+def test_a_volume_of_another_cluster_is_not_in_a_pool_of_the_same_name(conn: VirConnect) -> None:
+    pools = Pools(conn)
+    assert pools.get("rbd").name_at(replace(RBD, hosts=(("mon7", 6789), ("mon8", None)))) is None
+    assert pools.get("gluster").name_at(replace(GLUSTER, hosts=(("brick7", None),))) is None
+    # One monitor is enough to be of the same, and who names none leaves it to the hypervisor's settings.
+    assert pools.get("rbd").name_at(replace(RBD, hosts=(("mon2", 3300),))) == "web1-system.raw"
+    assert pools.get("rbd").name_at(replace(RBD, hosts=())) == "web1-system.raw"
+    # The name of an iSCSI target is the only one of its kind, and it may be reached in several ways.
+    assert pools.get("iscsi-direct").name_at(replace(ISCSI, hosts=(("san2", 3260),))) == "unit:0:0:3"
 
 
 @pytest.mark.parametrize("kind", ["disk", "iscsi", "scsi", "mpath"])
