@@ -18,7 +18,7 @@ description:
     the right order.
   - Creates a bridge and moves everything that the uplink has to it (addresses, routes, DHCP and name servers), with
     systemd-networkd files next to the uplink's own, which are not touched.
-  - The change is rolled back by itself unless the controller confirms it over a connection that is opened after it.
+  - The change is rolled back automatically unless the controller confirms it over a connection that is opened after it.
   - A bridge that exists is left as it is.
 extends_documentation_fragment:
   - brine.virt._attributes

@@ -96,7 +96,7 @@ def test_why_a_hypervisor_is_left_out_is_said_once_and_not_of_each_machine(tmp_p
     assert output.count("cannot connect to ") == 1, output
     assert "hv1 is left out: cannot connect to test:///" in output
     for name in ("web1", "web2"):
-        assert f"{name} was not provisioned: it may live on hv1, which did not answer, and made on " in output
+        assert f"{name} was not provisioned: it may live on hv1, which did not answer, and created on " in output
     assert "web3 was not provisioned: it is to be on hv1, which did not answer" in output
 
 
@@ -144,7 +144,7 @@ def test_a_machine_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
     }
     output = provision(tmp_path, {"hv1": {"uri": f"test://{tmp_path}/node.xml"}}, variables)
     changes = ("bad1 on hv1: failed: cannot write volume bad1-seed.iso", "good1 on hv1: change the definition of good1")
-    late = "good1 did not arrive within"
+    late = "good1 was not reachable within"
     said = [output.index(f"\n{line}") for line in (*changes, late)]
     assert said == sorted(said)
     # At the end, once more.
@@ -172,7 +172,7 @@ def test_a_machine_that_is_moved_after_the_choice_is_not_made_again(tmp_path: Pa
     (last,) = (line for line in output.splitlines() if line.startswith("fatal: "))
     assert f"good1 on hv1: {sentence}" in last
     # Nobody has waited for it.
-    assert "does not arrive" not in output
+    assert "is not reachable" not in output
 
 
 @pytest.mark.parametrize(

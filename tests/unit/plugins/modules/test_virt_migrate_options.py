@@ -62,5 +62,5 @@ def test_nothing_is_compressed_unless_it_is_said() -> None:
 
 
 def test_compression_is_said_once() -> None:
-    with pytest.raises(InputError, match="^compressed and comp_methods and compression are there at once"):
+    with pytest.raises(InputError, match="^compressed and comp_methods and compression are given together"):
         migration_options(compression={"methods": ["mt"]}, compressed=True, comp_methods=["xbzrle"])

@@ -97,7 +97,7 @@ def test_a_file_system_without_inodes(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("os.statvfs", lambda _path: Found)
     with (
         pytest.raises(
-            VirtError, match=r"cannot store it: /there has no inode left for another file\. Delete files there"
+            VirtError, match=r"cannot store it: /there has no free inode for another file\. Delete files there"
         ),
         disk_errors("cannot store it", "/there"),
         open("/dev/full", "wb", buffering=0) as full,

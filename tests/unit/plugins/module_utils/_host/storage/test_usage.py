@@ -127,7 +127,7 @@ def test_a_machine_that_has_it(host: Host, running: bool) -> None:
     with pytest.raises(ConflictError) as caught:
         host.delete(fresh=True)
     assert str(caught.value) == (
-        "volume web1-system.qcow2 of pool default stays: it is used by machine b. Take it from there first"
+        "volume web1-system.qcow2 of pool default is kept: it is used by machine b. Detach it there first"
     )
     assert volumes_of(host) == ["web1-system.qcow2"]
 
@@ -177,7 +177,7 @@ def test_a_clone_that_goes_together_with_it_is_no_reason(host: Host) -> None:
 
 def test_one_that_may_not_go_keeps_the_others(host: Host) -> None:
     host.add_machine("b", host.disk(host.add_volume("web1-data.qcow2")))
-    with pytest.raises(ConflictError, match=r"web1-data\.qcow2 of pool default stays: it is used by machine b"):
+    with pytest.raises(ConflictError, match=r"web1-data\.qcow2 of pool default is kept: it is used by machine b"):
         host.delete("web1-system.qcow2", "web1-data.qcow2")
     assert volumes_of(host) == ["web1-data.qcow2", "web1-system.qcow2"]
 
