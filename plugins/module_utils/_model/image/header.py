@@ -76,7 +76,7 @@ def check_image_header(header: bytes, size_bytes: int, what: str, where: str | N
     twice = compression(header)
     if twice:
         raise InputError(
-            f"{what} is compressed twice, inside with {twice}",
+            f"{what} is compressed twice, the inner layer with {twice}",
             where=where,
             hint="Decompress it once and give the result",
         )

@@ -174,7 +174,7 @@ def test_a_controller_that_cannot_decompress_sends_and_says_in_check_mode_that_i
             f"checksum: PATH has the sha512 {SHA512}, not {'0' * 128}. Nothing was stored",
         ),
         (CONTENT, "sha1:0", "checksum: 'sha1:0' is not a checksum. Write it like sha256:"),
-        (lzma.compress(XZ), None, "src: PATH is compressed twice, inside with xz. Decompress it once"),
+        (lzma.compress(XZ), None, "src: PATH is compressed twice, the inner layer with xz. Decompress it once"),
         (lzma.compress(b"KDMV" + bytes(508)), None, "src: PATH is a vmdk image"),
         (lzma.compress(b""), None, "src: PATH is empty"),
         (XZ[:-1], None, "src: PATH cannot be decompressed as xz: it is truncated"),

@@ -42,9 +42,10 @@ def test_a_disk_of_another_machine(host: Host, by_pool: bool) -> None:
 
 def test_machines_of_one_task(host: Host) -> None:
     assert host.refused(one("a", xml=xml(host)), one("b", WRITE)) == (
-        f"machines[1].disks[0].source: volume x.qcow2 is also requested as disk vdx of machine a (machines[0].xml). {SHARE}"
+        f"machines[1].disks[0].source: volume x.qcow2 is also requested as disk vdx of machine a (machines[0].xml). "
+        f"{SHARE}"
     )
-    assert "would break every overlay" in host.refused(one("a", xml=xml(host)), one("b", OVERLAY))
+    assert "and break every overlay" in host.refused(one("a", xml=xml(host)), one("b", OVERLAY))
     assert "machines[1].xml" in host.refused(one("a", WRITE), one("b", xml=xml(host, by_pool=True)))
     host.make(one("a", OVERLAY), one("b", xml=xml(host, "<readonly/>")))
 
