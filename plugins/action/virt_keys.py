@@ -105,7 +105,8 @@ def check_options(options: dict[str, t.Any]) -> None:
         raise InputError(f"{name} has more than 64 characters", where="name", hint="Give a shorter name")
     if not 0 < options["renew_before"] < options["days"]:
         raise InputError(
-            f"certificates of {options['days']} days cannot be renewed {options['renew_before']} days before their end",
+            f"certificates of {options['days']} days cannot be renewed "
+            f"{options['renew_before']} days before they expire",
             where="renew_before",
             hint="Give fewer days than in days, and at least 1",
         )
@@ -199,7 +200,7 @@ class CertificateTask:
         name = options["name"]
         if name in options["revoked"]:
             raise ConflictError(
-                f"{name} is revoked, and needs a new certificate", where="revoked", hint="Take it off the list first"
+                f"{name} is revoked, and needs a new certificate", where="revoked", hint="Remove it from the list first"
             )
         # A host says itself which addresses it has; what it may not have from us is decided here all the same.
         given = {as_name(wanted) for wanted in options["names"]}

@@ -61,11 +61,7 @@ def outcome(machine: t.Mapping[str, t.Any]) -> str:
     if "duration_ms" not in machine:
         return f"{name}: moved from {source} to {target}"
     time = f"moved from {source} to {target} in {machine['duration_ms'] / 1000:.1f} s"
-    return (
-        f"{name}: {time}, stood still for {machine['downtime_ms']} ms"
-        if "downtime_ms" in machine
-        else f"{name}: {time}"
-    )
+    return f"{name}: {time}, paused for {machine['downtime_ms']} ms" if "downtime_ms" in machine else f"{name}: {time}"
 
 
 def resolve(target: t.Any, known: t.Mapping[str, t.Any]) -> t.Any:

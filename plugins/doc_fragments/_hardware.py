@@ -762,7 +762,7 @@ options:
         type: int
       password:
         description:
-          - The password. VNC knows 8 characters at most.
+          - The password. VNC uses at most 8 characters.
         type: str
       tls:
         description:

@@ -59,7 +59,7 @@ _value:
   elements: str
   sample:
     - "virt_images.debian.src: there is no file debian.qcow2 on the controller. For a file on the hypervisor, use path"
-    - "hv1: virt_vms[0].nics[eth1]: there is no bridge 'dmz' on this hypervisor. Known are: br0"
+    - "hv1: virt_vms[0].nics[eth1]: there is no bridge 'dmz' on this hypervisor. Known: br0"
 """
 
 import re

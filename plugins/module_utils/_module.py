@@ -94,8 +94,8 @@ def make_plain_module(
     module = _Module(has_secrets, beside, settings)
     if module.in_clear:
         module.fail_json(
-            "There are secrets in the options, and they came without the action plugin of this module, which keeps them"
-            " out of logs and output. Nothing was done. Name the module in a task, as brine.virt has it"
+            "The options contain secrets, but the module was called without its action plugin, which keeps them"
+            " out of logs and output. Nothing was done. Call the module in a task by its full name in brine.virt"
         )
     return module
 

@@ -111,7 +111,7 @@ log:
   returned: with O(phase=report)
   type: list
   elements: str
-  sample: ["10:15:02 putting eth0 into br0", "10:16:02 nobody confirmed in 60 s"]
+  sample: ["10:15:02 putting eth0 into br0", "10:16:02 not confirmed within 60 s"]
 """
 
 import re

@@ -142,7 +142,7 @@ def read_claims(machines: list[dict[str, t.Any]]) -> list[Claim]:
         with mistakes.noted():
             name = machine_name(item["name"], f"{where}.name")
             if any(name == one.name for one in claims):
-                raise InputError(f"{name!r} is there twice", where=f"{where}.name", hint="Name each machine once")
+                raise InputError(f"{name!r} is given twice", where=f"{where}.name", hint="Name each machine once")
             amounts = [_AMOUNT(item[key], f"{where}.{key}") for key in ("memory_mib", "vcpus")]
             claims.append(Claim(name, *amounts))
     mistakes.conclude()

@@ -423,8 +423,8 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "timeout": {"type": "int", "default": 3600},
 }
 FORGETS = (
-    "The file system of pool {pool} has no extended attributes for {name}. Where it came from is forgotten, and it will"
-    " be transferred again by the next run."
+    "The file system of pool {pool} has no extended attributes for {name}. Its origin cannot be remembered, and the "
+    "next run will transfer it again."
 )
 
 
@@ -462,7 +462,7 @@ def check_options(params: dict[str, t.Any]) -> None:
         given = params[option] is not None and params[option] is not False
         if given and state not in states:
             raise InputError(
-                f"means nothing with state: {state}", where=option, hint=f"It is for state: {' or '.join(states)}"
+                f"does not apply to state: {state}", where=option, hint=f"It is for state: {' or '.join(states)}"
             )
     if params["keep"] is not None and params["keep"] < 0:
         raise InputError(
@@ -602,7 +602,8 @@ def clear_images(
     if prune_result.blocked:
         hint = f". {ASK_THE_OTHERS}" if prune_result.shared else ""
         warn(
-            f"No image is removed, as one may be used where nothing can be seen: {'; '.join(prune_result.unseen)}{hint}"
+            f"No image is removed, as one may be in use where that cannot be checked: "
+            f"{'; '.join(prune_result.unseen)}{hint}"
         )
     answer = {
         "changed": bool(prune_result.gone),

@@ -599,7 +599,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:
             module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")
         for name in left_running(plans, hypervisor):
-            module.warn(f"Machine {name} runs, and start: false does not stop it. Shut it down to have it off.")
+            module.warn(f"Machine {name} is running, and start: false does not stop it. Shut it down to stop it.")
         outcomes = preview_results(plans) if module.check_mode else run_plans(plans, concurrency=params["concurrency"])
         names = [machine.name for machine in machines]
         records = records_of(conn, names, module.warn)

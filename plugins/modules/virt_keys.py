@@ -342,7 +342,7 @@ def keep_keys(
     """One visit of the controller, see _tls/renewal.py. root: where the host's files begin, for tests."""
     exchange = params["exchange"]
     if exchange is None:
-        raise InputError("virt_keys works only together with the controller's half of it")
+        raise InputError("virt_keys works only with its action plugin on the controller")
     places = find_places(params["kinds"], folder=params["folder"], qemu_user=params["qemu_user"], root=root)
     if places.note:
         warn(places.note)

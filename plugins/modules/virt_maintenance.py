@@ -128,7 +128,8 @@ def wait_for_runs(wait_seconds: float) -> None:
             pass
     except ConflictError as exc:
         raise ConflictError(
-            f"this hypervisor is in maintenance now, but a run that began before still makes machines here: {exc.what}",
+            f"this hypervisor is in maintenance now, but a run that began earlier is still creating "
+            f"machines here: {exc.what}",
             hint=exc.hint,
         ) from exc
 

@@ -449,7 +449,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         if len(result["machines"]) == 1:
             module.fail_json(msg=failed[0]["msg"], **result)
         words = "; ".join(f"{machine['name']}: {machine['msg']}" for machine in failed)
-        module.fail_json(msg=f"{words}. These are on their target: {', '.join(moved) or 'none'}", **result)
+        module.fail_json(msg=f"{words}. Already on their target: {', '.join(moved) or 'none'}", **result)
     return result
 
 

@@ -142,12 +142,12 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     missing = [result for result in results if not result["ready"]]
     if missing:
         # One that nothing more is to be expected of was not waited for until the limit.
-        within = f"did not arrive within {params['timeout']} s"
-        late = {wait_state.name: "does not arrive" if wait_state.hopeless else within for wait_state in wait_states}
+        within = f"was not reachable within {params['timeout']} s"
+        late = {wait_state.name: "is not reachable" if wait_state.hopeless else within for wait_state in wait_states}
         words = []
         for result in missing:
             end = result["serial_log_end"]
-            log = f" Its serial console says last: {' | '.join(end)}" if end else " Its serial console showed nothing."
+            log = f" Its serial console ends with: {' | '.join(end)}" if end else " Its serial console showed nothing."
             words.append(f"{result['name']} {late[result['name']]}: {result['seen']}.{log}")
         module.fail_json(msg=visible(" ".join(words)), machines=results)
     return {"changed": False, "machines": results}

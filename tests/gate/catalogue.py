@@ -72,7 +72,7 @@ def lint_checks(core: Core, build: Path) -> list[Check]:
             copy,
             lab,
         ),
-        check("rules of the house", ["python", "-m", "tests.gate.rules"]),
+        check("rules of the project", ["python", "-m", "tests.gate.rules"]),
         check("documentation of structures", ["python", "-m", "tests.gate.options"]),
         check("shellcheck", ["shellcheck", "--external-sources", *shell_scripts(copy)]),
         check("yamllint", ["yamllint", "--strict", "."]),

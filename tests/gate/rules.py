@@ -398,7 +398,7 @@ def main() -> int:
         *check_commands(),
         *check_named_paths(),
     ]
-    print("\n".join(broken) or "all rules kept")
+    print("\n".join(broken) or "no rule is broken")
     return 1 if broken else 0
 
 

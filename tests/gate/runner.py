@@ -135,7 +135,7 @@ class Runner:
             status = wait_for(process, timeout, lambda: self._stopped)
             del self._running[check.name]
         if status is None:
-            status, note = 1, f"not done after {timeout} s"
+            status, note = 1, f"not finished after {timeout} s"
         if self._stopped:
             return None
         seconds = time.monotonic() - began

@@ -136,7 +136,7 @@ def _receive(result: int, patience: _Patience) -> bytes:
 
 def _open_answer(text: bytes, status: int) -> dict[str, t.Any]:
     if not text:
-        raise HostError(f"the process that did the work has died (status {status})", hint="Run it again")
+        raise HostError(f"the worker process died (status {status})", hint="Run it again")
     answer = json.loads(text)
     if "error" in answer:
         name, what, where, hint = answer["error"]

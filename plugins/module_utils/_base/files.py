@@ -92,7 +92,7 @@ def lock_descriptor(descriptor: int, wait_seconds: float) -> None:
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise LockTimeout(f"locked by somebody else for more than {wait_seconds:g} s") from None
+                raise LockTimeout(f"locked by another process for more than {wait_seconds:g} s") from None
             time.sleep(_POLL_SECONDS)
 
 

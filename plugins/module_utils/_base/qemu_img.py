@@ -23,7 +23,7 @@ def run_qemu_img(command: str, image_format: str, *arguments: str, timeout_secon
     another format and without qemu-img, HostError when it does not end in time.
     """
     if image_format not in FORMATS:
-        raise UnsupportedError(f"disks of format {image_format} are not opened here")
+        raise UnsupportedError(f"disks of format {image_format} are not supported here")
     try:
         return run_program(
             ["qemu-img", command, "-f", image_format, *arguments], data=data, timeout_seconds=timeout_seconds

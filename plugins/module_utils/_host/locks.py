@@ -42,7 +42,7 @@ def hypervisor_lock(purpose: str, *, wait_seconds: float, lock_dir: str = LOCK_D
         except LockTimeout as exc:
             raise ConflictError(
                 f"another run has been at work on this hypervisor for more than {wait_seconds:g} s",
-                hint=f"Wait for it to end; fuser {path} names its process",
+                hint=f"Wait for it to end; fuser {path} shows its process",
             ) from exc
         except OSError as exc:
             raise HostError(f"cannot open the lock {path}: {exc.strerror}", hint="Run as root (become: true)") from exc

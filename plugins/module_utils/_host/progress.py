@@ -39,7 +39,7 @@ class ProgressFile:
         except OSError as exc:
             if exc.errno in _FULL:
                 return
-            raise InputError(f"cannot make the file {path}: {exc.strerror}") from exc
+            raise InputError(f"cannot create the file {path}: {exc.strerror}") from exc
 
     def write_line(self, line: str) -> None:
         """Append one line. A disk that is full must not end the work itself."""

@@ -41,5 +41,5 @@ def require_free_space(requests: Iterable[SpaceRequest], where: str | None = Non
             raise ConflictError(
                 f"{who} {format_size(available)} free, the new volumes need {format_size(needed)} at once",
                 where=where,
-                hint="Free some space, choose another pool, or overlays instead of copies",
+                hint="Free some space, choose another pool, or use overlays instead of copies",
             )

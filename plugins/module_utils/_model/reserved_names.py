@@ -35,7 +35,7 @@ def reserved_meaning(name: str) -> str | None:
     if folded in _GROUPS or _STATE_GROUPS.fullmatch(folded) or folded.startswith(_GROUP_PREFIXES):
         return "a group of the inventory"
     if is_flush_name(folded):
-        return "what a move calls a helper domain, which no list shows"
+        return "reserved for a helper domain of moves"
     return None
 
 

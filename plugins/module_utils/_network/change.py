@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.observe import
     other_manager,
 )
 
-BY_HAND = "Create the bridge by hand: one that exists is left as it is"
+BY_HAND = "Create the bridge by hand: an existing bridge is left as it is"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def plan_bridge(network: Network, bridge: str, uplink: str | None) -> Change | N
     if networkd.foreign_addresses or (networkd.source is None and link.addresses):
         lost = ", ".join(networkd.foreign_addresses or link.addresses)
         raise ConflictError(
-            f"{lost} on {link.name} is in no configuration of systemd-networkd and would get lost",
+            f"{lost} on {link.name} is in no configuration of systemd-networkd and would be lost",
             hint=f"Write it into the .network file of {link.name}, or remove it",
         )
     files = bridge_files(
@@ -101,7 +101,7 @@ def _check_existing(network: Network, existing: Link, uplink: str | None) -> Non
     if link.master != existing.name:
         raise ConflictError(
             f"the bridge {existing.name} exists, but {uplink} is not its port",
-            hint="A bridge that exists is left as it is: add the port by hand, or leave out its uplink",
+            hint="An existing bridge is left as it is: add the port by hand, or leave out its uplink",
         )
 
 
@@ -115,7 +115,7 @@ def _uplink(network: Network, bridge: str, name: str | None) -> Link:
         name = network.default_routes[0].device
         if network.links[name].kind == "bridge":
             raise InputError(
-                f"the default route is on {name}, which is a bridge already",
+                f"the default route is on {name}, which is already a bridge",
                 hint=f"Name the uplink of {bridge}, or call the bridge {name}",
             )
     link = network.links.get(name)
@@ -128,8 +128,8 @@ def _uplink(network: Network, bridge: str, name: str | None) -> Link:
         )
     if link.wireless:
         raise UnsupportedError(
-            f"the uplink {name} is wireless, and an access point takes no frames of other machines",
-            hint="Name an uplink with a cable",
+            f"the uplink {name} is wireless, and an access point drops frames of other machines",
+            hint="Name a wired uplink",
         )
     if not _could_be_port(link):
         raise UnsupportedError(
@@ -150,7 +150,7 @@ def _known(network: Network) -> str:
         for link in network.links.values()
         if _could_be_port(link) and link.master is None and not link.wireless
     ]
-    return f"Interfaces that could be: {', '.join(names) or 'none'}"
+    return f"Possible interfaces: {', '.join(names) or 'none'}"
 
 
 def _check_no_file_in_the_way(bridge: str, files: tuple[NetworkdFile, ...]) -> None:
@@ -159,6 +159,6 @@ def _check_no_file_in_the_way(bridge: str, files: tuple[NetworkdFile, ...]) -> N
             path = f"{folder}/{file.name}"
             if os.path.exists(path):
                 raise ConflictError(
-                    f"{path} is there, but the bridge {bridge} is not",
-                    hint="Remove the file, or let `networkctl reload` make the bridge from it, and run again",
+                    f"{path} exists, but the bridge {bridge} does not",
+                    hint="Remove the file, or let `networkctl reload` create the bridge from it, and run again",
                 )

@@ -119,8 +119,8 @@ def file_names(bridge: str, source_name: str | None) -> tuple[str, str, str]:
         if source_name is None or f"{base}.network" < source_name:
             return (f"{base}.netdev", f"{base}.network", f"{base}-uplink.network")
     raise ConflictError(
-        f"the file {source_name} sorts before every name that a file of ours could have",
-        hint="systemd-networkd takes the first file that matches: give it a name such as 10-uplink.network",
+        f"the file {source_name} sorts before every name that our files could have",
+        hint="systemd-networkd uses the first file that matches: rename it, for example to 10-uplink.network",
     )
 
 
@@ -172,8 +172,8 @@ def _split(source: NetworkdSource) -> tuple[list[NetworkdSection], list[Networkd
                 refused = sorted({key for key, _value in section.entries} & _NETWORK_KEYS_REFUSED)
                 if refused:
                     raise UnsupportedError(
-                        f"{path} has {refused[0]}= in [Network], which cannot go along into a bridge",
-                        hint="Create the bridge by hand: one that exists is left as it is",
+                        f"{path} has {refused[0]}= in [Network], which cannot be carried over to a bridge",
+                        hint="Create the bridge by hand: an existing bridge is left as it is",
                     )
                 _share(section, _NETWORK_KEYS_OF_THE_UPLINK, of_uplink, of_bridge)
             elif section.name == "Link":

@@ -78,10 +78,10 @@ def run(*command: str) -> str:
         )
     except FileNotFoundError as exc:
         raise HostError(
-            f"the command {command[0]} is not there", hint=f"Install the package that has {command[0]}"
+            f"the command {command[0]} is not installed", hint=f"Install the package that contains {command[0]}"
         ) from exc
     except TimeoutError as exc:
-        raise HostError(f"{' '.join(command)} gave no answer in {_COMMAND_TIMEOUT_SECONDS} s") from exc
+        raise HostError(f"{' '.join(command)} did not answer within {_COMMAND_TIMEOUT_SECONDS} s") from exc
     if answer.status != 0:
         raise HostError(f"{' '.join(command)} failed: {answer.complaint}")
     return answer.text
@@ -197,4 +197,4 @@ def other_manager(uplink: str) -> str:
     for path in ("/etc/network/interfaces", *sorted(glob.glob("/etc/network/interfaces.d/*"))):
         if os.path.isfile(path) and re.search(rf"^\s*iface\s+{re.escape(uplink)}\s", _read(path), re.MULTILINE):
             return f"ifupdown ({path})"
-    return "nobody that is known here"
+    return "an unknown program"

@@ -56,8 +56,8 @@ apply() {{
     become {applied}
     waited=0
     while [ ! -e "$here/confirm" ]; do
-        [ -e "$here/abort" ] && {{ say "told to go back: $(cat "$here/abort")"; exit 1; }}
-        [ "$waited" -ge {seconds} ] && {{ say "nobody confirmed in {seconds} s"; exit 1; }}
+        [ -e "$here/abort" ] && {{ say "told to roll back: $(cat "$here/abort")"; exit 1; }}
+        [ "$waited" -ge {seconds} ] && {{ say "not confirmed within {seconds} s"; exit 1; }}
         sleep 1
         waited=$((waited + 1))
     done
@@ -76,7 +76,7 @@ apply() {{
 settle() {{
     [ "$(cat "$here/state")" = {confirmed} ] && exit 0
     become {rolling_back}
-    say "putting the old network back"
+    say "restoring the old network"
     for file in $files; do rm -f "$volatile/$file" "$lasting/$file" "$lasting/$file.new"; done
     reload
     ip link delete dev "$bridge" type bridge
@@ -85,7 +85,7 @@ settle() {{
     waited=0
     until back; do
         if [ "$waited" -ge {return_seconds} ]; then
-            say "$uplink is still without its addresses: starting systemd-networkd anew"
+            say "$uplink still has no addresses: restarting systemd-networkd"
             systemctl restart systemd-networkd.service
             break
         fi
@@ -155,8 +155,8 @@ def pending(bridge: str) -> Change | None:
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise HostError(
             f"the change of {bridge} under way cannot be read: {exc}",
-            hint="Another version of the collection may have begun it. Run again in a few minutes: unless it is "
-            "confirmed it is rolled back by itself",
+            hint="Another version of the collection may have started it. Run again in a few minutes: unless it is "
+            "confirmed, it is rolled back automatically",
         ) from exc
 
 
@@ -199,7 +199,7 @@ def confirm(bridge: str) -> None:
     Raises HostError when ``wait_until_applied`` was not called before.
     """
     if not os.path.exists(f"{_folder(bridge)}/applied-seen"):
-        raise HostError(f"the change of {bridge} was not seen applied", hint="Call phase=arrive first")
+        raise HostError(f"the change of {bridge} has not been seen as applied", hint="Call phase=arrive first")
     _write(f"{_folder(bridge)}/confirm", "")
     _wait_while(bridge, (ARMED, APPLIED, ROLLING_BACK))
 

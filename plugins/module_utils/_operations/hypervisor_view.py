@@ -138,7 +138,7 @@ class HypervisorView:
             return None
         # In a folder below that of a pool, or a device, which has many paths.
         try:
-            with translate_errors(f"cannot look for a volume {source.path}"):
+            with translate_errors(f"cannot look up a volume {source.path}"):
                 handle = self.conn.storageVolLookupByPath(source.path)
                 return self.pools.get(handle.storagePoolLookupByVolume().name()), handle.name()
         except NotFoundError:
@@ -191,4 +191,4 @@ def _descriptions(domain: Domain) -> list[etree._Element]:
     except libvirt.libvirtError as exc:
         if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
             return [domain.xml]
-        raise translate_error(exc, f"cannot look at machine {domain.name}") from exc
+        raise translate_error(exc, f"cannot inspect machine {domain.name}") from exc

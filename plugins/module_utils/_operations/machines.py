@@ -172,20 +172,20 @@ def _require_settled(domain: Domain, where: str) -> None:
     if note is None or not note.source_id or note.source_id != host_identity():
         return
     raise ConflictError(
-        f"{domain.name} is being moved to {note.target}, or its move was interrupted, and so it is not changed here",
+        f"{domain.name} is being moved to {note.target}, or its move was interrupted, so it is not changed here",
         where=inside(where, "name"),
-        hint=f"Wait for the end of the move. If nobody moves it any more, run virt_migrate with {note.target} again, "
-        "which brings it there",
+        hint=f"Wait until the move ends. If it is no longer being moved, run virt_migrate to {note.target} again, "
+        "which finishes the move",
     )
 
 
 def _require_defined(domain: Domain, where: str) -> None:
     """Raise ConflictError for a machine that only runs until it stops: there is no next boot to change anything for."""
-    with translate_errors(f"cannot look at machine {domain.name}"):
+    with translate_errors(f"cannot inspect machine {domain.name}"):
         in_definition = bool(domain.handle.isPersistent())
     if not in_definition:
         raise ConflictError(
-            f"{domain.name} runs and is not defined here, so it is gone when it stops: it was undefined while "
+            f"{domain.name} is running but not defined here, so it is lost when it stops: it was undefined while "
             "it ran, or is on its way here by a move",
             where=inside(where, "name"),
             hint=f"If it is not being moved, keep it: virsh dumpxml {domain.name} > {domain.name}.xml && "

@@ -64,20 +64,18 @@ def _check(use: VolumeUseByDisk, earlier: VolumeUseByDisk) -> None:
     who = "this machine" if use.machine == earlier.machine else f"machine {earlier.machine}"
     if use.how == BACKED:
         raise ConflictError(
-            f"disk {earlier.disk} of {who}{there} is to write to volume {use.volume}, which would break every overlay "
-            "on it",
+            f"disk {earlier.disk} of {who}{there} would write to volume {use.volume} and break every overlay on it",
             where=use.where,
         )
     if earlier.how == BACKED:
         raise ConflictError(
-            f"volume {use.volume} is what disk {earlier.disk} of {who}{there} is to be backed by, and is not to be "
-            "written to",
+            f"volume {use.volume} is to back disk {earlier.disk} of {who}{there}, and must not be written to",
             where=use.where,
-            hint="Name it as backing, or say readonly",
+            hint="Use it as backing, or set readonly",
         )
     raise ConflictError(
-        f"volume {use.volume} is to be disk {earlier.disk} of {who}{there} as well",
+        f"volume {use.volume} is also requested as disk {earlier.disk} of {who}{there}",
         where=use.where,
-        hint=f"Two {'disks' if use.machine == earlier.machine else 'machines'} may share it only if both say shareable "
+        hint=f"Two {'disks' if use.machine == earlier.machine else 'machines'} may share it only if both are shareable "
         "or readonly",
     )

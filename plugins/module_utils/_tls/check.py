@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS
 from ansible_collections.brine.virt.plugins.module_utils._tls.request import load_key
 
 FOREIGN_HINT = (
-    "Give the authority that it is from (authority, authority_certificate), or replace_foreign=true to replace what "
+    "Give the authority that issued it (authority, authority_certificate), or replace_foreign=true to replace what "
     "is there; the old files are kept next to the new ones"
 )
 
@@ -73,7 +73,8 @@ def check_key_pair(key_pair: KeyPairFiles, spec: TlsSpec) -> KeyPairState:
     issuer = find_issuer(certificate, spec.known)
     if issuer is None and not spec.replace_foreign and certs.days_left(certificate) >= 0:
         raise ConflictError(
-            f"{key_pair.certificate} is from {certs.as_text(certificate.issuer)}, not one of this cloud's authorities",
+            f"{key_pair.certificate} was issued by {certs.as_text(certificate.issuer)}, not one of "
+            "this cloud's authorities",
             hint=FOREIGN_HINT,
         )
     key = load_key(key_pair.key)
@@ -101,7 +102,7 @@ def _check_certificate(
     key_pair: KeyPairFiles, certificate: x509.Certificate, issuer: x509.Certificate | None, spec: TlsSpec
 ) -> t.Iterator[str]:
     if issuer is None or issuer not in spec.accepted:
-        yield f"it is from {certs.as_text(certificate.issuer)}"
+        yield f"it was issued by {certs.as_text(certificate.issuer)}"
     left = certs.days_left(certificate)
     if left < spec.renew_before_days and not _is_longest(certificate, issuer):
         yield f"it expires in {left} days" if left >= 0 else f"it expired on {certs.not_after(certificate).date()}"
@@ -127,11 +128,11 @@ def _check_key(
     if key is None:
         return ["its key is missing or cannot be read"], False
     if not matches:
-        return ["its key is that of another certificate"], False
+        return ["its key belongs to another certificate"], False
     if not certs.fits_key_type(key.public_key(), key_type):
         return [f"its key is not of the type {key_type}"], False
     if os.stat(key_pair.key).st_mode & 0o077:
-        return ["its key could be read by others"], False
+        return ["its key is readable by others"], False
     return [], not is_guarded(key_pair.key, key_pair.owner, KEY_MODE)
 
 

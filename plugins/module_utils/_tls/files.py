@@ -50,7 +50,7 @@ def guard(path: str, owner: Owner, mode: int) -> None:
         os.chown(path, owner.uid, owner.gid)
     except OSError as exc:
         raise HostError(
-            f"{path} cannot be given to {owner.name}: {exc.strerror}", hint="Run it with become: true"
+            f"{path} cannot be given to user {owner.name}: {exc.strerror}", hint="Run it with become: true"
         ) from exc
 
 
@@ -64,5 +64,5 @@ def keep_backup(path: str) -> str | None:
     except FileExistsError:
         return backup
     except OSError as exc:
-        raise HostError(f"{path} cannot be kept as {backup}: {exc.strerror}") from exc
+        raise HostError(f"{path} cannot be backed up as {backup}: {exc.strerror}") from exc
     return backup

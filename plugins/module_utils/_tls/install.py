@@ -34,16 +34,14 @@ def install_revocations(trust: TrustFiles, text: str) -> None:
 
 
 def install_certificate(key_pair: KeyPairFiles, text: str, *, valuable: bool) -> list[str]:
-    """Put a certificate and the key that waits for it in place of the old ones. Returns what was kept of those.
+    """Put a certificate and the pending key for it in place of the old ones. Returns what was kept of those.
 
     The two renames are not one: what a run that is killed between them leaves, finish_installation brings to its end.
     """
     certificate = certs.read_certificates(text, f"the answer for {key_pair.name}")[0]
     key = load_key(waiting(key_pair.key))
     if key is None or certs.public_bytes(key.public_key()) != certs.public_bytes(certificate.public_key()):
-        raise ConflictError(
-            f"the key that waits for {key_pair.certificate} has changed in the meantime", hint="Run again"
-        )
+        raise ConflictError(f"the pending key for {key_pair.certificate} has changed in the meantime", hint="Run again")
     kept = [keep_backup(path) for path in (key_pair.key, key_pair.certificate)] if valuable else []
     write_file(waiting(key_pair.certificate), text.encode(), _certificate_owner(key_pair), CERTIFICATE_MODE)
     finish_installation(key_pair)

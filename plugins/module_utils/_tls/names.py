@@ -78,5 +78,5 @@ def as_name(name: str) -> str:
 def check_name(name: str, where: str) -> str:
     """The same for a name that the user gives. Raises InputError."""
     if not is_name(name):
-        raise InputError(f"{name!r} is neither a host's name nor an address", where=where)
+        raise InputError(f"{name!r} is neither a host name nor an address", where=where)
     return as_name(name)

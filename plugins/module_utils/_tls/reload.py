@@ -56,10 +56,10 @@ def _is_active(unit: str) -> bool:
 
 def _update(daemon: str) -> None:
     command = ["virt-admin", "--connect", f"{daemon}:///system", "server-update-tls", daemon]
-    hint = f"Restart {daemon}.service, machines run on"
+    hint = f"Restart {daemon}.service: machines keep running"
     try:
         answer = run_program(command, timeout_seconds=_TIMEOUT_SECONDS)
     except (FileNotFoundError, TimeoutError) as exc:
         raise HostError(f"{daemon} cannot be made to reload its certificates: {exc}", hint=hint) from exc
     if answer.status != 0:
-        raise HostError(f"{daemon} does not take its new certificates: {answer.complaint}", hint=hint)
+        raise HostError(f"{daemon} does not accept its new certificates: {answer.complaint}", hint=hint)

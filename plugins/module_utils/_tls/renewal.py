@@ -142,9 +142,9 @@ def _refuse_unrevoked(trust: TrustFiles, text: str, spec: TlsSpec) -> None:
         unrevoked = {entry.serial_number for entry in one} - revoked.get(one.issuer, set())
         if unrevoked and find_issuer(one, spec.known) is not None:
             raise ConflictError(
-                f"{trust.revocations} refuses certificates that the authority's folder does not know as revoked: "
+                f"{trust.revocations} refuses certificates that the authority's folder does not list as revoked: "
                 f"{', '.join(f'{serial:x}' for serial in sorted(unrevoked))}",
-                hint="Is the folder an older one, or another controller's? Put these numbers into revoked as well",
+                hint="Is the folder an older one, or another controller's? Add these numbers to revoked",
             )
 
 

@@ -164,7 +164,7 @@ def _own(ca_options: CaOptions) -> CertificateAuthority:
     if not certs.is_ca(certificate):
         raise InputError(f"{path} holds {certs.subject(certificate)}, which is not an authority", where=where)
     if certs.days_left(certificate) < 1:
-        raise InputError(f"{certs.subject(certificate)} ended on {certs.not_after(certificate).date()}", where=where)
+        raise InputError(f"{certs.subject(certificate)} expired on {certs.not_after(certificate).date()}", where=where)
     return CertificateAuthority(certificate, tuple(chain), key)
 
 
@@ -182,10 +182,10 @@ def _refuse_lost_key(known: list[CertificateAuthority], ca_options: CaOptions, p
     for one in known:
         if one.key is None and _fits(one.certificate, ca_options):
             raise InputError(
-                f"{place / one.short}.pem has no key beside it ({one.short}.key), so that it can sign nothing",
+                f"{place / one.short}.pem has no key next to it ({one.short}.key), so it cannot sign anything",
                 where="authority",
-                hint="Copy the key from where the authority was made. Or have a new authority made: give the UTC time "
-                "as authority_since (in the role virt_tls: virt_tls_authority_since)",
+                hint="Copy the key from where the authority was created. Or have a new authority created: give the "
+                "UTC time as authority_since (in the role virt_tls: virt_tls_authority_since)",
             )
 
 
@@ -203,7 +203,7 @@ def _make(ca_options: CaOptions, *, save: bool) -> CertificateAuthority:
     """A new authority, which is its own root."""
     if ca_options.ca_days < 2 * ca_options.days:
         raise InputError(
-            f"an authority of {ca_options.ca_days} days would have to be followed by another one soon",
+            f"an authority of {ca_options.ca_days} days would soon have to be replaced",
             where="authority_days",
             hint=f"Give at least twice the days of a certificate, which is {2 * ca_options.days}",
         )
@@ -266,7 +266,7 @@ def locked(place: Path) -> t.Iterator[None]:
             raise VirtError(
                 f"another run has been at work in {place} for more than {_LOCK_SECONDS:g} s",
                 where="authority",
-                hint=f"Wait for it to end; fuser {place / '.lock'} names its process",
+                hint=f"Wait for it to end; fuser {place / '.lock'} shows its process",
             ) from exc
         yield
 

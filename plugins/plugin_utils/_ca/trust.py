@@ -49,12 +49,12 @@ def decide_trust(
     is_settled = not lasting or ca_store.has_issued(current) or hosts_without_trust == []
     if not is_settled:
         reason = (
-            "no answers of the hosts were given in peers"
+            "peers has no answers from the hosts"
             if hosts_without_trust is None
-            else f"not so: {', '.join(hosts_without_trust)}"
+            else f"it is still missing on: {', '.join(hosts_without_trust)}"
         )
         warnings.append(
-            f"Certificates of {certs.subject(current.certificate)} are given out once all hosts trust it ({reason}). "
+            f"Certificates of {certs.subject(current.certificate)} are issued once all hosts trust it ({reason}). "
             "The former authority remains in use"
         )
     signer = current if is_settled else next((one for one in lasting if one.key is not None), current)

@@ -46,7 +46,7 @@ def settle(plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last: bool)
             if is_waiting and not last:
                 waiting.append(name)
             elif why is not None:
-                reasons[name] = f"{why}. Nothing was made for it on {host}"
+                reasons[name] = f"{why}. Nothing was created for it on {host}"
                 withdraw.setdefault(host, {})[name] = identity
     return {
         "plan": _without(_with_placed(plan, unclaimed), reasons),
@@ -61,13 +61,13 @@ def _decide(name: str, host: str, identity: str, seen: Seen) -> tuple[str | None
     rivals = {other: names[name] for other, names in seen.items() if other != host and name in names}
     for other, rival in rivals.items():
         if not rival["claimed"]:
-            return f"a machine of this name has come to be on {other} since {host} was chosen, by another run", False
+            return f"another run has created a machine of this name on {other} since {host} was chosen", False
     for other, rival in rivals.items():
         if rival["uuid"] < identity:
-            return f"another run makes it on {other} at the same time, and of two one has to yield", False
+            return f"another run is creating it on {other} at the same time, and one of the two has to yield", False
     for other in rivals:
         return (
-            f"another run has claimed its name on {other} and neither goes on nor ends. When that run is over, run "
+            f"another run has claimed its name on {other} and neither continues nor ends. When that run is over, run "
             f"this one again with hypervisor: {other}, or remove what it has left: virsh undefine {name}",
             True,
         )

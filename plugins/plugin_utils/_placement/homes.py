@@ -38,20 +38,20 @@ def check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.Any
         )
     if machine.hypervisor is not None and machine.hypervisor not in hosts:
         raise InputError(
-            f"unknown hypervisor {machine.hypervisor!r}", where=where, hint=f"Known are: {', '.join(sorted(hosts))}"
+            f"unknown hypervisor {machine.hypervisor!r}", where=where, hint=f"Known: {', '.join(sorted(hosts))}"
         )
     if homes and machine.hypervisor not in (None, homes[0]) and _is_unfinished(machine.name, hosts[homes[0]]):
         raise ConflictError(
-            f"a run that has not ended, or was interrupted, makes it on {homes[0]}, and the task asks for "
+            f"a run that has not ended, or was interrupted, is creating it on {homes[0]}, but the task asks for "
             f"{machine.hypervisor}",
             where=where,
-            hint=f"Say hypervisor: {homes[0]} to finish it there; then it can be moved",
+            hint=f"Set hypervisor: {homes[0]} to finish it there; then it can be moved",
         )
     if homes and machine.hypervisor not in (None, homes[0]):
         raise ConflictError(
             f"it is on {homes[0]} already, and the task asks for {machine.hypervisor}",
             where=where,
-            hint=f"To move it, migrate it to {machine.hypervisor}; to leave it, say hypervisor: {homes[0]}",
+            hint=f"To move it, migrate it to {machine.hypervisor}; to leave it, set hypervisor: {homes[0]}",
         )
 
 
@@ -81,7 +81,7 @@ def unseen(
     belongs to, where that is known. Why that one did not answer is not repeated for each machine: silent has it.
     """
     if machine.hypervisor is not None and machine.hypervisor in silent:
-        return machine.hypervisor, f"it is to be on {machine.hypervisor}, which did not answer"
+        return machine.hypervisor, f"it is meant for {machine.hypervisor}, which did not answer"
     if home in silent and machine.hypervisor is None and options.unseen != "place":
         return home, f"it is on {home}, as the inventory says, which did not answer"
     if not silent or machine.hypervisor is not None or options.unseen == "place":

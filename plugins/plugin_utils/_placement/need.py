@@ -138,7 +138,7 @@ def ties_of(record: Mapping[str, t.Any]) -> list[str]:
         return ["; ".join(record.get("errors") or ["it cannot be read"])]
     reasons = [f"it has {words}" for words in record.get("tied_by") or []]
     if record.get("building"):
-        reasons.append("it is being made, or was interrupted while it was")
+        reasons.append("it is being created, or that was interrupted")
     disks = [disk for disk in record.get("disks") or [] if disk.get("source") and not disk.get("pool")]
     return reasons + [f"its disk {disk['target']} ({disk['source']}) is not in any storage pool" for disk in disks]
 

@@ -207,7 +207,7 @@ def _check_images(
         if image not in known and not any(capacity.stored(image) for capacity in capacities.values()):
             names = {*known, *(name for capacity in capacities.values() for name in capacity.image_names)}
             near = one_of_these(image, names)
-            listed = f"Known are: {', '.join(sorted(names))}" if names else "No image is known"
+            listed = f"Known: {', '.join(sorted(names))}" if names else "No images are known"
             hint = f"{near} {listed}" if near.startswith("Did") else listed
             raise InputError(f"unknown image {image!r}", where=where, hint=hint)
 

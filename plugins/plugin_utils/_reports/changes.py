@@ -42,7 +42,7 @@ def _lines(machine: Mapping[str, t.Any], who: str) -> list[str]:
     if pending:
         lines.append(f"{who}: pending until {POWER_CYCLE}: {', '.join(pending)}")
     if outdated:
-        lines.append(f"{who}: stays as it was made: {', '.join(map(_outdated, outdated))}")
+        lines.append(f"{who}: stays as it was created: {', '.join(map(_outdated, outdated))}")
     return lines
 
 
@@ -52,5 +52,7 @@ def _outdated(what: str) -> str:
 
 def _actions(actions: Sequence[str]) -> str:
     # Every change is noted in the machine's own notes, which is of no interest to people unless it is all that changed.
-    shown = [action for action in actions if not action.startswith(("write the notes of ", "note the new disks of "))]
+    shown = [
+        action for action in actions if not action.startswith(("write the metadata of ", "record the new disks of "))
+    ]
     return "; ".join(shown or actions)

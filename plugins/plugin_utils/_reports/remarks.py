@@ -20,8 +20,7 @@ def unfinished(record: Mapping[str, t.Any]) -> str | None:
     if record["state"] in _BUILT_WHILE:
         return "unfinished: a run is creating it, or was interrupted; run provision again to finish it"
     return (
-        f"unfinished: a run was interrupted, and it is {record['state']} all the same; "
-        "run provision again to see how to keep it"
+        f"unfinished: a run was interrupted, but it is {record['state']} now; run provision again to see how to keep it"
     )
 
 

@@ -154,7 +154,7 @@ def moves_text(plan: t.Any) -> str:
             memory = None if item["memory_mib"] is None else f"{item['memory_mib']} MiB"
             home, target = item.get("source") or item["hypervisor"], word or item["target"]
             rows.append((item["name"], item["state"], memory, home, target, item["why"]))
-    lines = _columns(rows) if len(rows) > 1 else ["No machine is to be moved."]
+    lines = _columns(rows) if len(rows) > 1 else ["No machine needs to be moved."]
     lines += [
         f"{host}: {load['before']:g} % of its memory is committed, {load['after']:g} % after the moves"
         for host, load in (plan.get("loads") or {}).items()

@@ -137,7 +137,7 @@ def test_a_change_that_cannot_be_understood_says_what_to_do(
     under_way: t.Callable[[str], Path], change: t.Callable[[dict[str, t.Any]], t.Any]
 ) -> None:
     edit(under_way("2-applied-seen"), change)
-    with pytest.raises(HostError, match=r"the change of br0 under way cannot be read.* rolled back by itself"):
+    with pytest.raises(HostError, match=r"the change of br0 under way cannot be read.* rolled back automatically"):
         rollback.pending("br0")
 
 

@@ -206,7 +206,7 @@ def test_of_a_first_note_no_volume_is_deleted_and_the_command_that_does_it_is_na
         assert {ref.name for ref in note.left} <= set(pool.listVolumes())
     assert len(sentences) == len(note.left)
     for ref, sentence in zip(note.left, sentences, strict=True):
-        assert "nothing proves that it is the one that the move was about" in sentence
+        assert "nothing proves that it is the one that the move created" in sentence
         assert sentence.endswith(f"vol-delete --pool default {ref.name}")
 
 

@@ -121,8 +121,10 @@ def test_an_unfinished_machine_of_a_version_without_marks_loses_no_volume(
         (tmp_path / volume.name).write_bytes(b"")
         with pytest.raises(ConflictError) as caught:
             require_proven(files, volume)
-        assert caught.value.what.startswith(f"nothing proves that volume {volume.name} of pool default was made for it")
-        assert f"virsh vol-delete {volume.name} --pool default; otherwise give it another name" in str(caught.value)
+        assert caught.value.what.startswith(
+            f"nothing proves that volume {volume.name} of pool default was created for it"
+        )
+        assert f"virsh vol-delete {volume.name} --pool default; otherwise rename it first" in str(caught.value)
 
 
 def test_provenance_of_an_image(fixtures: Path, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def one_cloud() -> dict[str, t.Any]:
                 "hv1": {
                     **hypervisor(machine, made("late1", uuid=OTHER)),
                     "virt_provision_failed": failed,
-                    "virt_provision_failure": "late1 did not arrive",
+                    "virt_provision_failure": "late1 was not reachable",
                 },
                 "hv2": {},
             }
@@ -160,7 +160,7 @@ def test_the_good_ones_are_pinged_and_the_failed_one_is_named_last(tmp_path: Pat
     output = ansible(tmp_path, one_cloud(), plays, *check)
     assert "web1_hv1                   : ok=1 " in output
     assert "late1    " not in output
-    assert output.rindex("late1 did not arrive") > output.rindex("PLAY [Report what is missing]")
+    assert output.rindex("late1 was not reachable") > output.rindex("PLAY [Report what is missing]")
     assert "hv1                        : ok=1    changed=0    unreachable=0    failed=1 " in output
     assert "hv2                        : ok=1    changed=0    unreachable=0    failed=0 " in output
     assert "Not pinged" not in output

@@ -144,7 +144,7 @@ def test_a_machine_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
     }
     output = provision(tmp_path, {"hv1": {"uri": f"test://{tmp_path}/node.xml"}}, variables)
     changes = ("bad1 on hv1: failed: cannot write volume bad1-seed.iso", "good1 on hv1: change the definition of good1")
-    late = "good1 did not arrive within"
+    late = "good1 was not reachable within"
     said = [output.index(f"\n{line}") for line in (*changes, late)]
     assert said == sorted(said)
     # At the end, once more.
@@ -172,7 +172,7 @@ def test_a_machine_that_is_moved_after_the_choice_is_not_made_again(tmp_path: Pa
     (last,) = (line for line in output.splitlines() if line.startswith("fatal: "))
     assert f"good1 on hv1: {sentence}" in last
     # Nobody has waited for it.
-    assert "does not arrive" not in output
+    assert "is not reachable" not in output
 
 
 @pytest.mark.parametrize(

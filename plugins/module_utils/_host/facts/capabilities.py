@@ -55,7 +55,7 @@ def _check_enum(device: etree._Element, enum: str, value: t.Any, place: str, hin
     known = {v.text or "" for v in device.iterfind(f"enum[@name='{enum}']/value")}
     if value is not None and known and value not in known:
         raise UnsupportedError(
-            f"this hypervisor cannot do {value!r}", where=place, hint=hint or one_of_these(str(value), known)
+            f"this hypervisor does not support {value!r}", where=place, hint=hint or one_of_these(str(value), known)
         )
 
 
@@ -101,5 +101,5 @@ def check_cpu(cpu: Values, capabilities: etree._Element, where: str) -> None:
         raise UnsupportedError(
             f"this hypervisor's CPU lacks features of the model {model}",
             where=inside(where, "model"),
-            hint=f"Usable are: {', '.join(sorted(usable))}",
+            hint=f"Usable: {', '.join(sorted(usable))}",
         )

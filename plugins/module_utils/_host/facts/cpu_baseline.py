@@ -38,8 +38,8 @@ def observe_guest_cpu(conn: VirConnect, arch: str | None, domain_types: list[str
     It needs a connection that is not read-only. Raises UnsupportedError where libvirt does not tell it.
     """
     if arch is None or not domain_types:
-        raise UnsupportedError("this hypervisor runs no machines of its own architecture")
-    with translate_errors("cannot read what CPU machines can have"):
+        raise UnsupportedError("this hypervisor cannot run machines of its own architecture")
+    with translate_errors("cannot read which CPUs machines can have"):
         capabilities = parse_xml(conn.getDomainCapabilities(None, arch, None, domain_types[0], 0))
     mode = capabilities.find("cpu/mode[@name='host-model'][@supported='yes']")
     cpu = None if mode is None else guest_cpu_from_xml(mode, arch, domain_types[0])

@@ -49,7 +49,7 @@ def read_maintenance(path: str = PATH) -> Maintenance | None:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        return Maintenance(None, f"{path} cannot be understood")
+        return Maintenance(None, f"{path} cannot be parsed")
     since, reason = content.get("since"), content.get("reason")
     return Maintenance(since if isinstance(since, str) else None, reason if isinstance(reason, str) else None)
 

@@ -26,7 +26,7 @@ def show_maintenance(conn: VirConnect, maintenance: Maintenance | None) -> bool:
     """Have libvirt show this, or that there is none; whether that was a change. Raises an error of ours."""
     if find_maintenance(conn) == maintenance:
         return False
-    with translate_errors("cannot have libvirt show the maintenance"):
+    with translate_errors("cannot publish the maintenance through libvirt"):
         if maintenance is None:
             conn.secretLookupByUUIDString(SECRET_UUID).undefine()
         else:
@@ -36,7 +36,7 @@ def show_maintenance(conn: VirConnect, maintenance: Maintenance | None) -> bool:
 
 def find_maintenance(conn: VirConnect) -> Maintenance | None:
     """The maintenance that a hypervisor's libvirt shows. Raises an error of ours when it cannot be asked."""
-    with translate_errors("cannot ask libvirt for a maintenance"):
+    with translate_errors("cannot ask libvirt about maintenance"):
         try:
             text = conn.secretLookupByUUIDString(SECRET_UUID).XMLDesc(0)
         except libvirt.libvirtError as exc:

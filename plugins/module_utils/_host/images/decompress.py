@@ -119,7 +119,7 @@ def _by_zstd(chunks: t.Iterator[bytes], what: str, where: str | None) -> t.Itera
     except FileNotFoundError as exc:
         raise UnsupportedError(
             f"{what} is compressed with zstd, and zstd is not installed on this host",
-            hint="It is in the package zstd everywhere",
+            hint="Install the package zstd",
         ) from exc
     except ChildProcessError as exc:
         raise _broken(what, "zstd", str(exc), where) from exc
@@ -141,7 +141,7 @@ def _by_python(chunks: t.Iterator[bytes], how: str, what: str, where: str | None
             if decoder.eof:
                 decoder = None
     if decoder is not None:
-        raise _broken(what, how, "it ends too early", where)
+        raise _broken(what, how, "it is truncated", where)
 
 
 def _drain(decoder: _Decoder, data: bytes, how: str, what: str, where: str | None) -> t.Generator[bytes, None, bytes]:

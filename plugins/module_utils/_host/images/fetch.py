@@ -122,11 +122,11 @@ def _ask_encrypted(url: str, deadline: Deadline) -> t.Any:
         if not _is_encrypted(place):
             raise HostError(
                 f"{shown_url(url)} leads to {shown_url(place)}, which is not encrypted",
-                hint="Anybody on the network path could have changed what comes from there. "
+                hint="Anybody on the network path could have changed the download. "
                 "Give the checksum itself, or the "
-                "address of a server that stays with https://",
+                "address of a server that stays on https://",
             )
-    raise HostError(f"{shown_url(url)} leads from one address to another without an end")
+    raise HostError(f"{shown_url(url)} redirects without end")
 
 
 def _is_encrypted(url: str) -> bool:
@@ -192,7 +192,7 @@ def _web_errors(url: str, where: str | None = None) -> t.Iterator[None]:
     try:
         yield
     except urllib.error.HTTPError as exc:
-        raise HostError(f"{what}: the server says {exc.code} {exc.reason}", where=where) from None
+        raise HostError(f"{what}: the server answered {exc.code} {exc.reason}", where=where) from None
     except urllib.error.URLError as exc:
         raise HostError(f"{what}: {_reason(exc.reason, url)}", where=where) from None
     except (OSError, http.client.HTTPException, AnsibleConnectionError, ValueError) as exc:

@@ -71,7 +71,7 @@ def disk_errors(what: str, directory: str | None = None, needed_bytes: int | Non
         full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
         if full and directory is not None:
             raise disk_full(what, directory, needed_bytes) from exc
-        hint = "Free some space, or take another pool" if full else None
+        hint = "Free some space, or choose another pool" if full else None
         raise HostError(f"{what}: {exc.strerror or exc}", hint=hint) from exc
 
 
@@ -120,13 +120,13 @@ def _share_blocks(source_fd: int, target_fd: int) -> bool:
 
 def require_free_disk_space(directory: str, needed_bytes: int, what: str) -> None:
     """Raises HostError when a file of this size would fill the file system, which would stop the machines on it."""
-    with disk_errors(f"cannot look at {directory}"):
+    with disk_errors(f"cannot inspect {directory}"):
         file_system = os.statvfs(directory)
     free_bytes = file_system.f_bavail * file_system.f_frsize
     if needed_bytes > free_bytes:
         raise HostError(
             f"{what} needs {format_size(needed_bytes)} in {directory}, and {format_size(free_bytes)} are free",
-            hint="Free some space, or take another pool",
+            hint="Free some space, or choose another pool",
         )
 
 
@@ -147,7 +147,7 @@ class FreeSpaceGuard:
         if self._unseen_bytes < _LOOK_BYTES:
             return
         self._unseen_bytes = 0
-        with disk_errors(f"cannot look at {self._directory}"):
+        with disk_errors(f"cannot inspect {self._directory}"):
             file_system = os.statvfs(self._directory)
         free_bytes = file_system.f_bavail * file_system.f_frsize
         reserve_bytes = min(_RESERVE_BYTES, file_system.f_blocks * file_system.f_frsize // _RESERVE_PART)
@@ -155,7 +155,7 @@ class FreeSpaceGuard:
             raise HostError(
                 f"{self._what} needs more free space than there is in {self._directory}: only "
                 f"{format_size(free_bytes)} are still free",
-                hint="Free some space, or take another pool",
+                hint="Free some space, or choose another pool",
             )
 
 
@@ -191,14 +191,14 @@ def _lock(lock_fd: int, path: str, deadline: Deadline) -> None:
         lock_descriptor(lock_fd, deadline.left)
     except LockTimeout as exc:
         raise HostError(
-            f"another run works on the images in {path}, and did not finish within {deadline.seconds:g} s"
+            f"another run is working on the images in {path}, and did not finish within {deadline.seconds:g} s"
         ) from exc
 
 
 def clear_parts(path: str) -> list[str]:
     """Remove what killed runs left in the directory; only for who holds its lock. Gives the names back."""
     cleared = []
-    with disk_errors(f"cannot clear {path}"):
+    with disk_errors(f"cannot clean up {path}"):
         for name in sorted(os.listdir(path)):
             if name.startswith(PART_PREFIX):
                 os.unlink(os.path.join(path, name))

@@ -58,9 +58,9 @@ def inspect_file(path: str, what: str, where: str | None = None) -> Inspection:
     # check_image_header has seen these in the header. qemu-img has the last word on what it would open.
     details = info.get("format-specific", {}).get("data", {})
     if info.get("backing-filename") or info.get("encrypted") or details.get("data-file"):
-        raise InputError(f"{what} does not stand alone, or is encrypted", where=where)
+        raise InputError(f"{what} depends on other files, or is encrypted", where=where)
     if details.get("corrupt"):
-        raise InputError(f"{what} is marked as corrupt", where=where, hint="Look at it with qemu-img check")
+        raise InputError(f"{what} is marked as corrupt", where=where, hint="Check it with qemu-img check")
     _check(path, image_format, what, where)
     return Inspection(image_format, int(info["virtual-size"]))
 
@@ -87,7 +87,7 @@ def _check(path: str, image_format: str, what: str, where: str | None) -> None:
     if answer.status not in (0, _LEAKS_ONLY):
         first = answer.errors.decode(errors="replace").strip().partition("\n")[0]
         raise InputError(
-            f"{what} is damaged, by qemu-img check: {first or answer.complaint}",
+            f"{what} is damaged, according to qemu-img check: {first or answer.complaint}",
             where=where,
-            hint="Get it again, and give its checksum",
+            hint="Download it again, and give its checksum",
         )

@@ -27,7 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes i
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName
 
 OTHER_HYPERVISOR = "another hypervisor"
-ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and say with used_elsewhere which images those use"
+ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and list the images they use in used_elsewhere"
 # What virt_init holds from its first look at the store until its machines use what it saw there.
 _MACHINES_LOCK = "init"
 
@@ -142,9 +142,9 @@ def remove_images(
                 )
         if chosen and use.unseen:
             raise ConflictError(
-                f"image {chosen[0].volume} may be in use where nothing can be seen: {_words(use)}",
+                f"image {chosen[0].volume} may be in use where that cannot be checked: {_words(use)}",
                 where="name",
-                hint=ASK_THE_OTHERS if use.shared else "Let it be seen, or say ignore_unseen: true",
+                hint=ASK_THE_OTHERS if use.shared else "Make it possible to check, or set ignore_unseen: true",
             )
         prune_result = PruneResult(
             _volumes(images), tuple(PruneDecision(image, _size(pool, image)) for image in chosen), use.unseen

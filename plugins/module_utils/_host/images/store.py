@@ -60,7 +60,7 @@ def require_own_host(uri: str) -> None:
     """Raises UnsupportedError for a connection to another host: the store's files are worked on here."""
     if urllib.parse.urlsplit(uri).netloc:
         raise UnsupportedError(
-            f"images are stored on the host that the task runs on, and {uri} is another one",
+            f"images are stored on the host that the task runs on, but {uri} is another host",
             where="uri",
             hint="Run the task on the hypervisor itself",
         )
@@ -228,7 +228,7 @@ class ImageStore:
         sha256 = own[0] if own else self._provenance(image).content("sha256")
         if sha256 is None:
             sha256 = image_files.hash_file(stored.path, on_progress=self._on_progress).sha256
-        with image_files.disk_errors(f"cannot look at {stored.path}"):
+        with image_files.disk_errors(f"cannot inspect {stored.path}"):
             return HashedImage(stored, sha256, os.stat(stored.path).st_size)
 
 

@@ -136,7 +136,7 @@ def _ask(domain: VirDomain, origin: str, agent_timeout_seconds: int) -> dict[str
     if origin == "arp":
         with translate_errors(NEIGHBOURS_UNREAD):
             return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP) or {}
-    with translate_errors("the guest agent did not tell its addresses"):
+    with translate_errors("the guest agent did not report its addresses"):
         domain.agentSetResponseTimeout(agent_timeout_seconds)
         try:
             return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT) or {}

@@ -85,7 +85,7 @@ def undefine(conn: VirConnect, name: str) -> None:
         try:
             handle = conn.lookupByName(name)
             if handle.isActive():
-                raise ConflictError(f"machine {name} runs, and is not undefined")
+                raise ConflictError(f"machine {name} is running, and so it is not undefined")
             try:
                 handle.undefineFlags(flags)
             except libvirt.libvirtError as exc:
@@ -109,15 +109,15 @@ def detach_live(handle: t.Any, device_xml: str) -> None:
     alias = device.find("alias")
     end = time.monotonic() + _DETACH_SECONDS
     while alias is not None and time.monotonic() < end:
-        with translate_errors(f"cannot look at machine {handle.name()}"):
+        with translate_errors(f"cannot inspect machine {handle.name()}"):
             running_xml = parse_xml(handle.XMLDesc(0))
         if running_xml.find(f"devices/{device.tag}/alias[@name='{alias.get('name')}']") is None:
             return
         time.sleep(0.1)
     if alias is not None:
         raise HostError(
-            f"machine {handle.name()} has not let go of its {device.tag} within {_DETACH_SECONDS} s",
-            hint="Its system has to be up, and must not use it any more",
+            f"machine {handle.name()} has not released its {device.tag} within {_DETACH_SECONDS} s",
+            hint="Its operating system must be running, and must no longer use the device",
         )
 
 

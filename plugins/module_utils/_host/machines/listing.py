@@ -236,7 +236,7 @@ def _pending(domain: VirDomain, live: etree._Element, compare: PendingOf, *, run
     """What waits for power off and on; a machine that is off, or goes away when it stops, waits for nothing."""
     if not running:
         return []
-    with translate_errors("what it gets after power off and on is not known"):
+    with translate_errors("what changes after power off and on is unknown"):
         defined = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     return compare(live, parse_xml(defined))
 
@@ -277,7 +277,7 @@ def _sizes_by_target(stats: Mapping[str, t.Any]) -> dict[str, tuple[int, int | N
 def _ask_size(domain: VirDomain, target: str, running: bool) -> tuple[int, int | None]:
     """Capacity and allocation of a stopped machine's disk. A running one would have to be waited for: it is busy."""
     if running:
-        raise HostError("its size is not known now: the machine is busy")
+        raise HostError("its size is unknown for now: the machine is busy")
     with translate_errors("cannot read its size"):
         capacity, allocation, _physical = domain.blockInfo(target)
     return capacity, allocation

@@ -29,7 +29,7 @@ def gone(name: str) -> MachineGoneError:
     """The error about a machine that has left while it was worked on."""
     return MachineGoneError(
         f"machine {name} is no longer on this hypervisor: it was moved or undefined in the meantime",
-        hint="Nothing is defined here again. Look for it on the other hypervisors, and run this again where it is",
+        hint="It was not defined here again. Look for it on the other hypervisors, and run this again there",
     )
 
 
@@ -40,7 +40,7 @@ def is_defined(conn: VirConnect, uuid: str) -> bool:
 
 def _find(conn: VirConnect, uuid: str) -> t.Any:
     """libvirt's handle of a machine that is defined, else None."""
-    with translate_errors(f"cannot look for the machine with the UUID {uuid}"):
+    with translate_errors(f"cannot look up the machine with the UUID {uuid}"):
         try:
             handle = conn.lookupByUUIDString(uuid)
             return handle if handle.isPersistent() else None
@@ -73,7 +73,7 @@ def redefine(conn: VirConnect, xml: str, uuid: str, name: str) -> None:
             raise HostError(
                 f"it is unknown whether machine {name} was still on this hypervisor when it was defined here, as "
                 "libvirt did not report it",
-                hint=f"Look whether another hypervisor has it as well; if so: virsh undefine {name} here",
+                hint=f"Check whether another hypervisor has it too; if so: virsh undefine {name} here",
             )
         if new:
             _roll_back(made, name)

@@ -36,9 +36,9 @@ def check_schema(xml: str, where: str) -> None:
     # libxml2 says which element does not fit, and then once more for each element around it.
     complaints = " ".join(entry.message for entry in schema.error_log)
     element = _EXTRA.search(complaints)
-    what = f"something in <{element.group(1)}> is not what can stand there" if element else complaints
+    what = f"something in <{element.group(1)}> is not allowed there" if element else complaints
     raise InputError(
-        f"the machine does not fit libvirt's schema: {what}",
+        f"the machine does not match libvirt's schema: {what}",
         where=where or None,
-        hint="https://libvirt.org/formatdomain.html says what goes together",
+        hint="https://libvirt.org/formatdomain.html describes what is allowed",
     )

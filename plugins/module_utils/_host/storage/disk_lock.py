@@ -58,9 +58,9 @@ class DiskLock:
         try:
             now = _state(os.stat(self.path))
         except OSError as exc:
-            raise HostError(f"cannot look at {self.path}: {exc.strerror}") from exc
+            raise HostError(f"cannot inspect {self.path}: {exc.strerror}") from exc
         if now != self._seen:
-            raise ConflictError(f"{self.path} has been changed while it was copied")
+            raise ConflictError(f"{self.path} was changed while it was being copied")
 
     def release(self) -> None:
         """End; may be called twice."""
@@ -77,7 +77,7 @@ class DiskLock:
                 if struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK:
                     raise ConflictError(
                         f"a machine, or another program of QEMU, has {self.path} open for writing",
-                        hint="Wait for its end, or stop it; fuser names its process",
+                        hint="Wait until it ends, or stop it; fuser shows its process",
                     )
         except OSError as exc:
             # A file system without such locks. Then QEMU takes none either, and the file's own times have to tell.

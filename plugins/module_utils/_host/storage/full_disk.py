@@ -23,7 +23,7 @@ def disk_full(what: str, directory: str, needed_bytes: int | None = None, pool: 
     free_bytes = found.f_bavail * found.f_frsize
     if found.f_files and not found.f_favail and free_bytes:
         return HostError(
-            f"{what}: {_place(directory, pool)} has no inode left for another file",
+            f"{what}: {_place(directory, pool)} has no free inode for another file",
             hint="Delete files there, or choose another pool",
         )
     return no_space(what, directory, free_bytes, needed_bytes, pool)

@@ -67,14 +67,14 @@ def plan_pools(conn: VirConnect, specs: Sequence[PoolSpec]) -> list[PoolPlan]:
         if handle is None:
             work.append(PoolPlan(spec, defines=True, starts=True, autostarts=True))
             continue
-        with translate_errors(f"cannot look into storage pool {spec.name}"):
+        with translate_errors(f"cannot inspect storage pool {spec.name}"):
             root = parse_xml(handle.XMLDesc(0))
             found = f"of type {root.get('type')} at {root.findtext('target/path', 'no path')}"
             if found != f"of type dir at {spec.path}":
                 raise ConflictError(
                     f"the storage pool {spec.name} exists, {found}",
                     where=f"pools[{index}].path",
-                    hint=f"It is never moved: put its own path in place of {spec.path}, or choose another name",
+                    hint=f"A pool is never moved: use its own path instead of {spec.path}, or choose another name",
                 )
             work.append(PoolPlan(spec, defines=False, starts=not handle.isActive(), autostarts=not handle.autostart()))
     return work
@@ -83,7 +83,7 @@ def plan_pools(conn: VirConnect, specs: Sequence[PoolSpec]) -> list[PoolPlan]:
 def make_pool(conn: VirConnect, work: PoolPlan) -> None:
     """Do what a pool lacks. A pool whose folder cannot be made or opened is not left behind."""
     spec = work.spec
-    with translate_errors(f"cannot make storage pool {spec.name} at {spec.path}"):
+    with translate_errors(f"cannot create storage pool {spec.name} at {spec.path}"):
         handle = conn.storagePoolDefineXML(_xml(spec), 0) if work.defines else conn.storagePoolLookupByName(spec.name)
         try:
             if work.starts:
@@ -104,10 +104,10 @@ def _check(spec: PoolSpec, index: int, specs: Sequence[PoolSpec]) -> None:
     if not spec.name or "/" in spec.name:
         raise InputError(f"{spec.name!r} is not a valid name for a storage pool", where=f"{where}.name")
     if not spec.path.startswith("/") or posixpath.normpath(spec.path) != spec.path:
-        raise InputError(f"{spec.path!r} is not an absolute path in its shortest form", where=f"{where}.path")
+        raise InputError(f"{spec.path!r} is not a normalized absolute path", where=f"{where}.path")
     for position, other in enumerate(specs[:index]):
         if spec.name == other.name or spec.path == other.path:
-            raise InputError(f"has the name or the path of pools[{position}]", where=where)
+            raise InputError(f"has the same name or path as pools[{position}]", where=where)
 
 
 def _xml(spec: PoolSpec) -> str:

@@ -145,9 +145,9 @@ class Pool:
         """Raise UnsupportedError, with what to do instead, when no volume can be made here by name."""
         if not self.makes_named_volumes:
             raise UnsupportedError(
-                f"storage pool {self.name!r} is of type {self.type}, where volumes cannot be made by name",
+                f"storage pool {self.name!r} is of type {self.type}, where volumes cannot be created by name",
                 where=where,
-                hint="Name a volume that is there already, or choose another pool",
+                hint="Name a volume that already exists, or choose another pool",
             )
 
     def require_format(self, image_format: str, where: str | None = None) -> None:
@@ -226,7 +226,7 @@ class Pools:
 
     def all(self) -> list[Pool]:
         """All active pools that machines can have disks in, by name, as libvirt knows them without looking again."""
-        with self._lock, translate_errors("cannot look into the storage pools"):
+        with self._lock, translate_errors("cannot inspect the storage pools"):
             found = (self._peek(name, handle) for name, handle in sorted(self._listed().items()))
             return [pool for pool in found if pool is not None]
 
@@ -256,7 +256,7 @@ class Pools:
         if name not in handles:
             raise NotFoundError(f"there is no storage pool {name!r}", where=where, hint=one_of_these(name, handles))
         handle = handles[name]
-        with translate_errors(f"cannot look into storage pool {name}", where):
+        with translate_errors(f"cannot inspect storage pool {name}", where):
             if not handle.isActive():
                 raise ConflictError(
                     f"storage pool {name!r} is not active", where=where, hint=f"Start it: virsh pool-start {name}"

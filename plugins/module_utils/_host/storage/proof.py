@@ -97,8 +97,8 @@ def require_proven(pool: Pool, note: VolumeNote) -> None:
     """Raise ConflictError, with what can be done, unless is_proven."""
     if not is_proven(pool, note):
         raise ConflictError(
-            f"nothing proves that volume {note.name} of pool {note.pool} was made for it, so it stays",
-            hint=f"{by_hand(note)}; otherwise give it another name first",
+            f"nothing proves that volume {note.name} of pool {note.pool} was created for it, so it is kept",
+            hint=f"{by_hand(note)}; otherwise rename it first",
         )
 
 
@@ -165,7 +165,7 @@ def _is_empty_qcow2(descriptor: int, making: CreationNote) -> bool:
 
 def _ask_libvirt(pool: Pool, note: VolumeNote, making: CreationNote) -> bool:
     """The answer for a file that this machine, or this user, cannot read."""
-    what = f"cannot look at volume {note.name} of pool {pool.name}"
+    what = f"cannot inspect volume {note.name} of pool {pool.name}"
     try:
         with translate_errors(what):
             volume = pool.handle.storageVolLookupByName(note.name)

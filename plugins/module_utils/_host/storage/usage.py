@@ -143,8 +143,8 @@ def require_unused(
         if kept is not None:
             hint = f"If nothing does: virsh vol-delete {volume} --pool {pool.name}"
             raise ConflictError(
-                f"volume {volume} of pool {pool.name} stays: {kept}",
-                hint="Take it from there first" if use.state == USED else hint,
+                f"volume {volume} of pool {pool.name} is kept: {kept}",
+                hint="Detach it there first" if use.state == USED else hint,
             )
 
 
@@ -209,18 +209,18 @@ def delete_those_unused(
 def require_off(conn: VirConnect, machine: str) -> None:
     """Raise ConflictError when a machine runs or is paused; one that is not there is off."""
     try:
-        with translate_errors(f"cannot look at machine {machine}"):
+        with translate_errors(f"cannot inspect machine {machine}"):
             active = conn.lookupByName(machine).isActive()
     except NotFoundError:
         return
     if active:
-        raise ConflictError(f"machine {machine} runs, and so it stays with all that it has")
+        raise ConflictError(f"machine {machine} is running, and so nothing of it is removed")
 
 
 def volume_exists(pool: Pool, volume: str) -> bool:
     """Whether libvirt knows such a volume."""
     try:
-        with translate_errors(f"cannot look for volume {volume} of pool {pool.name}"):
+        with translate_errors(f"cannot look up volume {volume} of pool {pool.name}"):
             pool.handle.storageVolLookupByName(volume)
     except NotFoundError:
         return False

@@ -97,17 +97,17 @@ def collect_users(conn: VirConnect, *, local: bool | None = None) -> VolumeUsers
 
     local: whether its files can be read here; by default, its URI says so.
     """
-    with translate_errors("cannot ask libvirt who it is"):
+    with translate_errors("cannot ask libvirt for its host name"):
         collector = _Collector(_reads_files(conn.getURI()) if local is None else local, conn.getHostname())
     with translate_errors("cannot list the storage pools"):
         pools = conn.listAllStoragePools(0)
     for handle in pools:
-        with _unless_gone("STORAGE_POOL", "cannot look into the storage pools"):
+        with _unless_gone("STORAGE_POOL", "cannot inspect the storage pools"):
             collector.look_into_pool(handle)
     with translate_errors("cannot list the machines"):
         domains = conn.listAllDomains(0)
     for domain in domains:
-        with _unless_gone("DOMAIN", "cannot look at a machine"):
+        with _unless_gone("DOMAIN", "cannot inspect a machine"):
             collector.look_at_machine(domain)
     return collector.users()
 
@@ -159,7 +159,7 @@ class _Collector:
                 self._users.note_unknown(exc.what)
                 return
         for volume in handle.listAllVolumes(0):
-            with _unless_gone("STORAGE_VOL", f"cannot look at a volume of pool {name}"):
+            with _unless_gone("STORAGE_VOL", f"cannot inspect a volume of pool {name}"):
                 path = self._paths[name, volume.name()] = volume.path()
                 backing = self._ask_what_is_below(volume, f"volume {name}/{volume.name()}", listed_here)
                 if backing:
@@ -176,7 +176,7 @@ class _Collector:
                 raise
             if not readable:
                 self._users.note_unknown(
-                    f"{words} cannot be looked at ({single_line_message(exc.get_error_message())})"
+                    f"{words} cannot be inspected ({single_line_message(exc.get_error_message())})"
                 )
             return None
 
@@ -199,10 +199,10 @@ class _Collector:
         for flag in [libvirt.VIR_DOMAIN_XML_INACTIVE, *([0] if active else [])]:
             self._read(domain.XMLDesc(flag), user, name)
         for snapshot in _all(domain.listAllSnapshots):
-            with _unless_gone("DOMAIN_SNAPSHOT", "cannot look at a snapshot"):
+            with _unless_gone("DOMAIN_SNAPSHOT", "cannot inspect a snapshot"):
                 self._read(snapshot.getXMLDesc(0), f"snapshot {snapshot.getName()} of {user}", name)
         for checkpoint in _all(getattr(domain, "listAllCheckpoints", None)):
-            with _unless_gone("DOMAIN_CHECKPOINT", "cannot look at a checkpoint"):
+            with _unless_gone("DOMAIN_CHECKPOINT", "cannot inspect a checkpoint"):
                 self._read(checkpoint.getXMLDesc(0), f"checkpoint {checkpoint.getName()} of {user}", name)
         saved, _seen = _ask(domain.hasManagedSaveImage, 0)
         if saved:
@@ -212,10 +212,10 @@ class _Collector:
             else:
                 self._users.note_unknown(f"the saved state of {user} cannot be read", name, writes=True)
         if active and hasattr(domain, "backupGetXMLDesc"):
-            with _unless_gone("DOMAIN_BACKUP", "cannot look at a backup"):
+            with _unless_gone("DOMAIN_BACKUP", "cannot inspect a backup"):
                 xml, seen = _ask(domain.backupGetXMLDesc, 0)
                 if seen:
-                    self._read(xml, f"a backup of {user} that is being made", name)
+                    self._read(xml, f"a running backup of {user}", name)
 
     def _read(self, xml: str, words: str, machine: str) -> None:
         for reference in references_in(parse_xml(xml), self._host):

@@ -62,7 +62,7 @@ def find_volume(pool: Pool, name: str, where: str | None = None, *, image_format
     image_format: ``raw`` or ``qcow2``, as whoever has the disk knows it. Raises UnsupportedError for something of this
     name that is no disk (a directory).
     """
-    what = f"cannot look at volume {name} of pool {pool.name}"
+    what = f"cannot inspect volume {name} of pool {pool.name}"
     try:
         handle = pool.handle.storageVolLookupByName(name)
         # libvirt looks at the volume again for this.
@@ -73,7 +73,7 @@ def find_volume(pool: Pool, name: str, where: str | None = None, *, image_format
         raise translate_error(exc, what, where) from exc
     kind = root.get("type") or pool.source_type
     if kind not in _DISK_TYPES:
-        raise UnsupportedError(f"volume {name} of pool {pool.name} is of type {kind}, and no disk", where=where)
+        raise UnsupportedError(f"volume {name} of pool {pool.name} is of type {kind}, not a disk", where=where)
     path = root.findtext("target/path") or ""
     # A folder may hold device nodes.
     in_folder = pool.source_type == FILE and kind in (FILE, BLOCK)
@@ -111,7 +111,7 @@ def volume_file(path: str) -> t.Iterator[Read]:
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(f"{path} is not a plain file")
+            raise OSError(f"{path} is not a regular file")
         yield lambda offset, length: os.pread(fd, length, offset)
     finally:
         os.close(fd)

@@ -44,7 +44,7 @@ _LVM_SECONDS = 120
 _OTHER_WAYS_TO_GROW = {
     "logical": "Grow it by hand: lvextend --size {size}b {path} && virsh pool-refresh {pool}",
     "zfs": "Grow it by hand: zfs set volsize={size} DATASET && virsh pool-refresh {pool}",
-    "disk": "A partition cannot be grown here: make a larger volume and copy it",
+    "disk": "A partition cannot be grown here: create a larger volume and copy it",
 }
 
 
@@ -117,7 +117,7 @@ def make_volume(
     """
     xml = etree.tostring(root, encoding="unicode")
     doing = (
-        f"make volume {name} in pool {pool.name}" if source is None else f"copy to volume {name} of pool {pool.name}"
+        f"create volume {name} in pool {pool.name}" if source is None else f"copy to volume {name} of pool {pool.name}"
     )
     what = f"cannot {doing}"
     needed_bytes = int(root.findtext("capacity") or 0)
@@ -146,7 +146,7 @@ def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
 
 def require_not_there(pool: Pool, name: str) -> None:
     """Raise VolumeExistsError when somebody has made a volume of this name."""
-    with translate_errors(f"cannot look for volume {name} of pool {pool.name}"):
+    with translate_errors(f"cannot look up volume {name} of pool {pool.name}"):
         _look_for(pool, name)
 
 
@@ -163,7 +163,7 @@ def _look_for(pool: Pool, name: str) -> None:
 
 
 def _taken(pool: Pool, name: str) -> VolumeExistsError:
-    return VolumeExistsError(f"pool {pool.name} has got a volume {name} while this run was planned")
+    return VolumeExistsError(f"pool {pool.name} has had a volume {name} since this run was planned")
 
 
 def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect, mark: str = "") -> None:
@@ -264,7 +264,7 @@ def _resize(pool: Pool, volume: Volume, size_bytes: int, what: str) -> None:
     if volume.looks_like != volume.format:
         raise ConflictError(
             f"volume {volume.name} of pool {pool.name} looks like {volume.looks_like}, not like {volume.format}",
-            hint="Nothing is done to it on the word of what stands in it"
+            hint="Its content is not trusted to tell its format"
             if pool.local
             else "Run the task on its hypervisor, as root",
         )

@@ -84,7 +84,7 @@ def read_content_checksum(value: t.Any) -> Checksum | None:
     checksum = parse_checksum(value, "content_checksum")
     if checksum.algorithm != "sha256":
         raise InputError(
-            f"{value!r} is not a sha256", where="content_checksum", hint="Stored images are identified by theirs"
+            f"{value!r} is not a sha256", where="content_checksum", hint="Stored images are identified by their sha256"
         )
     return checksum
 
@@ -96,5 +96,5 @@ def verify_digests(digests: t.Mapping[str, str], wanted: Checksum, what: str, wh
         raise ConflictError(
             f"{what} has the {wanted.algorithm} {found}, not {wanted.digest}",
             where=where,
-            hint="Nothing was stored. Either the file is not the one you mean, or the checksum is another file's",
+            hint="Nothing was stored. Either this is the wrong file, or the checksum belongs to another file",
         )

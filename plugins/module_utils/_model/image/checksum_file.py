@@ -41,7 +41,7 @@ def find_checksum(text: str, file_name: str, algorithm: str | None, what: str, w
         raise InputError(
             f"{what} has no checksum of {file_name}",
             where=where,
-            hint=one_of_these(file_name, names) if names else "It has no line with a sha256 or sha512 at all",
+            hint=one_of_these(file_name, names) if names else "It has no line with a sha256 or sha512",
         )
     algorithms = sorted({checksum.algorithm for checksum in found}, key=lambda name: DIGITS[name])
     if algorithm is not None and algorithm not in algorithms:
@@ -52,7 +52,7 @@ def find_checksum(text: str, file_name: str, algorithm: str | None, what: str, w
         raise InputError(
             f"{what} has {len(chosen)} different checksums of {file_name}",
             where=where,
-            hint="Give the right one itself",
+            hint="Give the checksum itself",
         )
     return chosen.pop()
 

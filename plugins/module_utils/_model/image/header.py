@@ -76,14 +76,16 @@ def check_image_header(header: bytes, size_bytes: int, what: str, where: str | N
     twice = compression(header)
     if twice:
         raise InputError(
-            f"{what} is compressed twice, inside with {twice}", where=where, hint="Decompress it once and give that"
+            f"{what} is compressed twice, the inner layer with {twice}",
+            where=where,
+            hint="Decompress it once and give the result",
         )
     for offset, magic, state, command in _ARCHIVES:
         if header[offset:].startswith(magic):
             raise InputError(
                 f"{what} is {state}",
                 where=where,
-                hint=f"Give the image itself: {command}. The checksum to give is then that of the result",
+                hint=f"Give the image itself: {command}. The checksum must then be that of the extracted file",
             )
     for offset, magic, name in _OTHER_FORMATS:
         if header[offset:].startswith(magic):
@@ -160,7 +162,7 @@ def _check_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) ->
         )
     if header.unknown_features:
         raise InputError(
-            f"{what} is a qcow2 image with features that are not known here",
+            f"{what} is a qcow2 image with unknown features",
             where=where,
             hint="Convert it first with qemu-img convert -O qcow2 FILE NEW_FILE",
         )
@@ -187,7 +189,7 @@ def _require_length(needed: int, size_bytes: int, what: str, where: str | None) 
             f"{what} is truncated: it has {format_size(size_bytes)}, and by its own tables at least "
             f"{format_size(needed)} ({needed - size_bytes} bytes more)",
             where=where,
-            hint="Get it again, and give its checksum",
+            hint="Download it again, and give its checksum",
         )
 
 

@@ -87,7 +87,7 @@ def read_header(read: Read) -> Header | None:
     if not start.startswith(MAGIC) or start[4:8] == b"\0\0\0\1":
         return None
     if len(start) < _HEADER.size:
-        raise BrokenQcow2Error("its header ends too early")
+        raise BrokenQcow2Error("its header is truncated")
     (_magic, version, backing_offset, backing_length, cluster_bits, size, crypt, l1_entries, l1_offset, *more) = (
         _HEADER.unpack_from(start)
     )
@@ -97,7 +97,7 @@ def read_header(read: Read) -> Header | None:
     features, extensions = 0, _HEADER.size
     if version == 3:
         if len(start) < _HEADER.size + _HEADER_V3.size:
-            raise BrokenQcow2Error("its header ends too early")
+            raise BrokenQcow2Error("its header is truncated")
         features, _compatible, _autoclear, _refcount_order, extensions = _HEADER_V3.unpack_from(start, _HEADER.size)
     if cluster_bits not in _CLUSTER_BITS or 8 * l1_entries > _LARGEST_L1_BYTES:
         raise BrokenQcow2Error("its header is invalid")
@@ -149,7 +149,7 @@ def needed_bytes(header: Header, read: Read) -> int:
     shift = 62 - (header.cluster_bits - 8)
     if any(table % header.cluster_bytes for table in tables):
         # No more than the file's own length is read, whatever stands in it.
-        raise BrokenQcow2Error("a table in it begins at no cluster")
+        raise BrokenQcow2Error("one of its tables does not begin at a cluster")
     for table in sorted(tables):
         end = max(end, table + header.cluster_bytes)
         content = read(table, header.cluster_bytes)

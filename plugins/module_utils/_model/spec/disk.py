@@ -121,7 +121,7 @@ def _backing(value: t.Any, where: str) -> dict[str, t.Any]:
         return {"volume": validators.text(value, where)}
     clean = validators.read_mapping(value, where, BACKING_RULES)
     if "volume" not in clean:
-        raise InputError("the backing volume has no name", where=where, hint="Say volume: NAME")
+        raise InputError("the backing volume has no name", where=where, hint="Set volume: NAME")
     return clean
 
 
@@ -166,13 +166,13 @@ def _check_origin(given: dict[str, t.Any], device: GivenOptions) -> None:
         raise InputError(
             f"the disk has {' and '.join(named)} at once",
             where=device.place,
-            hint="Its content comes from one place",
+            hint="Its content can come from one place only",
         )
     if "image" in given and given.get("format") == "raw" and given.setdefault("clone", "copy") == "overlay":
         raise InputError(
             f"a raw disk cannot be an overlay on an image, as {device.at('clone')} says",
             where=device.at("format"),
-            hint="Say clone: copy, or format: qcow2",
+            hint="Set clone: copy, or format: qcow2",
         )
     if "backing" in given:
         given["backing"] = Backing(**{"pool": given.get("pool", DEFAULT_POOL), **given["backing"]})
@@ -209,7 +209,7 @@ def _check_kind(given: Mapping[str, t.Any], device: GivenOptions, have: Mapping[
         raise InputError("only a cdrom or floppy can be empty", where=device.at("source"))
     if origin == "source" and given["size_mib"] is not None:
         raise InputError(
-            f"a disk with a {device.word('source')} is as large as that is",
+            f"a disk with a {device.word('source')} has the size of that volume",
             where=device.at("size"),
             hint="Leave size out; this collection does not change volumes that it did not create",
         )
@@ -217,5 +217,5 @@ def _check_kind(given: Mapping[str, t.Any], device: GivenOptions, have: Mapping[
         raise InputError(
             f"disk {device.name!r} has neither a size nor an image",
             where=device.place,
-            hint="Say size: 8GiB, for example",
+            hint="Set size: 8GiB, for example",
         )

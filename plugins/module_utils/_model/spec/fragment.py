@@ -27,7 +27,9 @@ def check_fragment(value: t.Any, where: str) -> str:
     for element in _parse(text, where):
         if element.tag in _NOT_HERE:
             raise InputError(
-                f"<{element.tag}> cannot be set here", where=where, hint="It is an option, or ours to keep"
+                f"<{element.tag}> cannot be set here",
+                where=where,
+                hint="There is an option for it, or the collection manages it",
             )
     return text
 
@@ -36,7 +38,7 @@ def _parse(text: str, where: str | None = None) -> list[etree._Element]:
     """The elements of a fragment. Entities are not resolved: nothing of the host's files gets in."""
     wrapped = text if text.lstrip().startswith("<domain") else f'<domain xmlns:qemu="{_QEMU}">{text}</domain>'
     if "<!DOCTYPE" in text:
-        raise InputError("it has a document type", where=where, hint="Give elements alone")
+        raise InputError("it has a document type", where=where, hint="Give elements only")
     try:
         root = parse_xml(wrapped, keep_comments=False)
     except etree.XMLSyntaxError as exc:
@@ -45,7 +47,7 @@ def _parse(text: str, where: str | None = None) -> list[etree._Element]:
         raise InputError(str(exc), where=where) from exc
     children = [child for child in root if isinstance(child.tag, str)]
     if not children:
-        raise InputError("it has no element in it", where=where, hint="Give elements as they stand below <domain>")
+        raise InputError("it contains no element", where=where, hint="Give elements as they appear below <domain>")
     return children
 
 

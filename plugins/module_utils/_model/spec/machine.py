@@ -239,7 +239,7 @@ def _translate(spec: t.Any, where: str) -> GivenOptions:
         raise InputError(
             f"{spec!r} is not a mapping of options",
             where=where or None,
-            hint=f"Known are: {', '.join(MACHINE_RULES)}",
+            hint=f"Known: {', '.join(MACHINE_RULES)}",
         )
     return translate_salt_words(spec, where)
 
@@ -367,5 +367,7 @@ def _take_cpu_mode(hardware: Values, mode: str | None, options: GivenOptions) ->
         return
     cpu = dict(hardware.get("cpu", {}))
     if cpu.setdefault("mode", mode) != mode:
-        raise InputError(f"cpu has the mode {cpu['mode']}", where=options.at("cpu_mode"), hint="Name one of the two")
+        raise InputError(
+            f"cpu has the mode {cpu['mode']}", where=options.at("cpu_mode"), hint="Give only one of the two"
+        )
     hardware["cpu"] = cpu

@@ -22,7 +22,7 @@ def check_firmware(given: dict[str, t.Any], options: GivenOptions) -> None:
             raise InputError(
                 "there is no secure boot with firmware bios",
                 where=options.at("secure_boot"),
-                hint="Say firmware: efi",
+                hint="Set firmware: efi",
             )
         given["firmware"] = "efi"
 
@@ -48,7 +48,7 @@ def check_hardware(hardware: Values, vcpus: int, options: GivenOptions, have: Ma
         memory = hardware["memory"] = {"source": "memfd", "access": "shared", **hardware["memory"]}
         if memory["access"] != "shared":
             raise InputError(
-                "shared folders need shared memory", where=f"{options.at('memory')}.access", hint="Say shared"
+                "shared folders need shared memory", where=f"{options.at('memory')}.access", hint="Set shared"
             )
 
 

@@ -60,5 +60,5 @@ def _with_image(disk: GivenOptions, machine: GivenOptions) -> GivenOptions:
     raise InputError(
         f"it is for the first disk, {disk.name!r}, and that has {disk.at(origin)}",
         where=machine.at("image"),
-        hint="Name one of the two",
+        hint="Give only one of the two",
     )

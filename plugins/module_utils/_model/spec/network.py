@@ -27,7 +27,7 @@ def _without_zone(rule: validators.Rule) -> validators.Rule:
 
     def checked(value: t.Any, where: str) -> t.Any:
         if "%" in str(value):
-            raise InputError(f"{value!r} has a zone (%)", where=where, hint="Leave it away: the nic is known")
+            raise InputError(f"{value!r} has a zone (%)", where=where, hint="Leave it out: the nic is known")
         return rule(value, where)
 
     return checked
@@ -46,7 +46,9 @@ def domain(value: t.Any, where: str) -> str:
 def _gateways(value: t.Any, where: str) -> tuple[str, ...]:
     found: tuple[str, ...] = validators.list_of(_address)(value, where)
     if len({family(gateway) for gateway in found}) != len(found):
-        raise InputError(f"{value!r} has more than one gateway of a family", where=where, hint="Give others in routes")
+        raise InputError(
+            f"{value!r} has more than one gateway of an address family", where=where, hint="Put any others into routes"
+        )
     return found
 
 

@@ -176,7 +176,7 @@ def read_nic(device: GivenOptions, machine_name: str, have: Mapping[str, t.Any] 
         given.setdefault("model", have.get("model", ""))
     kind = given.get("type", "bridge")
     if kind != "bridge" and "source" not in given:
-        raise InputError(f"the {kind} has no name", where=device.place, hint=f"Say {kind}: NAME")
+        raise InputError(f"the {kind} has no name", where=device.place, hint=f"Set {kind}: NAME")
     for word, needed in (("mode", "direct"), ("portgroup", "network")):
         if word in given and kind != needed and given[word] != there.get(word):
             raise InputError(

@@ -32,4 +32,4 @@ def with_pool_named(error: DirectoryAsPoolError, names: Mapping[str, str]) -> Di
     name = names.get(error.path)
     if name is None:
         return error
-    return DirectoryAsPoolError(error.path, error.where, f"Say pool: {name}, which is the pool there")
+    return DirectoryAsPoolError(error.path, error.where, f"Set pool: {name}, the pool at that path")

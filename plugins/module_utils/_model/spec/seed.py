@@ -106,7 +106,7 @@ def plain_data(value: t.Any, where: str) -> t.Any:
         return validators.text(value, where)
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    raise InputError(f"{value!r} is nothing that YAML can say", where=where)
+    raise InputError(f"{value!r} cannot be written as YAML", where=where)
 
 
 def user_data_kind(text: str) -> str | None:
@@ -120,7 +120,7 @@ def _user_data(value: t.Any, where: str) -> str | dict[str, t.Any]:
     text = validators.text(value, where)
     if user_data_kind(text) is None:
         raise InputError(
-            "the user_data is of no kind that cloud-init knows",
+            "the user_data is in no format that cloud-init knows",
             where=where,
             hint="Begin it with #cloud-config or #!, or write it as a mapping",
         )
@@ -134,7 +134,7 @@ def _network(value: t.Any, where: str) -> dict[str, t.Any]:
         network, where = network["network"], validators.inside(where, "network")
     if network.get("version") not in (1, 2):
         raise InputError(
-            "the network configuration has no version that cloud-init knows", where=where, hint="Say version: 2"
+            "the network configuration has no version that cloud-init knows", where=where, hint="Set version: 2"
         )
     return network
 
@@ -149,7 +149,7 @@ SEED_RULES: dict[str, validators.Rule] = {
     "password_hash": password_hash,
     "ssh_pwauth": validators.yes_or_no,
     "users": only_once(read_user, "name"),
-    "packages": validators.list_of(matching(_PACKAGE, "a package", "Give its name alone")),
+    "packages": validators.list_of(matching(_PACKAGE, "a package", "Give its name only")),
     "files": only_once(read_file, "path"),
     "run_commands": lambda value, where: tuple(
         _command(v, f"{where}[{i}]") for i, v in enumerate(list_value(value, where))
@@ -194,7 +194,7 @@ def make_seed(
                 raise InputError(
                     f"{key} needs cloud-init, which the method guestfs does without",
                     where=place(key),
-                    hint="Say method: nocloud for an image with cloud-init, or use files",
+                    hint="Set method: nocloud for an image with cloud-init, or use files",
                 )
     for index, user in enumerate(seed.users):
         if user.name == seed.user:

@@ -70,7 +70,7 @@ def matching(pattern: re.Pattern[str], what: str, hint: str) -> validators.Rule:
 user_name = matching(
     _USER, "a user name", "Use up to 32 letters, digits, dots, dashes and underscores, the first a letter or underscore"
 )
-_path = matching(_PATH, "the path of a file", "Write it from the root, like /etc/motd")
+_path = matching(_PATH, "the path of a file", "Write an absolute path, like /etc/motd")
 
 
 def list_value(value: t.Any, where: str) -> Sequence[t.Any]:
@@ -83,7 +83,7 @@ def password_hash(value: t.Any, where: str) -> str:
     """A hash for /etc/shadow. The value is not repeated in the complaint: it may be the password itself."""
     if not isinstance(value, str) or not _PASSWORD_HASH.match(value):
         raise InputError(
-            "this is not the hash of a password",
+            "this is not a password hash",
             where=where,
             hint="Make one with openssl passwd -6, or with the filter password_hash",
         )
@@ -97,7 +97,7 @@ def authorized_keys(value: t.Any, where: str) -> tuple[str, ...]:
         place = where if isinstance(value, str) else f"{where}[{index}]"
         text = validators.text(item, place)
         if "PRIVATE KEY" in text:
-            raise InputError("this is a private key", where=place, hint="Give its public half, from the file with .pub")
+            raise InputError("this is a private key", where=place, hint="Give its public key, from the .pub file")
         for line in (line.strip() for line in text.splitlines()):
             if not line or line.startswith("#"):
                 continue
@@ -119,7 +119,9 @@ def _mode(value: t.Any, where: str) -> str:
 def _content(value: t.Any, where: str) -> str:
     """A file's content, which no complaint repeats."""
     if isinstance(value, (Mapping, list, tuple, bytes)):
-        raise InputError("the content is not a text", where=where, hint="Turn data into text with to_json or to_yaml")
+        raise InputError(
+            "the content is not a string", where=where, hint="Convert data to text with to_json or to_yaml"
+        )
     return validators.text(value, where)
 
 

@@ -65,7 +65,7 @@ def read_guest_cpu(value: t.Any, where: str) -> GuestCpu:
         raise InputError(
             "the CPU of this hypervisor is not known",
             where=where,
-            hint="Ask virt_host_info with guest_cpu: true, and look at its errors",
+            hint="Run virt_host_info with guest_cpu: true, and check its errors",
         )
     given = validators.read_mapping(value, where, _RULES)
     for key in ("arch", "domain_type", "model"):

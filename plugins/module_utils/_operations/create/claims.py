@@ -107,7 +107,7 @@ def check_claim(name: str, domain: Domain | None, claims: Mapping[str, str]) -> 
     if name in claims and (domain is None or domain.handle.UUIDString() != claims[name]):
         raise ConflictError(
             f"another run has taken the name {name} from this one since it was claimed here",
-            hint="Run it again: it then starts from what that run has made",
+            hint="Run it again: it then continues from what that run created",
         )
 
 

@@ -99,7 +99,7 @@ def check_maintenance(names: Sequence[str], maintenance: Maintenance | None) -> 
         since = f" since {maintenance.since}" if maintenance.since else ""
         reason = f" ({maintenance.reason})" if maintenance.reason else ""
         raise ConflictError(
-            f"this hypervisor is in maintenance{since}{reason} and gets no new machine: {', '.join(names)}",
+            f"this hypervisor is in maintenance{since}{reason} and gets no new machines: {', '.join(names)}",
             hint="Run it again to have another one chosen, or end it with brine.virt.maintenance -e end=NAME",
         )
 

@@ -130,7 +130,7 @@ def check_hypervisor(machine: Machine, hypervisor: Hypervisor) -> None:
             raise ConflictError(
                 f"the MAC address {nic.mac} belongs to machine {owner}",
                 where=nic.given.at("mac"),
-                hint="Name another one with mac",
+                hint="Give another one with mac",
             )
 
 

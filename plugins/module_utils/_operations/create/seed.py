@@ -65,9 +65,9 @@ def plan_seed(
         system = next((planned for planned in disks if planned.image or planned.base), None)
         if system is None or system.source is None or not system.source.path:
             raise InputError(
-                "no disk of this machine has a system in it",
+                "no disk of this machine contains an operating system",
                 where=f"{place}.method",
-                hint="guestfs writes into a disk that is made from an image, in a pool of files or of block devices",
+                hint="guestfs writes into a disk that is created from an image, in a pool of files or of block devices",
             )
         return PlannedSeed(method, disk=system)
     pool = hypervisor.pools.get(machine.seed.pool, f"{place}.pool")

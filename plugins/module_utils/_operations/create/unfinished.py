@@ -46,7 +46,7 @@ def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
         delete_unused(hypervisor.conn, listed, owner=now.name, clearing=now.name)
         host_domains.undefine(hypervisor.conn, now.name)
 
-    return [Step(f"clear what an interrupted run left of {unfinished.name}", clear)]
+    return [Step(f"remove what an interrupted run left of {unfinished.name}", clear)]
 
 
 def _check(unfinished: Domain, hypervisor: Hypervisor, usage: Usage) -> list[PoolVolume]:
@@ -62,7 +62,7 @@ def _check(unfinished: Domain, hypervisor: Hypervisor, usage: Usage) -> list[Poo
             require_proven(pool, note)
     except ConflictError as exc:
         raise ConflictError(
-            f"machine {unfinished.name} was never finished, and cannot be cleared: {exc.what}", hint=exc.hint
+            f"machine {unfinished.name} was never finished, and cannot be removed: {exc.what}", hint=exc.hint
         ) from exc
     return there
 
@@ -70,7 +70,7 @@ def _check(unfinished: Domain, hypervisor: Hypervisor, usage: Usage) -> list[Poo
 def _require_never_started(unfinished: Domain) -> None:
     """A run that was cut off has started nothing: whatever speaks of a start is somebody's doing."""
     name, handle = unfinished.name, unfinished.handle
-    with translate_errors(f"cannot look at machine {name}"):
+    with translate_errors(f"cannot inspect machine {name}"):
         active = bool(handle.isActive())
         saved = bool(handle.hasManagedSaveImage(0))
         snapshots = [snapshot.getName() for snapshot in handle.listAllSnapshots(0)]
@@ -79,9 +79,9 @@ def _require_never_started(unfinished: Domain) -> None:
         return
     where = "--live --config" if active else "--config"
     raise ConflictError(
-        f"the run that made machine {name} was interrupted before the machine was finished, but {state}, so "
-        "nothing of it is touched",
-        hint=f"To keep it as it is: {keep_command(name, where)}. To have it made again from the beginning, stop it "
+        f"the run that created machine {name} was interrupted before the machine was finished, but {state}, so "
+        "it is left as it is",
+        hint=f"To keep it as it is: {keep_command(name, where)}. To have it created from scratch, stop it "
         "first (virsh destroy) and delete its saved state and its snapshots",
     )
 

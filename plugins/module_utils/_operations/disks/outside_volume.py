@@ -71,12 +71,12 @@ def _by_name_and_bytes(pool: Pool, volume: Volume, where: str) -> Volume:
             "first "
             "bytes",
             where=where,
-            hint=f"If it was a machine's raw disk, its guest may have written them. Say which it is, with format: {RAW}"
+            hint=f"If it was a machine's raw disk, its guest may have written them. Choose with format: {RAW}"
             f" or format: {QCOW2}",
         )
     if seen not in (RAW, QCOW2):
         error = unusable_format(f"volume {volume.name}", seen, where)
-        raise ConflictError(error.what, where=where, hint=f"{error.hint}; or say format: {RAW}")
+        raise ConflictError(error.what, where=where, hint=f"{error.hint}; or set format: {RAW}")
     if seen == RAW:
         return volume
     header = _header(pool, volume, where)
@@ -84,7 +84,7 @@ def _by_name_and_bytes(pool: Pool, volume: Volume, where: str) -> Volume:
         raise ConflictError(
             f"volume {volume.name} of pool {pool.name} looks like an overlay on {header.backing_file}",
             where=where,
-            hint=f"If it is one, say format: {QCOW2}; if it was a machine's raw disk, say format: {RAW}",
+            hint=f"If it is one, set format: {QCOW2}; if it was a machine's raw disk, set format: {RAW}",
         )
     return find_volume(pool, volume.name, where, image_format=QCOW2) or volume
 
@@ -116,13 +116,13 @@ def _require_own_chain(pool: Pool, volume: Volume, hypervisor: Hypervisor, where
             raise ConflictError(
                 f"volume {volume.name} is backed by {backing}, which is not a volume of a storage pool here",
                 where=where,
-                hint="Whoever wrote its first bytes chose that file. If it is meant, put it into a pool; if the volume "
-                "was a machine's raw disk, say format: raw",
+                hint="Whoever wrote its first bytes chose that file. If that is intended, put it into a pool; if the "
+                "volume was a machine's raw disk, set format: raw",
             )
         pool, name = place
         if backing_format not in (RAW, QCOW2):
             raise ConflictError(
-                f"volume {volume.name} does not say the format of {backing}, which it is backed by",
+                f"volume {volume.name} does not record the format of {backing}, which it is backed by",
                 where=where,
                 hint=f"qemu-img rebase -u -f qcow2 -F FORMAT -b {backing} {volume.path}",
             )
@@ -137,26 +137,26 @@ def _require_own_chain(pool: Pool, volume: Volume, hypervisor: Hypervisor, where
         known = hypervisor.recorded_format(pool, name)
         if known not in (None, backing_format):
             raise ConflictError(
-                f"volume {volume.name} takes {name}, which it is backed by, for {backing_format}, and it is {known}",
+                f"volume {volume.name} is backed by {name} as {backing_format}, but that volume is {known}",
                 where=where,
             )
         if backing_format == RAW:
             return
         volume = below
-    raise ConflictError(f"the backing files of volume {volume.name} have no end", where=where)
+    raise ConflictError(f"the backing chain of volume {volume.name} does not end", where=where)
 
 
 def _check_header(header: Header, volume: Volume, where: str) -> None:
     for wrong, what in (
         (header.data_file, "has its data in another file"),
         (header.encrypted, "is encrypted"),
-        (header.unknown_features, "has features that are not known here"),
+        (header.unknown_features, "has unknown features"),
     ):
         if wrong:
             raise ConflictError(
                 f"volume {volume.name} is a qcow2 image that {what}",
                 where=where,
-                hint="If it was a machine's raw disk, say format: raw; if not, flatten it first: "
+                hint="If it was a machine's raw disk, set format: raw; if not, flatten it first: "
                 "qemu-img convert -f qcow2 -O qcow2 FILE WHOLE_FILE",
             )
 

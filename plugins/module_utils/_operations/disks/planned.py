@@ -193,9 +193,9 @@ def _web_source(url: str, where: str) -> DiskSource:
         whole = False
     if not whole or parts.username is not None or parts.query or parts.fragment:
         raise InputError(
-            "the address of the medium is not a host, a port if need be, and a path",
+            "the address of the medium is not a host, an optional port and a path",
             where=where,
-            hint="Write it like https://example.org/debian.iso; a user, a password or a query cannot be handed on",
+            hint="Write it like https://example.org/debian.iso; a user, a password or a query cannot be passed on",
         )
     return DiskSource(
         type="network",
@@ -239,11 +239,11 @@ def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
     if image is not None and planned.copied:
         what = f"copy image {image.volume} to disk {planned.disk.name} {where}"
     elif image is not None:
-        what = f"make disk {planned.disk.name} on image {image.volume} {where}"
+        what = f"create disk {planned.disk.name} on image {image.volume} {where}"
     elif base is not None:
-        what = f"make disk {planned.disk.name} on volume {base.name} {where}"
+        what = f"create disk {planned.disk.name} on volume {base.name} {where}"
     else:
-        what = f"make empty disk {planned.disk.name} {where}"
+        what = f"create empty disk {planned.disk.name} {where}"
 
     def apply() -> None:
         size, image_format, mark = planned.size_bytes, planned.format, planned.mark

@@ -189,9 +189,9 @@ def require_unshared(
         if user.below:
             whose = f"a disk of {user.words}" if user.volume is None else user.words
             raise ConflictError(
-                f"volume {volume} is what {whose} is backed by, and is not to be written to",
+                f"volume {volume} backs {whose}, and must not be written to",
                 where=where,
-                hint="Name it as backing, or say readonly",
+                hint="Use it as backing, or set readonly",
             )
         listed = user.noted and not user.moving
         if user.machine != machine.name and how != SHARES and not listed:
@@ -201,7 +201,7 @@ def require_unshared(
         raise ConflictError(
             f"it cannot be determined whether something uses volume {volume}: {'; '.join(unseen)}",
             where=where,
-            hint="Change that first; a disk that says readonly may have it as it is",
+            hint="Resolve that first, or set readonly for the disk",
         )
 
 
@@ -223,29 +223,29 @@ def _require_no_image(pool: Pool, volume: str, hypervisor: Hypervisor, where: st
         return
     if usage.identity(pool, volume) in images:
         raise ConflictError(
-            f"volume {volume} is an image of the store, and is not to be written to",
+            f"volume {volume} is an image of the store, and must not be written to",
             where=where,
-            hint="Name it as image, or say readonly",
+            hint="Use it as image, or set readonly",
         )
 
 
 def _taken(volume: str, user: VolumeUser, where: str) -> ConflictError:
     if user.moving:
         return ConflictError(
-            f"volume {volume} belongs to a move of {user.words} that has not ended",
+            f"volume {volume} belongs to a move of {user.words} that has not finished",
             where=where,
-            hint="Let it end first, or begin it again",
+            hint="Let it finish first, or start it again",
         )
     if user.words == f"machine {user.machine}":
         return ConflictError(
             f"volume {volume} is a disk of {user.words}",
             where=where,
-            hint="Two machines may share it only if both say shareable or readonly",
+            hint="Two machines may share it only if both are shareable or readonly",
         )
     return ConflictError(
         f"volume {volume} is used by {user.words}",
         where=where,
-        hint=f"Machine {user.machine} may go on with that volume as long as that is there",
+        hint=f"Machine {user.machine} may resume with that volume as long as that exists",
     )
 
 

@@ -44,7 +44,7 @@ def free_name(
     # Who uses a volume that is to be cleared is looked at there.
     if other is not None and not (there and ours):
         raise ConflictError(
-            f"pool {pool.name!r} is to have a volume {volume!r} of machine {other}, which counts on this name",
+            f"the name of volume {volume!r} in pool {pool.name!r} is reserved for machine {other}",
             where=where,
             hint="Choose another name here, or another pool",
         )

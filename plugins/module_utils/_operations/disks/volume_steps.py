@@ -36,8 +36,8 @@ class VolumeOwner:
         """
         if self.uuid is not None and not is_defined(self.hypervisor.conn, self.uuid):
             raise ConflictError(
-                f"volume {volume} of pool {pool.name} stays, as machine {self.machine} may have it where it is now",
-                hint=f"If it has not: virsh vol-delete {volume} --pool {pool.name}",
+                f"volume {volume} of pool {pool.name} is kept, as machine {self.machine} may still use it elsewhere",
+                hint=f"If it does not: virsh vol-delete {volume} --pool {pool.name}",
             )
         clearing = self.machine if self.new else None
         delete_unused(self.hypervisor.conn, [(pool, volume)], owner=self.machine, clearing=clearing, fresh=True)

@@ -64,7 +64,7 @@ class MigrationPlan:
 
     def timed_out(self) -> HostError:
         """The error of a migration that took longer than its limit."""
-        words = f"it was not done within {self.timeout_seconds or 0:g} s"
+        words = f"it did not finish within {self.timeout_seconds or 0:g} s"
         return HostError(words, hint="Raise timeout, or allow postcopy")
 
     def limit(self, on_progress: ProgressCallback) -> ProgressCallback:

@@ -105,7 +105,7 @@ def find_location_after_switch(endpoints: Endpoints, uuid: str) -> MachineLocati
 def find(conn: VirConnect, uuid: str) -> t.Any:
     """The machine by its UUID, or None."""
     try:
-        with translate_errors("cannot look for the machine"):
+        with translate_errors("cannot look up the machine"):
             return conn.lookupByUUIDString(uuid)
     except NotFoundError:
         return None
@@ -128,7 +128,7 @@ def _is_active(conn: VirConnect, uuid: str) -> bool | None:
     domain = find(conn, uuid)
     if domain is None:
         return None
-    with translate_errors("cannot ask for the machine's state"):
+    with translate_errors("cannot read the machine's state"):
         return bool(domain.isActive())
 
 

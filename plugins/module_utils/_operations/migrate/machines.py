@@ -57,7 +57,9 @@ class MigrationSpec:
         """Raise InputError for a target that cannot be one."""
         if "://" in self.target and not urlsplit(self.target).hostname:
             raise InputError(
-                f"{self.target} names no other host", where=self.where or "target", hint="Give qemu+tls://HOST/system"
+                f"{self.target} does not name another host",
+                where=self.where or "target",
+                hint="Give qemu+tls://HOST/system",
             )
 
     @property
@@ -159,7 +161,7 @@ class Removal:
                     exc.what,
                     where=spec.where or "target",
                     hint=exc.hint
-                    or "Set up TLS between the hypervisors (role virt_tls), and look at the target's libvirt",
+                    or "Set up TLS between the hypervisors (role virt_tls), and check the target's libvirt",
                 )
                 raise self._errors[uri] from exc
         return self._targets[uri]
@@ -201,7 +203,7 @@ class Removal:
 
 def _after_the_switch(outcome: MigrationResult, exc: VirtError) -> VirtError:
     return type(exc)(
-        f"{outcome.spec.name} is on {outcome.target}, but not all is done: {exc.what}",
+        f"{outcome.spec.name} is on {outcome.target}, but not everything is finished: {exc.what}",
         where=exc.where,
         hint=exc.hint or "Run it again",
     )

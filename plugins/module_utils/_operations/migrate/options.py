@@ -59,9 +59,9 @@ class MigrationOptions:
     def __post_init__(self) -> None:
         if not self.persistent and self.undefine_source:
             raise InputError(
-                "the machine would be defined nowhere, and gone when it is shut down",
+                "the machine would be defined nowhere, and lost when it is shut down",
                 where="persistent",
-                hint="Say undefine_source: false as well, or leave it persistent",
+                hint="Set undefine_source: false as well, or leave it persistent",
             )
         for where, value in (
             ("timeout", self.timeout_seconds),
@@ -113,8 +113,8 @@ def _read_compression(params: dict[str, t.Any]) -> dict[str, t.Any]:
         return {ours: params[word] for word, ours in _SALT_COMPRESSION.items()}
     if named:
         raise InputError(
-            f"{' and '.join(named)} and compression are there at once",
-            hint="Say all of it with compression; the other words are Salt's",
+            f"{' and '.join(named)} and compression are given together",
+            hint="Put all of it into compression; the other names are Salt's",
         )
     return dict(params["compression"])
 

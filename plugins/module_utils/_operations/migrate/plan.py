@@ -98,7 +98,7 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
         if machine.uuid in {there.handle.UUIDString() for there in context.target.hypervisor.domains.values()}:
             return MigrationPlan(name)
         raise ConflictError(
-            f"both hypervisors call themselves {context.target.name}, and libvirt takes them for one",
+            f"both hypervisors have the host name {context.target.name}, so libvirt treats them as one",
             where=where,
             hint="Give each its own host name",
         )
@@ -159,7 +159,7 @@ def _migrated_before(name: str, context: MigrationContext, where: str) -> Migrat
     there = context.target.hypervisor.domains.get(name)
     if there is None:
         raise ConflictError(
-            f"there is no machine {name} here, nor on {context.target.name}",
+            f"there is no machine {name} here or on {context.target.name}",
             where=where,
             hint="virt_migrate runs on the hypervisor that the machine is on",
         )
@@ -168,10 +168,10 @@ def _migrated_before(name: str, context: MigrationContext, where: str) -> Migrat
     if note is not None and note.source == context.source_name:
         if note.source_id not in ("", host_identity()):
             raise ConflictError(
-                f"{name} is on {context.target.name}, and came there from another hypervisor that calls itself "
+                f"{name} is on {context.target.name}, and came there from another hypervisor with the host name "
                 f"{note.source}, where a run that was interrupted has left its old volumes",
                 where=where,
-                hint="Finish that there. If it was this one before a new installation: virsh -c "
+                hint="Finish that there. If it was this one before it was reinstalled: virsh -c "
                 f"{context.endpoints.target} "
                 f"metadata {name} {NAMESPACE} {_now(there.active)} --remove",
             )
@@ -221,7 +221,7 @@ def _clear_step(
         write_note(machine.handle, None)
         target_recheck.outdate()
 
-    return Step(f"clear what an interrupted run left on {old.target}", clear)
+    return Step(f"remove what an interrupted run left on {old.target}", clear)
 
 
 def _image_step(
@@ -233,7 +233,7 @@ def _image_step(
         )
         target_recheck.outdate()
 
-    return Step(f"bring image {base.volume} to {context.target.name}", bring)
+    return Step(f"copy image {base.volume} to {context.target.name}", bring)
 
 
 def _volumes_step(
@@ -276,7 +276,9 @@ def _volumes_step(
 
     names = ", ".join(disk.ref.name for disk in disks)
     words = (
-        f"make {names} on {context.target.name}" if names else f"note that {machine.name} goes to {context.target.name}"
+        f"create {names} on {context.target.name}"
+        if names
+        else f"record that {machine.name} is moving to {context.target.name}"
     )
     return Step(words, make, undo)
 
@@ -331,7 +333,7 @@ def _flush_step(
             writer.know(machine.handle, disk.ref, volumes.settle_content(disk))
 
     names = ", ".join(disk.ref.name for disk in disks)
-    return Step(f"see that the disk of {context.target.name} has {names}", flush)
+    return Step(f"flush {names} to the disk of {context.target.name}", flush)
 
 
 def _finishing_steps(
@@ -374,9 +376,9 @@ def _finishing_steps(
                     migration.kept += delete_proven(conn, left, trusted=unmarked)
 
     if note.autostart and context.options.persistent:
-        steps.append(Step(f"have {name} start with {note.target}", on_target(start_with_host)))
+        steps.append(Step(f"enable autostart of {name} on {note.target}", on_target(start_with_host)))
     names = ", ".join(ref.name for ref in note.left)
-    words = f"delete {names} on {note.source}" if names else f"see that {name} has left {note.source}"
+    words = f"delete {names} on {note.source}" if names else f"check that {name} has left {note.source}"
     steps.append(Step(words, forget_at_source))
-    steps.append(Step(f"note that {name} has arrived", on_target(lambda domain: write_note(domain, None))))
+    steps.append(Step(f"record that {name} has arrived", on_target(lambda domain: write_note(domain, None))))
     return steps

@@ -37,20 +37,20 @@ def check_source_machine(machine: SourceMachine, where: str) -> None:
     ties = ties_of_domain(machine.running_xml, machine.defined_xml)
     if ties:
         raise UnsupportedError(
-            f"{machine.name} cannot be moved: it has {' and '.join(ties)}", where=where, hint="Take it out first"
+            f"{machine.name} cannot be moved: it has {' and '.join(ties)}", where=where, hint="Remove it first"
         )
-    with translate_errors(f"cannot look at the snapshots of {machine.name}", where):
+    with translate_errors(f"cannot inspect the snapshots of {machine.name}", where):
         snapshots = [snapshot.getName() for snapshot in machine.handle.listAllSnapshots(0)]
         saved = not machine.active and bool(machine.handle.hasManagedSaveImage(0))
     if snapshots:
         raise UnsupportedError(
-            f"{machine.name} has snapshots ({', '.join(sorted(snapshots))}), which libvirt cannot take along",
+            f"{machine.name} has snapshots ({', '.join(sorted(snapshots))}), which libvirt cannot move with it",
             where=where,
             hint=f"Delete them first: virsh snapshot-delete {machine.name} NAME",
         )
     if saved:
         raise UnsupportedError(
-            f"{machine.name} is saved to a file of this hypervisor, which libvirt cannot take along",
+            f"{machine.name} is saved to a file of this hypervisor, which libvirt cannot move with it",
             where=where,
             hint="Start it first, and move it running",
         )
@@ -63,11 +63,11 @@ def _check_finished(machine: SourceMachine, where: str) -> None:
     notes = machine.notes
     adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
     if notes is not None and notes.status == BUILDING:
-        words = "it is not finished: a run is creating it, or was interrupted while it did"
+        words = "it is not finished: a run is creating it, or was interrupted while doing so"
         if notes.claimed:
-            words = "it is only a name that a run has taken for a new machine"
+            words = "it is only a name that a run has reserved for a new machine"
     elif adding:
-        words = f"a run is adding volume {', '.join(adding)} to it, or was interrupted while it did"
+        words = f"a run is adding volume {', '.join(adding)} to it, or was interrupted while doing so"
     else:
         return
     raise ConflictError(
@@ -149,7 +149,7 @@ def _check_name_is_free(machine: SourceMachine, target: MigrationTarget, where: 
             raise ConflictError(
                 "it is defined there too",
                 where=where,
-                hint=f"Look at both. If it is of no use there: virsh undefine {machine.name} on {target.name}",
+                hint=f"Compare the two. If it is not needed there: virsh undefine {machine.name} on {target.name}",
             )
         if domain.name == machine.name:
             raise ConflictError("another machine has its name there", where=where, hint="Rename one of the two")
@@ -169,7 +169,7 @@ def _check_machine(machine: SourceMachine, target: MigrationTarget, where: str) 
     machine_type = "" if kind is None else kind.get("machine", "")
     guests = target.guests
     if arch and arch != guests.arch:
-        raise UnsupportedError(f"it is made for {arch}, and that is {guests.arch}", where=where)
+        raise UnsupportedError(f"it is made for {arch}, but that host is {guests.arch}", where=where)
     if running_xml.get("type") == "kvm" and guests.domain_type != "kvm":
         raise UnsupportedError("it runs with KVM, which is not there", where=where)
     if machine_type and machine_type not in guests.machine_types:
@@ -188,7 +188,7 @@ def _check_capabilities(
 ) -> None:
     conn, virt_type = target.hypervisor.conn, machine.running_xml.get("type", "")
     if loader and machine.active:
-        with translate_errors("its abilities cannot be read"):
+        with translate_errors("its capabilities cannot be read"):
             text = conn.getDomainCapabilities(None, arch or None, machine_type or None, virt_type or None, 0)
         loaders = {value.text for value in parse_xml(text).iterfind("os/loader/value")}
         if loaders and loader not in loaders:
@@ -216,7 +216,7 @@ def _check_cpu(machine: SourceMachine, target: MigrationTarget, kind: tuple[str,
         # A driver that cannot compare (emulation, older versions) leaves it to libvirt's own check.
         if exc.get_error_code() == libvirt.VIR_ERR_CPU_INCOMPATIBLE:
             raise UnsupportedError(
-                f"the CPU there lacks something of the machine's: {exc.get_error_message()}",
+                f"the CPU there lacks a feature of the machine's CPU: {exc.get_error_message()}",
                 where=where,
                 hint="Give machines a CPU that all hypervisors have (virt_cpu_baseline)",
             ) from exc

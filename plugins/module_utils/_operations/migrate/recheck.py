@@ -39,11 +39,11 @@ def recheck_source(planned: SourceMachine, where: str) -> None:
         raise ConflictError(
             f"{planned.name} {words} since its move was planned",
             where=where,
-            hint=f"Run it again: it is then moved {'as it runs' if now.active else 'as it is, off'}",
+            hint=f"Run it again: it is then moved {'while it runs' if now.active else 'while it is off'}",
         )
     if _disks(now) != _disks(planned):
         raise ConflictError(
-            f"{planned.name} has other disks than when its move was planned", where=where, hint="Run it again"
+            f"{planned.name} has different disks than when its move was planned", where=where, hint="Run it again"
         )
     check_source_machine(now, where)
 
@@ -56,7 +56,7 @@ def recheck_definition(planned: SourceMachine) -> None:
     if _record(_domain_of(planned).xml) != _record(planned.defined_xml):
         raise ConflictError(
             f"{planned.name} has been changed since its move was planned",
-            hint="Nothing of it is lost: it is here as it was changed. Run the move again",
+            hint="Nothing is lost: it is here, with these changes. Run the move again",
         )
 
 
@@ -115,7 +115,7 @@ def recheck_free_space(disks: Sequence[DiskMigration], now: MigrationTarget, whe
 
 def _domain_of(planned: SourceMachine) -> Domain:
     handle = planned.handle
-    with translate_errors(f"cannot look at machine {planned.name}"):
+    with translate_errors(f"cannot inspect machine {planned.name}"):
         xml = parse_xml(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
         return Domain(planned.name, handle, bool(handle.isActive()), xml, read_notes(xml))
 

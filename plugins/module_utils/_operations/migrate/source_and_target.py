@@ -120,7 +120,7 @@ class SourceMachine:
 
 def read_source_machine(domain: Domain, where: str) -> SourceMachine:
     """The machine as it is. Raises ConflictError for one that nobody may touch now."""
-    what = f"cannot look at machine {domain.name}"
+    what = f"cannot inspect machine {domain.name}"
     with translate_errors(what, where):
         running_xml = parse_xml(domain.handle.XMLDesc(0)) if domain.active else domain.xml
         busy = domain.active and _has_job(domain.handle)
@@ -133,7 +133,7 @@ def read_source_machine(domain: Domain, where: str) -> SourceMachine:
         raise ConflictError(
             f"{domain.name} is busy with another job (a migration, a snapshot or a save)",
             where=where,
-            hint=f"virsh domjobinfo {domain.name} tells which; wait for its end",
+            hint=f"virsh domjobinfo {domain.name} shows which; wait until it ends",
         )
     return SourceMachine(
         name=domain.name,

@@ -105,8 +105,8 @@ def move_step(
         # Whether it is up there is its guest's affair by now, which may have powered it off at once.
         if not find_location_after_switch(context.endpoints, machine.uuid).left:
             raise HostError(
-                f"libvirt has moved {machine.name}, but it is not to be found on {context.target.name}",
-                hint="Look at both hypervisors: virsh list --all",
+                f"libvirt has moved {machine.name}, but it cannot be found on {context.target.name}",
+                hint="Check both hypervisors: virsh list --all",
             )
 
     how = "move" if machine.active else "move the record of"
@@ -134,7 +134,7 @@ def _has_migrated(failure: VirtError, machine: SourceMachine, context: Migration
         found = find_location(context.endpoints.reconnected(), machine.uuid)
     except VirtError as exc:
         raise HostError(
-            f"{machine.name} is on its way to {context.target.name}, which does not answer ({failure.what}; "
+            f"{machine.name} is being moved to {context.target.name}, which does not answer ({failure.what}; "
             f"{exc.what})",
             hint="Run it again when both answer; nothing was deleted",
         ) from exc

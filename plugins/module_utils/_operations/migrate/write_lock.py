@@ -38,26 +38,27 @@ class WriteGuard:
 
     def check(self) -> None:
         """Before the switch. Raises ConflictError when a disk may have changed since it was copied."""
-        self._require_off("was started while its disks were copied")
+        self._require_off("was started while its disks were being copied")
         name = self._machine.name
         if self._watch is not None:
             started = self._watch.was_started()
             if started is None:
                 raise HostError(
-                    f"libvirt's daemon has stopped while the disks of {name} were copied, so it is "
+                    f"libvirt's daemon stopped while the disks of {name} were being copied, so it is "
                     "unknown whether it was started in the meantime",
                     hint=_AGAIN,
                 )
             if started:
                 raise ConflictError(
-                    f"{name} was started, and stopped again, while its disks were copied: the copies are out of date",
+                    f"{name} was started, and stopped again, while its disks were being copied: the copies are out "
+                    "of date",
                     hint=_AGAIN,
                 )
         for disk in self._disks.values():
             try:
                 disk.check()
             except VirtError as exc:
-                raise type(exc)(f"{exc.what}, so that the copy is out of date", hint=_AGAIN) from exc
+                raise type(exc)(f"{exc.what}, so the copy is out of date", hint=_AGAIN) from exc
 
     def end(self) -> None:
         """Let go of all; may be called twice."""
@@ -69,11 +70,11 @@ class WriteGuard:
     def _require_off(self, words: str) -> None:
         if not self._machine.active and is_active(self._machine.handle):
             raise ConflictError(
-                f"{self._machine.name} {words}, and runs here", hint="Run it again: it is then moved as it runs"
+                f"{self._machine.name} {words}, and runs here", hint="Run it again: it is then moved while it runs"
             )
 
 
 def is_active(domain: t.Any) -> bool:
     """Whether a machine is up at this moment."""
-    with translate_errors("cannot ask for the machine's state"):
+    with translate_errors("cannot read the machine's state"):
         return bool(domain.isActive())

@@ -150,7 +150,7 @@ def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft
             raise UnsupportedError(
                 f"the disk's {word} is {is_now}, the task asks for {getattr(disk, word)}",
                 where=disk.given.at(word),
-                hint="The guest would find it under another name; remove the disk and add it again",
+                hint="The guest would see it under another name; remove the disk and add it again",
             )
     source = DiskSource.read(element)
     if disk.source is not None:
@@ -203,7 +203,7 @@ def _must_grow(disk: Disk, pool: Pool, name: str, image_format: str) -> int | No
         raise InputError(
             f"the disk has {have_mib} MiB, the task asks for {disk.size_mib} MiB",
             where=disk.given.at("size"),
-            hint="A disk never shrinks",
+            hint="Disks are never shrunk",
         )
     return have_mib
 

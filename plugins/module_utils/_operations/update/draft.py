@@ -75,14 +75,14 @@ class Draft:
         """The XML of the running machine, None for one that is off."""
         if not self.domain.active:
             return None
-        with translate_errors(f"cannot look at machine {self.name}"):
+        with translate_errors(f"cannot inspect machine {self.name}"):
             return parse_xml(self.domain.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE))
 
     @functools.cached_property
     def secret(self) -> etree._Element:
         """The XML of the definition with its passwords."""
         flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
-        with translate_errors(f"cannot look at machine {self.name}"):
+        with translate_errors(f"cannot inspect machine {self.name}"):
             return parse_xml(self.domain.handle.XMLDesc(flags))
 
     def differ(self, path: Sequence[str], before: t.Any, after: t.Any) -> None:
@@ -138,14 +138,14 @@ class Draft:
         noted = self._noted
         if self.volume_steps:
             if noted != self.known_notes:
-                steps.append(self._notes_step(f"note the new disks of {self.name}", noted, self.known_notes))
+                steps.append(self._notes_step(f"record the new disks of {self.name}", noted, self.known_notes))
             steps.extend(replace(step, apply=self._here(step.apply)) for step in self.volume_steps)
         if self._record is not None:
             steps.append(self._define_step())
         steps.extend(self._in_machine(step) for step in self.live_steps)
         final = replace(self.notes, volumes=tuple(volume.whole for volume in self.notes.volumes))
         if final != self.known_notes:
-            steps.append(self._notes_step(f"write the notes of {self.name}", final, noted))
+            steps.append(self._notes_step(f"write the metadata of {self.name}", final, noted))
         return [*steps, *(self._in_machine(step) for step in self.other_steps)]
 
     def _in_machine(self, step: Step) -> Step:
@@ -199,7 +199,7 @@ class Draft:
                 return
             if made and now not in made:
                 raise ConflictError(
-                    f"machine {self.name} has been changed by something else since, and is left as it is now",
+                    f"machine {self.name} has been changed by something else since then, and is left as it is now",
                     hint=f"virsh dumpxml --inactive {self.name} shows it",
                 )
             redefine(self.hypervisor.conn, old, self.uuid, self.name)
@@ -222,7 +222,7 @@ class Draft:
     def _defined_xml(self, noted: MachineNotes) -> bytes:
         """The description as it is now, with these notes, in a form that can be compared."""
         flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
-        with translate_errors(f"cannot look at machine {self.name}"):
+        with translate_errors(f"cannot inspect machine {self.name}"):
             return _canonical(_with_notes(parse_xml(self.domain.handle.XMLDesc(flags)), noted))
 
     def _notes_step(self, what: str, new: MachineNotes, old: MachineNotes) -> Step:

@@ -86,7 +86,7 @@ def _live_vcpus(have: t.Any, want: t.Any, draft: Draft) -> bool:
     if live is None or not _only(have, want, "current") or not live["current"] <= want["current"] <= live["maximum"]:
         return False
     handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
-    draft.live_step(f"give {draft.name} {want['current']} vCPUs", lambda: handle.setVcpusFlags(want["current"], flag))
+    draft.live_step(f"set {draft.name} to {want['current']} vCPUs", lambda: handle.setVcpusFlags(want["current"], flag))
     return True
 
 
@@ -99,7 +99,7 @@ def _live_memory(have: t.Any, want: t.Any, draft: Draft) -> bool:
     # What others set need not be a whole number of MiB, and a part of one more could be more than there is.
     old_kib = size_kib_in_xml(draft.domain.xml.findtext("currentMemory", ""), "KiB") or have["current"] * KIB
     draft.live_step(
-        f"give {draft.name} {want['current']} MiB of memory",
+        f"set {draft.name} to {want['current']} MiB of memory",
         lambda: handle.setMemoryFlags(want["current"] * KIB, flag),
         lambda: handle.setMemoryFlags(old_kib, flag),
     )
@@ -132,7 +132,7 @@ def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
         raise UnsupportedError(
             f"machine {machine.name} is of type {have}, the task asks for {machine.machine_type}",
             where=inside(where, "machine_type"),
-            hint="It cannot be changed under an installed system; create a new machine",
+            hint="It cannot be changed for an installed system; create a new machine",
         )
     loader = xml.find("os/loader")
     efi = need(xml, "os").get("firmware") == "efi" or (loader is not None and loader.get("type") == "pflash")
@@ -140,7 +140,7 @@ def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
         raise UnsupportedError(
             f"machine {machine.name} has firmware {'efi' if efi else 'bios'}, the task asks for {machine.firmware}",
             where=inside(where, "firmware"),
-            hint="It cannot be changed under an installed system; create a new machine",
+            hint="It cannot be changed for an installed system; create a new machine",
         )
     secure = loader is not None and loader.get("secure") == "yes"
     feature = xml.find("os/firmware/feature[@name='secure-boot']")
@@ -149,7 +149,7 @@ def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
         raise UnsupportedError(
             f"secure boot of machine {machine.name} is {'on' if secure else 'off'}",
             where=inside(where, "secure_boot"),
-            hint="It cannot be changed under an installed system; create a new machine",
+            hint="It cannot be changed for an installed system; create a new machine",
         )
 
 

@@ -42,7 +42,7 @@ def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: 
     """The difference between the spec and the machine. Raises what cannot be done before anything is done."""
     if domain.notes is None:
         raise ConflictError(
-            f"a machine {machine.name!r} that this collection did not make lives on this hypervisor",
+            f"this hypervisor has a machine {machine.name!r} that this collection did not create",
             where=inside(where, "name"),
             hint="Choose another name",
         )
@@ -66,7 +66,7 @@ def _require_not_saved(draft: Draft, where: str) -> None:
     changes = draft.device_changes
     if not changes or draft.domain.active:
         return
-    with translate_errors(f"cannot look at machine {draft.name}"):
+    with translate_errors(f"cannot inspect machine {draft.name}"):
         saved = bool(draft.domain.handle.hasManagedSaveImage(0))
     if saved:
         raise ConflictError(

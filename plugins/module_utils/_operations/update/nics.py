@@ -61,7 +61,7 @@ def _require_nobodys(nic: Nic, macs: dict[str, str]) -> None:
         raise ConflictError(
             f"the MAC address {nic.mac} belongs to nic {holder} of this machine",
             where=nic.given.at("mac"),
-            hint="Name another one with mac, or leave it out",
+            hint="Give another one with mac, or leave it out",
         )
 
 
@@ -76,7 +76,7 @@ def _add(nic: Nic, draft: Draft) -> None:
         raise ConflictError(
             f"the MAC address {nic.mac} belongs to machine {owner}",
             where=nic.given.at("mac"),
-            hint="Name another one with mac",
+            hint="Give another one with mac",
         )
     draft.hypervisor.macs[nic.mac] = draft.name
     draft.differ(("nics", nic.name), None, declared_nic(nic))

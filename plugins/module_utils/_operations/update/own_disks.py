@@ -49,7 +49,7 @@ def require_not_twice(disk: Disk, element: etree._Element, draft: Draft) -> None
             raise ConflictError(
                 f"disk {name} of this machine has the same volume",
                 where=disk.given.at("readonly" if "readonly" in disk.given.values else "shareable"),
-                hint=f"Take {name} out first (state: absent)",
+                hint=f"Remove {name} first (state: absent)",
             )
 
 
@@ -86,8 +86,8 @@ def _had_already(planned: PlannedDisk, name: str, in_definition: bool) -> Confli
             f"the running machine has {volume} as {name}, until its next boot", where=where, hint="Restart it first"
         )
     return ConflictError(
-        f"disk {name} of this machine is {volume} already",
+        f"disk {name} of this machine is already {volume}",
         where=where,
-        hint=f"To have it under the name {disk.name} alone, take {name} out (state: absent) in the same task; what is "
-        "in it stays",
+        hint=f"To have it under the name {disk.name} alone, remove {name} (state: absent) in the same task; its "
+        "content is kept",
     )

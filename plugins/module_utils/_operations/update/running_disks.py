@@ -47,7 +47,7 @@ def running_disk(disk: Disk, element: etree._Element, draft: Draft) -> etree._El
         f"the running machine has {there.place if there else 'nothing'} as {target}, and its definition has "
         f"{known.place if known else 'nothing'} there",
         where=disk.given.place,
-        hint="Somebody has changed one of the two. Power it off and on first, or take that disk out with virsh "
+        hint="Somebody has changed one of the two. Power it off and on first, or detach that disk with virsh "
         "detach-disk",
     )
 

@@ -56,7 +56,7 @@ def clear_half_added(draft: Draft) -> list[VolumeNote]:
 
 def _left(note: VolumeNote) -> str:
     return (
-        f"leave volume {note.name} of pool {note.pool}, as nothing proves that it is what an interrupted run has made. "
+        f"leave volume {note.name} of pool {note.pool}, as nothing proves that it was created by an interrupted run. "
         f"{by_hand(note)}"
     )
 

@@ -128,7 +128,7 @@ def _look_at_console(wait_state: WaitState, now: float) -> None:
     elif since is not None and now - since >= _ADDRESS_SECONDS:
         wait_state.hopeless, wait_state.stage = True, "given up"
         wait_state.seen = (
-            f"its serial console says that it booted {now - since:.0f} s ago or more, but {wait_state.seen}"
+            f"according to its serial console it booted {now - since:.0f} s ago or more, but {wait_state.seen}"
         )
     elif console.dead_end is not None:
         wait_state.stage = f"its console shows {console.dead_end}"
@@ -164,7 +164,7 @@ def _look(conn: VirConnect, wait_states: Sequence[WaitState], port: int | None) 
     outcomes = map_in_threads(look, wait_states, threads=8, timeout_seconds=None)
     for wait_state, outcome in zip(wait_states, outcomes):  # noqa: B905 - Python 3.9 has no strict
         if outcome.error is not None:
-            wait_state.seen = f"it cannot be looked at ({outcome.error})"
+            wait_state.seen = f"it cannot be inspected ({outcome.error})"
 
 
 def _origin(record: Mapping[str, t.Any]) -> str:
@@ -175,11 +175,11 @@ def _origin(record: Mapping[str, t.Any]) -> str:
 
 def _why_no_address(conn: VirConnect, record: dict[str, t.Any]) -> tuple[str, str]:
     """A sentence, and the stage that the machine is in by that."""
-    with translate_errors(f"cannot look at machine {record['name']}"):
+    with translate_errors(f"cannot inspect machine {record['name']}"):
         agent = agent_is_connected(parse_xml(conn.lookupByName(record["name"]).XMLDesc(0)))
-    said = "gives none" if agent else "is not connected"
+    said = "reports none" if agent else "is not connected"
     stage = "guest agent, no address yet" if agent else _BOOTING
-    asked = "it has no address that could be found: no static one, no DHCP lease of a libvirt network"
+    asked = "no address was found for it: no static one, no DHCP lease of a libvirt network"
     # That libvirt cannot read the kernel's table helps nobody, and only the guest can tell more of its addresses.
     errors = [error for error in record["errors"] if not error.startswith(NEIGHBOURS_UNREAD)]
     if errors:
@@ -201,4 +201,4 @@ def _greeting(address: str, port: int) -> tuple[bool, str]:
         return False, f"it has the address {address}, but {place} does not answer ({exc.strerror or exc})"
     if first.startswith(b"SSH-"):
         return True, f"SSH answers at {place}"
-    return False, f"it has the address {address}, but no SSH server greets at {place}"
+    return False, f"it has the address {address}, but no SSH server answers at {place}"

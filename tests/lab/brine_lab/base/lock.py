@@ -32,7 +32,7 @@ def locked(name: str, *, wait_seconds: int = 3600) -> Iterator[None]:
             os.close(handle)
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"Process {holder} has held {path} for {wait_seconds} s; end it, then try again."
+                    f"Process {holder} has held {path} for {wait_seconds} s; end it and try again."
                 ) from None
             if not said:
                 say(f"waiting for process {holder}, which works on the same thing ({name})")

@@ -137,7 +137,8 @@ def _wait_for(lab: Lab, host: str) -> None:
             raise LabError(f"{host} ended while it booted. The end of its console:\n{tail(console(lab, host))}")
         if time.monotonic() > deadline:
             raise LabError(
-                f"{host} did not answer over SSH within {READY_SECONDS} s. What it said last:\n{_last_words(lab, host)}"
+                f"{host} did not answer over SSH within {READY_SECONDS} s. The end of its "
+                f"output:\n{_last_words(lab, host)}"
             )
         time.sleep(0.5)
     # Nothing may be installed while units are still starting. "degraded" is fine: a container cannot start every unit.

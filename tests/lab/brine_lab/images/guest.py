@@ -40,7 +40,9 @@ def boot(lab: Lab, recipe: Recipe, image: Image, *, accelerator: str, limit_seco
             if guest.poll() is not None:
                 raise LabError(f"QEMU ended with {guest.returncode} while it booted {image.path}:\n{tail(log)}")
             time.sleep(0.2)
-        raise LabError(f"{image.path} did not come up within {limit_seconds:.0f} s. It said last:\n{tail(console, 5)}")
+        raise LabError(
+            f"{image.path} did not come up within {limit_seconds:.0f} s. The end of its output:\n{tail(console, 5)}"
+        )
     finally:
         guest.kill()
         guest.wait()

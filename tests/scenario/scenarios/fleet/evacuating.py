@@ -27,7 +27,7 @@ MOVABLE = ["fleet1", "fleet2", "fleet3", "fleet5"]
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step(
-        "five machines on hv1, one of them on a bridge that hv2 has not", lambda: five_machines(cloud), vital=True
+        "five machines on hv1, one of them on a bridge that hv2 does not have", lambda: five_machines(cloud), vital=True
     )
     scenario.step("evacuate, check mode: says who goes where, and changes nothing", lambda: _evacuate_ahead(cloud))
     scenario.step("evacuate: four have moved, the fifth is named", lambda: empty_hv1(cloud), vital=True)

@@ -106,4 +106,4 @@ def _balance(cloud: Cloud) -> None:
     for name, source, target in moves:
         must(name in names(cloud, target) and name not in names(cloud, source), answer.text)
     again = cloud.play_well("balance", *limit, live=False)
-    must(again.recap("changed") == 0 and "No machine is to be moved" in again.text, again.text)
+    must(again.recap("changed") == 0 and "No machine needs to be moved" in again.text, again.text)

@@ -21,7 +21,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step(f"{silent} loses its power", lambda: _power_off(cloud, silent), vital=True)
     scenario.step("the inventory names it and lists the others", lambda: _listed(cloud, silent))
     scenario.step("query names it and shows the others", lambda: _query(cloud, silent))
-    scenario.step("a machine elsewhere is provisioned as ever", lambda: _goes_on(cloud, silent))
+    scenario.step("a machine elsewhere is provisioned as usual", lambda: _goes_on(cloud, silent))
     scenario.step("a machine that may live on it is not made twice", lambda: _not_twice(cloud, silent, home))
     scenario.step("it comes back with its bridge, its pools and its machines", lambda: _comes_back(cloud, silent))
 

@@ -30,7 +30,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
             lambda name=name: _frozen(cloud, name),  # type: ignore[misc]
         )
     scenario.step("provision, check mode, with a frozen libvirt: named in time", lambda: _provision(cloud))
-    scenario.step("virt_init on it ends with a sentence", lambda: _init(cloud))
+    scenario.step("virt_init on it fails with one sentence", lambda: _init(cloud))
     scenario.step("list with a host that is cut off under an open connection: named in time", lambda: _cut(cloud))
 
 

@@ -124,7 +124,7 @@ def _not_cleared(cloud: Cloud, user: User) -> None:
     with user(cloud, volume) as who:
         before = cloud.state(HERE)
         answer = _drive(cloud, "new", "none")
-        words = f"machine {UNFINISHED} was never finished, and cannot be cleared: volume {volume}"
+        words = f"machine {UNFINISHED} was never finished, and cannot be removed: volume {volume}"
         must(answer.status != 0 and words in answer.text and f"it is used by {who}" in answer.text, answer.text)
         must(cloud.state(HERE) == before, "something has changed")
 
@@ -133,7 +133,7 @@ def _started(cloud: Cloud) -> None:
     cloud.on(HERE, f"virsh start {UNFINISHED}")
     process = cloud.on(HERE, f"cat /run/libvirt/qemu/{UNFINISHED}.pid")
     answer = _drive(cloud, "new", "none")
-    must(answer.status != 0 and "but it runs, so nothing of it is touched" in answer.text, answer.text)
+    must(answer.status != 0 and "but it runs, so it is left as it is" in answer.text, answer.text)
     found = re.search(r"To keep it as it is: (virsh metadata .*?)\. To have it", answer.one_line)
     must(found is not None, answer.text)
     cloud.on(HERE, found.group(1) if found else "")

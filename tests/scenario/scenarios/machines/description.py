@@ -179,7 +179,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("the same options for machines that were there without them", lambda: _later(cloud))
     scenario.step("virt-xml-validate still accepts every machine", lambda: validate_all(cloud))
     scenario.step("what the lab can run, runs with its options", lambda: _running(cloud))
-    scenario.step("a running machine gets disks, room, nics, a medium, vCPUs and memory at once", lambda: _live(cloud))
+    scenario.step("a running machine gets disks, space, nics, a medium, vCPUs and memory at once", lambda: _live(cloud))
     scenario.step("and gives a disk and a nic back; no volume is deleted", lambda: _given_back(cloud))
     scenario.step("a password appears nowhere, and changes in a running machine", lambda: _password(cloud))
     scenario.step("disks on existing volumes, on a backing volume, and of other formats", lambda: _volumes(cloud))
@@ -379,7 +379,7 @@ def _volumes(cloud: Cloud) -> None:
     for change, words in (
         ({"name": "own", "source": "own.raw", "format": "raw"}, "is of format qcow2"),
         ({"name": "own", "source": "owm.raw"}, "Did you mean own.raw?"),
-        ({"name": "own", "source": "own.raw", "size": 64}, "as large as"),
+        ({"name": "own", "source": "own.raw", "size": 64}, "has the size of"),
         ({"name": "over", "backing": "base.qcow2", "size": 4}, "is less than"),
         ({"name": "over", "backing": "console-system.qcow2", "size": 400}, "writes to volume"),
         ({"name": "own", "source": "console-system.qcow2"}, "is a disk of machine console"),

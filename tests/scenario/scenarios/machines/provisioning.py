@@ -52,10 +52,10 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("a wrong host key is refused", lambda: _wrong_key(cloud))
     scenario.step("behind a jump host of the group's variables it is reached through that one", lambda: _jump(cloud))
     scenario.step("the guest has its hostname, its disk and its data disk", lambda: _guest(cloud))
-    scenario.step("cloud-init is content with the seed and with itself", lambda: _cloud_init(cloud))
+    scenario.step("cloud-init finds nothing wrong with the seed or itself", lambda: _cloud_init(cloud))
     scenario.step("virt-xml-validate accepts every machine", lambda: validate_all(cloud))
     scenario.step("query prints the seed's layout", lambda: _query(cloud))
-    scenario.step("list and host_info end well", lambda: _overview(cloud))
+    scenario.step("list and host_info succeed", lambda: _overview(cloud))
 
 
 def _check_first(cloud: Cloud, vms: str) -> None:

@@ -29,8 +29,8 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step(
         "one nic has its static address and routes, the other one by DHCP", lambda: _network(cloud, CLOUD, 40)
     )
-    scenario.step("a changed seed is told, and no more", lambda: _outdated(cloud))
-    scenario.step("a refreshed seed brings the news and leaves the host keys", lambda: _refreshed(cloud))
+    scenario.step("a changed seed is reported, and nothing more", lambda: _outdated(cloud))
+    scenario.step("a refreshed seed brings the changes and keeps the host keys", lambda: _refreshed(cloud))
     scenario.step("no secret in the output, not even with -vvv", lambda: _silent(cloud))
     scenario.step("a machine seeded by guestfs: check, run, check, run", lambda: _quartet(cloud, _plain(cloud)))
     scenario.step("it comes up, its host key verified", lambda: _up(cloud, PLAIN))
@@ -40,7 +40,9 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     )
     scenario.step("the images are what they were, and nothing is left on hv1", lambda: _clean(cloud))
     scenario.step("what guestfs cannot do is refused before anything happens", lambda: _refused(cloud))
-    scenario.step("a disk without a system is told, and the machine rolled back", lambda: _no_system(cloud))
+    scenario.step(
+        "a disk without an operating system is reported, and the machine rolled back", lambda: _no_system(cloud)
+    )
     scenario.step("both machines and their images go", lambda: _away(cloud, CLOUD, PLAIN))
 
 

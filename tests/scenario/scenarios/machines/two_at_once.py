@@ -83,7 +83,7 @@ def _left_claim(cloud: Cloud) -> None:
     must(_claim(cloud, "hv2", "late1") == claims, "the claim is not shared")
     answer = _provision(cloud, [{"name": "late1"}])
     must(answer.status == 0 and _homes(cloud, "late1") == ["hv2"], answer.text)
-    must(cloud.on("hv2", "virsh domuuid late1").strip() == claims["late1"], "it was made anew")
+    must(cloud.on("hv2", "virsh domuuid late1").strip() == claims["late1"], "it was created again")
     must(len(_volumes(cloud, "hv2", "late1")) == 2, f"volumes: {_volumes(cloud, 'hv2', 'late1')}")
     answer = _provision(cloud, [{"name": "late1"}])
     must(answer.status == 0 and answer.recap("changed") == 0, answer.text)
@@ -138,7 +138,7 @@ def _moved(cloud: Cloud) -> None:
             go_on.touch()
         answer = run.result()
     must(_homes(cloud, "gone1") == ["hv2"], f"gone1 is on {_homes(cloud, 'gone1')}\n{answer.text}")
-    must(cloud.on("hv2", "virsh domuuid gone1").strip() == identity, "it was made anew")
+    must(cloud.on("hv2", "virsh domuuid gone1").strip() == identity, "it was created again")
     must(not _volumes(cloud, "hv1", "gone1"), f"hv1 has volumes of it\n{answer.text}")
     words_of_it = "gone1 on hv1: failed: virt_vms[0]: it was on this hypervisor when this run checked"
     must(answer.status != 0 and words_of_it in answer.one_line, answer.text)

@@ -20,9 +20,9 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     path = str(cloud.build / "scenario-seen.yml")
     scenario.step("provision says what is new, and nothing the second time", lambda: _new(cloud, path), vital=True)
     scenario.step("query has nothing pending for a machine as it was made", lambda: _query(cloud, pending=False))
-    scenario.step("provision and query say what waits for power off and on", lambda: _pending(cloud, path))
-    scenario.step("start: false on a running machine is said", lambda: _running(cloud))
-    scenario.step("the wait says the stage, and ends at nothing to boot from", lambda: _dead_end(cloud))
+    scenario.step("provision and query show what waits for power off and on", lambda: _pending(cloud, path))
+    scenario.step("start: false on a running machine is reported", lambda: _running(cloud))
+    scenario.step("the wait shows the stage, and ends when there is nothing to boot from", lambda: _dead_end(cloud))
 
 
 def _provision(cloud: Cloud, path: str, **changes: object) -> str:
@@ -58,7 +58,7 @@ def _pending(cloud: Cloud, path: str) -> None:
 def _running(cloud: Cloud) -> None:
     answer, result = cloud.init("hv1", **TINY, name=NAME, start=False)
     must(answer.status == 0, answer.text)
-    must(f"{NAME} runs, and start: false does not stop it" in answer.text, f"{result}\n{answer.text}")
+    must(f"{NAME} is running, and start: false does not stop it" in answer.text, f"{result}\n{answer.text}")
 
 
 def _dead_end(cloud: Cloud) -> None:

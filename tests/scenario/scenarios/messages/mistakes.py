@@ -24,9 +24,9 @@ TEXTS = ("-e", "virt_provision_wait=false", "-e", "virt_cpu_baseline=no", "-e", 
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
-    scenario.step("all that is wrong on all hypervisors is named in one run, nothing is changed", lambda: _all(cloud))
-    scenario.step("what is written wrong is said once, and what fits nowhere beside it", lambda: _once(cloud))
-    scenario.step("the other playbooks say what is wrong once, too", lambda: _others(cloud))
+    scenario.step("all mistakes on all hypervisors are reported in one run, nothing is changed", lambda: _all(cloud))
+    scenario.step("a mistake is reported once, together with what fits nowhere", lambda: _once(cloud))
+    scenario.step("the other playbooks report mistakes once, too", lambda: _others(cloud))
     scenario.step("booleans of the command line are taken as such", lambda: _booleans(cloud))
     scenario.step("the README's command for a reason of two words stores both", lambda: _reason(cloud))
     scenario.step(
@@ -115,7 +115,7 @@ def _limit(cloud: Cloud) -> None:
     """wrong5 lives on hv1."""
     elsewhere = {"name": "wrong6", "hypervisor": "hv1"}
     answer = _provision(cloud, elsewhere, words=["--limit", "hv2"])
-    must(answer.status == 0 and "wrong6 is left out: it is to be on hv1" in answer.one_line, answer.text)
+    must(answer.status == 0 and "wrong6 is left out: it is meant for hv1" in answer.one_line, answer.text)
     answer = _provision(cloud, {"name": "wrong5"}, words=["--limit", "hv2"])
     must(answer.status != 0 and "wrong5 was not provisioned: it may be on" in answer.one_line, answer.text)
     # The live inventory knows where it lives, and then nothing is in doubt.

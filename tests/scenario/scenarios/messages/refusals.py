@@ -29,8 +29,8 @@ SPECS: list[tuple[str, dict[str, t.Any], list[str]]] = [
     ("an unknown image", {"image": "tinny"}, ["virt_vms[0]", "tinny", "tiny"]),
     ("more memory than any host has", {"memory": "9TiB"}, ["virt_vms[0]", "hv1", "hv2", "MiB"]),
     ("more CPUs than any host has", {"vcpus": 4000}, ["virt_vms[0]", "hv1", "hv2", "4000"]),
-    ("a size that is none", {"disks": [{"name": "system", "size": "8 parsecs"}]}, ["size", "parsecs"]),
-    ("a name that is none", {"name": "../../etc"}, ["virt_vms[0].name", "../../etc"]),
+    ("an invalid size", {"disks": [{"name": "system", "size": "8 parsecs"}]}, ["size", "parsecs"]),
+    ("an invalid name", {"name": "../../etc"}, ["virt_vms[0].name", "../../etc"]),
     ("a disk smaller than its image", {"disks": [{"name": "system", "size": 1}]}, ["1 MiB", "tiny"]),
     ("an unknown hypervisor", {"hypervisor": "hv3"}, ["virt_vms[0]", "hv3", "hv1"]),
 ]

@@ -54,7 +54,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     try:
         scenario.step("provision -vvvvv prints no secret", lambda: _provision(cloud), vital=True)
         scenario.step("nor does the run that changes nothing, nor its check", lambda: _again(cloud))
-        scenario.step("the secrets have come to where they belong", lambda: _delivered(cloud))
+        scenario.step("the secrets have arrived where they belong", lambda: _delivered(cloud))
         scenario.step("a password and a token in an image's address stay there", lambda: _address(cloud))
         scenario.step("no journal, process or file of a hypervisor has one", lambda: _hosts(cloud))
         scenario.step("the live inventory and query have none", lambda: _live(cloud))
@@ -66,7 +66,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("an operator with a password for SSH and for sudo", lambda: _operator(cloud))
         for words in ("ControlPersist", "no shared connection"):
             scenario.step(f"sees progress, and the work is done ({words})", partial(_progress, cloud, words))
-        scenario.step("with the wrong password for sudo nothing is done, and that is said", lambda: _wrong(cloud))
+        scenario.step("with the wrong password for sudo nothing is done, and that is reported", lambda: _wrong(cloud))
     finally:
         _no_operator(cloud)
 

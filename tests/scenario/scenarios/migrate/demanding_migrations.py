@@ -31,11 +31,11 @@ done
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
-    scenario.step("a guest that writes all the while loses nothing", lambda: _writing(cloud))
-    scenario.step("an image that the target lacks goes ahead of the machine", lambda: _image(cloud))
+    scenario.step("a guest that writes all the time loses nothing", lambda: _writing(cloud))
+    scenario.step("an image that the target lacks is copied before the machine", lambda: _image(cloud))
     scenario.step(f"{NEWER}, of a later release, becomes a hypervisor", lambda: _third(cloud))
     scenario.step(f"a machine of {cloud.hosts[0]} moves to it", lambda: _to_newer(cloud))
-    scenario.step("a machine of a type that only it knows is refused elsewhere", lambda: _to_older(cloud))
+    scenario.step("a machine of a type that only it supports is refused elsewhere", lambda: _to_older(cloud))
 
 
 def _writing(cloud: Cloud) -> None:
@@ -78,7 +78,7 @@ def _image(cloud: Cloud) -> None:
         must(_images(cloud, there) == [], f"{there} has the image already")
         answer, result = migrate(cloud, here, name="carrier", target=there)
         must(answer.status == 0, answer.text)
-        must(any("bring image absent-" in action for action in result["machines"][0]["actions"]), answer.text)
+        must(any("copy image absent-" in action for action in result["machines"][0]["actions"]), answer.text)
         has_moved(cloud, "carrier", here, there, had)
         must(_images(cloud, there) == _images(cloud, here) != [], "the images are not the same")
         # virt_image takes the owner's right to write away. A move cannot: QEMU, which flushes it, is not root.

@@ -29,10 +29,10 @@ LARGE: dict[str, t.Any] = {
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     here, there = cloud.hosts
     scenario.step(f"{NAME} runs on {here}", lambda: _begins(cloud, here))
-    scenario.step("the time is up: it stays, and nothing is left on the other side", lambda: _limit(cloud, here, there))
+    scenario.step("it takes too long: it stays, and nothing is left on the target", lambda: _limit(cloud, here, there))
     scenario.step("Ctrl-C: the same", lambda: _interrupted(cloud, here, there))
     scenario.step("the module is killed: the same", lambda: _killed(cloud, here, there))
-    scenario.step("it is killed with all that works for it: the next run finishes", lambda: _all_killed(cloud))
+    scenario.step("it is killed with all its processes: the next run finishes", lambda: _all_killed(cloud))
     scenario.step("the disk over there gets full: it stays, nothing is left", lambda: _full(cloud, here, there))
     scenario.step(
         "a certificate over there has expired: it stays, nothing is left", lambda: _expired(cloud, here, there)
@@ -55,7 +55,7 @@ def _limit(cloud: Cloud, here: str, there: str) -> None:
     alive, before = life(cloud, NAME), _states(cloud, here, there)
     answer, result = migrate(cloud, here, name=NAME, target=there, bandwidth=1, timeout=6)
     must(answer.status != 0 and f"{NAME} was not moved" in result["msg"], answer.text)
-    must("it was not done within 6 s" in result["msg"], answer.text)
+    must("it did not finish within 6 s" in result["msg"], answer.text)
     must(_states(cloud, here, there) == before, "something is left, or has changed")
     alive.goes_on(cloud)
 

@@ -95,7 +95,7 @@ def _written(cloud: Cloud, here: str, there: str) -> None:
         cloud.on(here, f"echo written | dd of={DATA} conv=notrunc status=none")
         digest = _sum(cloud, here, DATA)
         answer = move.end()
-        must(answer.status != 0 and "has been changed while it was copied" in answer.text, answer.text)
+        must(answer.status != 0 and "was changed while it was being copied" in answer.text, answer.text)
     rolled_back(cloud, here, there, before)
     must(_sum(cloud, here, DATA) == digest, "the disk has another content")
 

@@ -20,13 +20,13 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step(f"migrate --check says where {WEB} would go, and moves nothing", lambda: _check(cloud))
     try:
         scenario.step(f"somebody counts in {WEB} over SSH", loop.start)
-        scenario.step("it moves, and nobody in it notices", lambda: _move(cloud, loop))
+        scenario.step("it moves, and nothing in it notices", lambda: _move(cloud, loop))
         scenario.step("it is there already: nothing to change", lambda: _nothing(cloud))
-        scenario.step("it moves back, and a person sees how far it is", lambda: _back(cloud, loop))
+        scenario.step("it moves back, and its progress is shown", lambda: _back(cloud, loop))
     finally:
         loop.stop()
     scenario.step("a machine that is off moves with its disks, and every byte of them", lambda: _stopped(cloud))
-    scenario.step("what speaks against a move is said beforehand, and nothing is changed", lambda: _refused(cloud))
+    scenario.step("what prevents a move is reported beforehand, and nothing is changed", lambda: _refused(cloud))
 
 
 def _endpoints(cloud: Cloud) -> tuple[str, str]:

@@ -25,8 +25,8 @@ MBIT = 16
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
-    scenario.step("every way of an image into the store and out of it, and every refusal", lambda: _play(cloud))
-    scenario.step("a person sees how far an image is that the controller sends", lambda: _sent(cloud))
+    scenario.step("every way for an image into the store and out of it, and every refusal", lambda: _play(cloud))
+    scenario.step("the progress of an image that the controller sends is shown", lambda: _sent(cloud))
     scenario.step("and one that the hypervisor downloads", lambda: _downloaded(cloud))
 
 

@@ -31,8 +31,8 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("a full copy in another format has the same content", lambda: _convert(cloud))
     scenario.step("a disk of a machine that is off grows, and never shrinks", lambda: _grow(cloud))
     scenario.step("an existing volume is what it is said to be, whatever its name says", lambda: _existing(cloud))
-    scenario.step("a copy that has no room is refused before anything is made", lambda: _no_space(cloud))
-    scenario.step("a typo in a pool's name makes nothing", lambda: _typo(cloud))
+    scenario.step("a copy that there is no space for is refused before anything is created", lambda: _no_space(cloud))
+    scenario.step("a typo in a pool's name creates nothing", lambda: _typo(cloud))
     scenario.step("the image is as it was, and all of this goes again", lambda: _clear(cloud))
 
 

@@ -57,7 +57,7 @@ def test_mistakes_come_back_as_data_on_request_the_written_and_the_impossible_at
         "errors": [
             "virt_vms[0]: unknown option 'memroy'. Did you mean memory?",
             "virt_vms[1] (web1): fits no hypervisor: hv1: has no bridge service_br (has br0)",
-            "virt_vms[2] (c): unknown hypervisor 'x'. Known are: hv1",
+            "virt_vms[2] (c): unknown hypervisor 'x'. Known: hv1",
         ]
     }
     assert place_filter(VMS, {"hv1": HOST}, nic_profiles=PROFILES, errors="return")["errors"] == []
@@ -168,7 +168,7 @@ def test_of_a_machine_on_a_hypervisor_that_does_not_answer_it_is_left_for_later(
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"vcpus": "many"}, "virt_vms[0].vcpus: 'many' is not possible"),
+        ({"vcpus": "many"}, "virt_vms[0].vcpus: 'many' is not allowed"),
         ({"memory": {"maximum": "lots"}}, "virt_vms[0].memory.maximum: 'lots' is not a size"),
         ({"nics": [{"name": "eth0", "modle": "pcnet"}]}, "virt_vms[0].nics[0]: unknown option 'modle'"),
         ({"vido": "vmvga"}, "virt_vms[0]: unknown option 'vido'"),

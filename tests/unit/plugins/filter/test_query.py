@@ -90,7 +90,7 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
         **quiet,
         "name": "web2",
         "changed": True,
-        "actions": ["change the definition of web2: memory", "write the notes of web2"],
+        "actions": ["change the definition of web2: memory", "write the metadata of web2"],
         "pending": ["memory"],
         "outdated": ["image", "seed"],
     }
@@ -101,15 +101,15 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
         "web1 on hv1: new",
         "web2 on hv1: change the definition of web2: memory",
         f"web2 on hv1: {pending}: memory",
-        "web2 on hv1: stays as it was made: image, seed (seed_policy: refresh gives it the new one)",
+        "web2 on hv1: stays as it was created: image, seed (seed_policy: refresh gives it the new one)",
         f"web3 on hv1: {pending}: vcpus",
     ]
     assert FILTERS["changes"]({"hv1": {"machines": [quiet]}, "hv2": {"skipped": True}}) == ""
 
 
 def test_a_change_of_notes_alone_is_said() -> None:
-    machine = {"name": "web1", "changed": True, "actions": ["write the notes of web1"]}
-    assert FILTERS["changes"]({"hv1": {"machines": [machine]}}) == "web1 on hv1: write the notes of web1"
+    machine = {"name": "web1", "changed": True, "actions": ["write the metadata of web1"]}
+    assert FILTERS["changes"]({"hv1": {"machines": [machine]}}) == "web1 on hv1: write the metadata of web1"
 
 
 def test_what_is_not_known_is_left_out() -> None:
@@ -173,7 +173,7 @@ def test_an_unfinished_machine_is_shown_as_one() -> None:
     assert FILTERS["remarks"](results).splitlines() == [
         f"half on hv1 is {UNFINISHED}",
         f"web1 on hv1 is {UNFINISHED}",
-        "up on hv1 is unfinished: a run was interrupted, and it is running all the same; "
+        "up on hv1 is unfinished: a run was interrupted, but it is running now; "
         "run provision again to see how to keep it",
     ]
     text = FILTERS["query"](results)

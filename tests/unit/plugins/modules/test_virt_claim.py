@@ -168,12 +168,12 @@ def test_a_machine_that_is_where_it_was_found_goes_on(conn: t.Any) -> None:
 @pytest.mark.parametrize(
     ("machines", "message"),
     [
-        ([NEW, NEW], "machines[1].name: 'new1' is there twice. Name each machine once"),
+        ([NEW, NEW], "machines[1].name: 'new1' is given twice. Name each machine once"),
         (
             [{**NEW, "memory_mib": -5}],
-            "machines[0].memory_mib: -5 is not possible. Give a whole number from 1 to 9007199254740992",
+            "machines[0].memory_mib: -5 is not allowed. Give a whole number from 1 to 9007199254740992",
         ),
-        ([NEW, {**NEW, "name": "b", "vcpus": 0}], "machines[1].vcpus: 0 is not possible. Give a whole number from 1 "),
+        ([NEW, {**NEW, "name": "b", "vcpus": 0}], "machines[1].vcpus: 0 is not allowed. Give a whole number from 1 "),
     ],
 )
 def test_what_cannot_be_claimed(conn: t.Any, machines: list[dict[str, t.Any]], message: str) -> None:

@@ -119,7 +119,7 @@ def test_check_mode_downloads_nothing(capsys: pytest.CaptureFixture[str], uri: s
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("gone", "url: cannot download {url}/gone: the server says 404 Not Found"),
+        ("gone", "url: cannot download {url}/gone: the server answered 404 Not Found"),
         ("huge", "{url}/huge needs 8388608.0T in {directory}, and "),
     ],
 )
@@ -191,7 +191,7 @@ def test_a_part_of_an_image_never_enters(
         # What is in a compressed file is hashed as it comes by; nothing has all of it before it is stored.
         assert result["changed"] is True
     else:
-        assert "ends too early" in result["msg"] or "is truncated" in result["msg"], result
+        assert "is truncated" in result["msg"] or "is truncated" in result["msg"], result
     assert node.names() == []
 
 
@@ -353,7 +353,7 @@ def test_what_goes_wrong_on_the_way_leaves_nothing(
     result = run(capsys, name="debian", url=url, checksum=checksum, uri=uri)
     says = {
         "cut": f"the download of {url} broke off after 20 of {len(XZ)} bytes",
-        "damaged": f"{url} cannot be decompressed as xz: it ends too early",
+        "damaged": f"{url} cannot be decompressed as xz: it is truncated",
         "another": f"checksum: {url} has the sha256 {sha(XZ)[7:]}, not {sha(b'another')[7:]}. Nothing was stored",
     }
     assert result["msg"].startswith(says[kind])
@@ -410,7 +410,7 @@ def test_a_full_disk_leaves_nothing(
         result = run(capsys, name="debian", checksum=sha(content), uri=f"test://{tmp_path}/node.xml", **source)
         says = "needs more free space than there is in" if packed else "needs 80.0M in"
         assert says in result["msg"]
-        assert result["msg"].endswith("Free some space, or take another pool")
+        assert result["msg"].endswith("Free some space, or choose another pool")
         assert list(small_disk.iterdir()) == []
     found = os.statvfs(small_disk)
     assert found.f_bfree == found.f_blocks
@@ -439,12 +439,12 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({}, "state is present but any of the following are missing: src, url, path"),
     ({"path": "SOURCE", "name": None}, "state is present but all of the following are missing: name"),
     ({"state": "absent", "name": None}, "state is absent but all of the following are missing: name"),
-    ({"state": "absent", "path": "SOURCE"}, "path: means nothing with state: absent. It is for state: present"),
-    ({"state": "pruned", "checksum": "x"}, "checksum: means nothing with state: pruned. It is for state: present"),
-    ({"path": "SOURCE", "keep": 0}, "keep: means nothing with state: present. It is for state: pruned"),
+    ({"state": "absent", "path": "SOURCE"}, "path: does not apply to state: absent. It is for state: present"),
+    ({"state": "pruned", "checksum": "x"}, "checksum: does not apply to state: pruned. It is for state: present"),
+    ({"path": "SOURCE", "keep": 0}, "keep: does not apply to state: present. It is for state: pruned"),
     (
         {"path": "SOURCE", "ignore_unseen": True},
-        "ignore_unseen: means nothing with state: present. It is for state: abs",
+        "ignore_unseen: does not apply to state: present. It is for state: abs",
     ),
     ({"state": "pruned", "keep": -1}, "keep: -1 is not a valid number of images. 0 keeps none of the unused"),
     ({"state": "pruned", "name": f"debian-{'0' * 16}/x"}, "is not a name"),
@@ -466,7 +466,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"path": "SOURCE", "content_checksum": "x"}, "content_checksum: 'x' is not a checksum"),
     (
         {"path": "SOURCE", "content_checksum": f"sha512:{'0' * 128}"},
-        "0' is not a sha256. Stored images are identified by theirs",
+        "0' is not a sha256. Stored images are identified by their sha256",
     ),
     ({"path": "SOURCE", "content_checksum": f"sha256:{'0' * 64}"}, "content_checksum: the image in "),
     ({"path": "SOURCE", "sorce": "x"}, "Unsupported parameters"),

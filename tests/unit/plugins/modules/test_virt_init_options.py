@@ -169,7 +169,7 @@ def test_null_is_no_profile_in_a_task_as_in_a_list() -> None:
 def test_a_directory_for_a_pool_is_told_the_pool_that_the_hypervisor_has_there(node_uri: str) -> None:
     task = {"uri": node_uri, **MINE, "disks": [{"name": "data", "size": 1, "pool": "/var/lib/libvirt/images"}]}
     params = ArgumentSpecValidator({**virt_init.ARGUMENTS, "uri": {"type": "str"}}).validate(task).validated_parameters
-    words = r"^disks\[0\]\.pool: .* is a directory.* Say pool: default, which is the pool"
+    words = r"^disks\[0\]\.pool: .* is a directory.* Set pool: default, the pool at that path"
     with open_connection(node_uri) as conn, pytest.raises(InputError, match=words):
         read_specs_here(functools.partial(virt_init.read_specs, params), Hypervisor(conn, image_pool="images"))
 

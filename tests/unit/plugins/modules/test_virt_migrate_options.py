@@ -67,5 +67,5 @@ def test_what_tunes_compression_in_the_words_of_salt_does_not_turn_it_on(options
 
 
 def test_compression_is_said_once() -> None:
-    with pytest.raises(InputError, match="^compressed and comp_methods and compression are there at once"):
+    with pytest.raises(InputError, match="^compressed and comp_methods and compression are given together"):
         migration_options(compression={"methods": ["mt"]}, compressed=True, comp_methods=["xbzrle"])

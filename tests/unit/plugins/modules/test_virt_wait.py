@@ -40,11 +40,11 @@ def said(**params: t.Any) -> str:
 def test_a_machine_that_is_off_is_not_waited_for(conn: t.Any) -> None:
     """No limit has passed, so none is named."""
     conn.lookupByName("test").destroy()
-    assert said() == "test does not arrive: it is shutoff. Its serial console showed nothing."
+    assert said() == "test is not reachable: it is shutoff. Its serial console showed nothing."
 
 
 def test_the_limit_is_named_as_it_was_given(conn: t.Any) -> None:
-    assert said(timeout=1).startswith("test did not arrive within 1 s: it has the address ")
+    assert said(timeout=1).startswith("test was not reachable within 1 s: it has the address ")
 
 
 def test_what_a_guest_says_cannot_draw_on_the_terminal(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,12 +123,12 @@ def _copy(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Co
     else:
         raise UnsupportedError(
             f"an image of pool {origin.pool} cannot be copied to pool {pool.name}, which is of type {pool.type}",
-            hint=f"Bring the image into pool {pool.name} first, and make the disk from that",
+            hint=f"Store the image in pool {pool.name} first, and create the disk from it",
         )
 
 
 def _look_at(handle: t.Any, image_format: str) -> _CopySource:
-    with translate_errors("cannot look at the volume to copy"):
+    with translate_errors("cannot inspect the volume to copy"):
         name, pool = handle.name(), handle.storagePoolLookupByVolume().name()
         root = parse_xml(handle.XMLDesc(0))
     seen = root.find("target/format")
@@ -136,8 +136,8 @@ def _look_at(handle: t.Any, image_format: str) -> _CopySource:
     if "qcow2" in (image_format, by_libvirt) and image_format != by_libvirt:
         # libvirt copies and converts by its own word.
         raise ConflictError(
-            f"volume {name} of pool {pool} is of format {image_format}, and libvirt takes it for {by_libvirt}",
-            hint=f"It may have been changed, or libvirt has not looked since: virsh pool-refresh {pool}",
+            f"volume {name} of pool {pool} is of format {image_format}, but libvirt treats it as {by_libvirt}",
+            hint=f"It may have changed since libvirt last read it: virsh pool-refresh {pool}",
         )
     return _CopySource(
         handle=handle,

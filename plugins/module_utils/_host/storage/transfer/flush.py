@@ -65,7 +65,7 @@ def flushed(conn: VirConnect, files: Sequence[SentFile]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _flushed(conn: VirConnect, files: Sequence[SentFile]) -> Iterator[None]:
-    what = f"nothing confirms that the target's disk has {', '.join(file.name for file in files)}"
+    what = f"nothing confirms that these files are on the target's disk: {', '.join(file.name for file in files)}"
     paths = [file.path for file in files]
     name = flush_name(uuid.uuid4().hex)
     end_flushes(conn, paths)
@@ -90,7 +90,7 @@ def _resize_to_itself(handle: t.Any, target: str, file: SentFile) -> None:
     """A change of nothing, by which QEMU knows that there is something to be written."""
     size_bytes = handle.blockInfo(target)[2]
     if size_bytes != file.size_bytes:
-        raise HostError(f"volume {file.name} has {size_bytes} bytes, and {file.size_bytes} were sent to it")
+        raise HostError(f"volume {file.name} has {size_bytes} bytes, but {file.size_bytes} were sent to it")
     handle.blockResize(target, size_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
 
@@ -166,9 +166,7 @@ def flush_domain_xml(name: str, domain_type: str, paths: Sequence[str]) -> str:
     """The domain with these files, at most 26; raw, whatever they are: nothing that a guest wrote is read."""
     root = etree.Element("domain", type=domain_type)
     etree.SubElement(root, "name").text = name
-    etree.SubElement(
-        root, "title"
-    ).text = "brine.virt has the files of a move written to the disk; it is gone in a moment"
+    etree.SubElement(root, "title").text = "brine.virt flushes the files of a move to disk; this disappears in a moment"
     etree.SubElement(root, "memory", unit="MiB").text = str(_MEMORY_MIB)
     etree.SubElement(root, "vcpu").text = "1"
     etree.SubElement(etree.SubElement(root, "os"), "type").text = "hvm"

@@ -53,7 +53,7 @@ def send_file(
                 if size_bytes > len(head):
                     _send(volume, conn, reader, len(head), size_bytes - len(head), sparse)
                 if digest is not None and not reader.sha256.startswith(digest):
-                    raise HostError(f"{path} is not what its name says: its sha256 begins with {reader.sha256[:16]}")
+                    raise HostError(f"{path} does not match its name: its sha256 begins with {reader.sha256[:16]}")
                 if head:
                     with around_start():
                         write_start(volume, conn, head)

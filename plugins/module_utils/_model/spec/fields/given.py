@@ -64,9 +64,9 @@ class GivenOptions:
             return rest if new in rest.values else rest.with_value(new, None, place)
         if rest.values.get(new) not in (None, value):
             raise InputError(
-                f"{place.word} and {rest.word(new)} are there at once",
+                f"{place.word} and {rest.word(new)} are given together",
                 where=self.place or None,
-                hint="Name one of the two",
+                hint="Give only one of the two",
             )
         return rest.with_value(new, value, place)
 

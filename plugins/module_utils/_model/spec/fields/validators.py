@@ -36,7 +36,7 @@ def one_of_these(word: str, known: t.Iterable[str]) -> str:
     near = difflib.get_close_matches(word, names, n=1)
     if near:
         return f"Did you mean {near[0]}?"
-    return f"Known are: {', '.join(names)}" if names else "None is known"
+    return f"Known: {', '.join(names)}" if names else "None are known"
 
 
 def read_mapping(value: t.Any, where: str, rules: Mapping[str, Rule]) -> dict[str, t.Any]:
@@ -46,7 +46,7 @@ def read_mapping(value: t.Any, where: str, rules: Mapping[str, Rule]) -> dict[st
     """
     if not isinstance(value, Mapping):
         raise InputError(
-            f"{value!r} is not a mapping of options", where=where or None, hint=f"Known are: {', '.join(rules)}"
+            f"{value!r} is not a mapping of options", where=where or None, hint=f"Known: {', '.join(rules)}"
         )
     clean = {}
     mistakes = Mistakes()
@@ -63,7 +63,7 @@ def read_mapping(value: t.Any, where: str, rules: Mapping[str, Rule]) -> dict[st
 def text(value: t.Any, where: str) -> str:
     """A text that XML can carry."""
     if isinstance(value, (Mapping, list, tuple, bytes)):
-        raise InputError(f"{value!r} is not a text", where=where)
+        raise InputError(f"{value!r} is not a string", where=where)
     found = _NOT_XML.search(str(value))
     if found:
         raise InputError(f"the text has a control character ({found.group()!r}) in it", where=where)
@@ -108,7 +108,7 @@ class whole_number:  # noqa: N801 - used like the functions beside it
             number = int(value)
         if number is None or not self.minimum <= number <= self.maximum:
             raise InputError(
-                f"{value!r} is not possible",
+                f"{value!r} is not allowed",
                 where=where,
                 hint=f"Give a whole number from {self.minimum} to {self.maximum}",
             )
@@ -162,7 +162,7 @@ def cpu_set(value: t.Any, where: str) -> str:
             raise InputError(f"{value!r} is not a set of numbers", where=where, hint=f"{part} ends before it begins")
         numbers = numbers.difference(some) if part.startswith("^") else numbers.union(some)
     if not numbers:
-        raise InputError(f"{value!r} leaves no number", where=where, hint="Write it like 0-3,8")
+        raise InputError(f"{value!r} selects no number", where=where, hint="Write it like 0-3,8")
     starts = sorted(number for number in numbers if number - 1 not in numbers)
     ends = sorted(number for number in numbers if number + 1 not in numbers)
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends))  # noqa: B905 - not in Python 3.9

@@ -98,7 +98,7 @@ def _both_of(values: Values) -> Values:
 def _with_both(values: Values, where: str) -> Values:
     """The one of maximum and current that was not named is the other one."""
     if values.get("current") is None and values.get("maximum") is None:
-        raise InputError("neither current nor maximum is there", where=where, hint="Give a plain number, or maximum")
+        raise InputError("neither current nor maximum is given", where=where, hint="Give a plain number, or maximum")
     values.setdefault("maximum", values.get("current"))
     values.setdefault("current", values["maximum"])
     if values["current"] > values["maximum"]:

@@ -60,7 +60,9 @@ class _Cpu(GroupField):
             mode = values.setdefault("mode", "custom")
             if mode != "custom":
                 raise InputError(
-                    f"mode {mode} takes no model", where=validators.inside(where, "model"), hint="Name one of the two"
+                    f"mode {mode} takes no model",
+                    where=validators.inside(where, "model"),
+                    hint="Give only one of the two",
                 )
         return values
 
@@ -99,7 +101,7 @@ class _NumaMemory(GroupField):
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
         values = super().check(value, where, have)
         if values.get("placement") != "auto" and "nodeset" not in values:
-            raise InputError("nodeset is missing", where=where, hint="Name the nodes, or say placement: auto")
+            raise InputError("nodeset is missing", where=where, hint="Name the nodes, or set placement: auto")
         if values.get("placement") == "auto" and "nodeset" in values:
             raise InputError("placement auto takes no nodeset", where=validators.inside(where, "nodeset"))
         return values

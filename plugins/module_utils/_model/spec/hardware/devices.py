@@ -85,7 +85,7 @@ class _Graphics(DeviceField):
                 raise InputError(
                     f"{values['type']} has no {key} of its own",
                     where=validators.inside(where, key),
-                    hint="TLS of VNC is a setting of the whole hypervisor: vnc_tls in /etc/libvirt/qemu.conf",
+                    hint="TLS for VNC is a setting of the whole hypervisor: vnc_tls in /etc/libvirt/qemu.conf",
                 )
         if values["type"] == "spice" and "websocket" in values:
             raise InputError("spice has no websocket of its own", where=validators.inside(where, "websocket"))
@@ -93,7 +93,7 @@ class _Graphics(DeviceField):
             raise InputError(
                 "the password is too long",
                 where=validators.inside(where, "password"),
-                hint="VNC knows 8 characters at most",
+                hint="VNC uses at most 8 characters",
             )
         return values
 

@@ -33,7 +33,7 @@ def read_devices(kind: str, devices: t.Any, where: str) -> list[GivenOptions]:
     """The devices of a kind (``disk`` or ``nic``) out of any accepted shape, in the words of this collection.
 
     Each has its name and its place. Raises InputError for what is no list of devices, for an unknown word and for a
-    name that is there twice.
+    name that is given twice.
     """
     if devices is None:
         return []
@@ -48,7 +48,7 @@ def read_devices(kind: str, devices: t.Any, where: str) -> list[GivenOptions]:
     seen = set()
     for device in found:
         if device.name in seen:
-            raise InputError(f"the name {device.name!r} is there twice", where=device.place)
+            raise InputError(f"the name {device.name!r} is given twice", where=device.place)
         seen.add(device.name)
     return found
 
@@ -72,7 +72,7 @@ def _item_of_list(kind: str, item: t.Any, where: str) -> list[GivenOptions]:
         return [_flat(kind, names[0], item, where)]
     if len(names) > 1:
         raise InputError(
-            f"{' and '.join(map(repr, names))} are devices under one dash, with options that may be of either",
+            f"{' and '.join(map(repr, names))} are devices under one dash, with options that could belong to either",
             where=where,
             hint=f"Put a dash before {names[1]!r}, and indent the options of each below its name",
         )

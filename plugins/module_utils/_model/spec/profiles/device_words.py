@@ -59,14 +59,14 @@ def _take_backing_format(given: GivenOptions) -> GivenOptions:
         raise InputError(
             "it is the format of a backing volume, and there is none",
             where=given.at(_BACKING_FORMAT),
-            hint="Name the volume with backing",
+            hint="Set the volume with backing",
         )
     named = dict(backing) if isinstance(backing, Mapping) else {"volume": backing}
     if named.get("format") not in (None, wanted):
         raise InputError(
             f"the backing volume's format is {named['format']} elsewhere",
             where=given.at(_BACKING_FORMAT),
-            hint="Name one of the two",
+            hint="Give only one of the two",
         )
     return rest.with_value("backing", {**named, "format": wanted})
 

@@ -93,7 +93,7 @@ def _of_profile(kind: str, profiles: Profiles, given: GivenOptions) -> t.Sequenc
         same = next((name for name, devices in profiles.items() if name.lower() == NO_PROFILE and devices), None)
         if same is not None:
             raise InputError(
-                f"{wanted!r} means no profile, and there is a profile of the name {same!r}",
+                f"{wanted!r} means no profile, and there is a profile called {same!r}",
                 where=given.at(key),
                 hint="Write null for no profile, or give the profile another name",
             )

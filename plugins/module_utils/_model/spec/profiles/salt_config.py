@@ -44,7 +44,7 @@ def unwrap_profiles(kind: str, profiles: t.Any, where: str) -> list[tuple[str, M
     for name, devices in profiles.items():
         if name != _SECTION and _looks_like_profile(kind, devices):
             raise InputError(
-                f"it stands beside {found[0][0][len(where) + 1 :]} and looks like a profile",
+                f"it is next to {found[0][0][len(where) + 1 :]} and looks like a profile",
                 where=f"{where}.{name}",
                 hint=f"Put it under {found[0][0][len(where) + 1 :]}",
             )

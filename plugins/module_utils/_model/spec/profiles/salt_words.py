@@ -70,9 +70,9 @@ def _move(given: GivenOptions, salt: str, ours: str, translate: t.Callable[[t.An
         return given.renamed(salt, ours, None)
     if given.values.get(ours) is not None:
         raise InputError(
-            f"{salt} and {given.word(ours)} are there at once",
+            f"{salt} and {given.word(ours)} are given together",
             where=given.place or None,
-            hint="Name one of the two",
+            hint="Give only one of the two",
         )
     return given.renamed(salt, ours, translate(value, given.at(salt)))
 
@@ -85,9 +85,9 @@ def _take_cpu(given: GivenOptions) -> GivenOptions:
             return given
         if given.values.get("vcpus") is not None:
             raise InputError(
-                "cpu's number of vCPUs and vcpus are there at once",
+                "cpu's number of vCPUs and vcpus are given together",
                 where=given.place or None,
-                hint="Name one of the two",
+                hint="Give only one of the two",
             )
         rest = {key: value for key, value in cpu.items() if key not in _VCPU_KEYS}
         return given.with_value("cpu", rest).with_value("vcpus", vcpus, given.places["cpu"])
@@ -103,7 +103,7 @@ def _boot_devices(value: t.Any, where: str) -> dict[str, list[str]]:
             raise InputError(
                 f"{word!r} is not a boot device",
                 where=where,
-                hint="Give some of hd, cdrom, network and fd, with blanks between them, as in 'network hd'",
+                hint="Give some of hd, cdrom, network and fd, separated by spaces, as in 'network hd'",
             )
     return {"devices": words}
 

@@ -58,7 +58,7 @@ def _drop_left_over(target: VirConnect, uuid: str, note: MigrationNote) -> None:
     if not is_left_over(target, known, note):
         raise HostError(
             f"machine {known.name} is defined on the target, so nothing there is deleted",
-            hint="Look at both hypervisors: one of the two has what it wrote last",
+            hint="Check both hypervisors: only one of them has its latest data",
         )
     undefine(target, known.name)
 
@@ -82,7 +82,7 @@ def is_left_over(target: VirConnect, known: Domain, note: MigrationNote) -> bool
         return False
     if (there.source, there.target, there.made) != (note.source, note.target, note.made):
         return False
-    with translate_errors(f"cannot look at machine {known.name}"):
+    with translate_errors(f"cannot inspect machine {known.name}"):
         if known.handle.hasManagedSaveImage(0) or known.handle.listAllSnapshots(0):
             return False
     pools = Pools(target)
@@ -107,8 +107,7 @@ def delete_proven(
             going.append(ref)
         elif proven is False:
             stay.append(
-                f"{_stays(ref)}: nothing proves that it is the one that the move was about. "
-                f"{manual_deletion(conn, ref)}"
+                f"{_stays(ref)}: nothing proves that it is the one that the move created. {manual_deletion(conn, ref)}"
             )
     kept = delete_those_unused(conn, [(pools.get(ref.pool), ref.name) for ref in going], fresh=fresh)
     for index, use in kept.items():
@@ -119,14 +118,14 @@ def delete_proven(
 
 
 def _stays(ref: VolumeRef) -> str:
-    return f"volume {ref.name} of pool {ref.pool} stays"
+    return f"volume {ref.name} of pool {ref.pool} is kept"
 
 
 def manual_deletion(conn: VirConnect, ref: VolumeRef) -> str:
     """How somebody who knows better deletes a volume."""
     with translate_errors("cannot ask libvirt for its URI"):
         uri = conn.getURI()
-    return f"If it is of no use: virsh -c {uri} vol-delete --pool {ref.pool} {ref.name}"
+    return f"If it is not needed: virsh -c {uri} vol-delete --pool {ref.pool} {ref.name}"
 
 
 def require_none(stay: t.Sequence[str]) -> None:

@@ -149,7 +149,7 @@ class _Planner:
             raise ConflictError(
                 f"copy_storage is none, and {self.target.name} does not see this volume {volume.name}",
                 where=self.place,
-                hint="Let it be copied: copy_storage: auto",
+                hint="To have it copied: copy_storage: auto",
             )
         own = self._is_own(volume)
         if readonly and not own:
@@ -182,11 +182,12 @@ class _Planner:
                 raise NotFoundError(
                     f"{self.target.name} does not have the image {base.volume} that it is backed by",
                     where=self.place,
-                    hint="Bring it there first, with virt_image",
+                    hint="Store it there first, with virt_image",
                 )
         if method == CONTENT and there != backing_path:
             raise UnsupportedError(
-                f"it is backed by {backing_path}, which cannot be at the same place there while the machine is off",
+                f"it is backed by {backing_path}, which would be at another place there; that works "
+                "only while the machine runs",
                 where=self.place,
                 hint="Start the machine and move it running",
             )
@@ -195,13 +196,13 @@ class _Planner:
         """The machine's own word for the format counts. A guest can write the mark of another one into a raw disk."""
         if volume.format != "raw" and volume.looks_like != volume.format:
             raise ConflictError(
-                f"it is to be {volume.format}, and the volume looks like {volume.looks_like}", where=self.place
+                f"it should be {volume.format}, but the volume looks like {volume.looks_like}", where=self.place
             )
 
     def _check_kind(self, disk: etree._Element) -> None:
         if disk.find("mirror") is not None:
             raise ConflictError(
-                "a block job is at work on it", where=self.place, hint="Wait for its end (virsh blockjob)"
+                "a block job is running on it", where=self.place, hint="Wait until it ends (virsh blockjob)"
             )
         if disk.get("device") == "lun":
             raise UnsupportedError("it is a LUN that is passed through, and cannot be moved", where=self.place)
@@ -249,7 +250,7 @@ class _Planner:
             raise NotFoundError(
                 f"{self.target.name} has no {volume.name} of the same size in pool {there.name}",
                 where=self.place,
-                hint="Bring it there, or take the medium out of the drive",
+                hint="Copy it there, or remove the medium from the drive",
             )
 
     def _require_free(self, there: Pool, volume: Volume, known: t.Container[str]) -> None:
@@ -262,11 +263,12 @@ class _Planner:
         words = f"pool {there.name} of {self.target.name} has a volume {name} already"
         ref = self._noted(there, name)
         if ref is None:
-            hint = "Nothing is ever written over: look what it is, and remove or rename it"
+            hint = "Nothing is ever overwritten: check what it is, and remove or rename it"
             return ConflictError(words, where=self.place, hint=hint)
         why = ", as a raw volume has no place for a mark" if ref.identity == VolumeIdentity() else ""
         return ConflictError(
-            f"{words}. The move that was interrupted may have made it, but nothing proves that{why}, and so it stays",
+            f"{words}. The move that was interrupted may have created it, but nothing proves that{why}, "
+            "and so it is kept",
             where=self.place,
             hint=manual_deletion(self.target.hypervisor.conn, ref),
         )
@@ -302,7 +304,7 @@ class _Planner:
             raise NotFoundError(f"the image {backing_path} that backs it does not exist", where=self.place)
         if found.backing_path is not None:
             return None
-        with translate_errors(f"cannot look at image {image.volume}", self.place):
+        with translate_errors(f"cannot inspect image {image.volume}", self.place):
             size_bytes = os.stat(found.path).st_size
         path_there = self._pool_there(pool.name).volume_path(image.volume)
         return BaseImage(

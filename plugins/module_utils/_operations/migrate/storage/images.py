@@ -86,7 +86,7 @@ def copy_image_to_target(
                 try:
                     send_mark(handle, conn, upload)
                     image = parse_image_volume(base.volume)
-                    with full_pool_named(pool, f"cannot bring image {base.volume}", base.size_bytes):
+                    with full_pool_named(pool, f"cannot copy image {base.volume}", base.size_bytes):
                         send_file(
                             base.path,
                             handle,
@@ -146,7 +146,7 @@ def delete_upload(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bo
 
 def _is_still(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bool:
     try:
-        with translate_errors(f"cannot look for volume {name} of pool {pool.name}"):
+        with translate_errors(f"cannot look up volume {name} of pool {pool.name}"):
             found = read_upload(read_start(pool.handle.storageVolLookupByName(name), conn, MARK_BYTES))
     except NotFoundError:
         return False
@@ -173,7 +173,7 @@ def is_stored(base: BaseImage, pool: Pool) -> bool:
     if found.capacity_bytes != base.virtual_size_bytes:
         raise ConflictError(
             f"the target's image {base.volume} is not of the same size as the one here",
-            hint="One of the two is not what its name says: sha256sum shows which; remove that one",
+            hint="One of the two does not match its name: sha256sum shows which; remove that one",
         )
     return True
 
@@ -207,13 +207,13 @@ def _wait_or_clear(
             raise ConflictError(
                 f"image {base.volume} is incomplete on the target, copied by {whose}, and has not grown for "
                 f"{_WAIT_SECONDS:.0f} s",
-                hint="Wait for it, or see that nobody brings it. "
+                hint="Wait for it, or make sure that nothing is copying it. "
                 f"{manual_deletion(conn, VolumeRef(base.pool, base.volume))}",
             )
         time.sleep(_LOOK_SECONDS)
 
 
 def _upload_of(pool: Pool, name: str, conn: VirConnect) -> Upload | None:
-    with contextlib.suppress(NotFoundError), translate_errors(f"cannot look for volume {name} of pool {pool.name}"):
+    with contextlib.suppress(NotFoundError), translate_errors(f"cannot look up volume {name} of pool {pool.name}"):
         return read_upload(read_start(pool.handle.storageVolLookupByName(name), conn, MARK_BYTES))
     return None

@@ -41,7 +41,7 @@ def is_shared(here: Pool, there: Pool, *, seen: bool, probe: bool) -> bool:
 
 def _origin(pool: Pool) -> bytes:
     """Where a pool's storage is, in libvirt's words, without what each hypervisor has of its own."""
-    with translate_errors(f"cannot look into storage pool {pool.name}"):
+    with translate_errors(f"cannot inspect storage pool {pool.name}"):
         source = parse_xml(pool.handle.XMLDesc(0)).find("source")
     if source is None:
         return b""

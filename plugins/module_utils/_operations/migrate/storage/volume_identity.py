@@ -67,14 +67,14 @@ def identify_source(pool: Pool, name: str, mark: str) -> VolumeIdentity:
             os.setxattr(pool.volume_path(name), _ATTRIBUTE, mark.encode())
             return VolumeIdentity(mark=mark)
         return VolumeIdentity()
-    with translate_errors(f"cannot look at volume {name} of pool {pool.name}"):
+    with translate_errors(f"cannot inspect volume {name} of pool {pool.name}"):
         return VolumeIdentity(key=_key(pool, pool.handle.storageVolLookupByName(name)))
 
 
 def is_the_one(pool: Pool, ref: VolumeRef, conn: VirConnect) -> bool | None:
     """Whether a volume is the one that is meant; False where nothing proves it, None where there is none."""
     try:
-        with translate_errors(f"cannot look at volume {ref.name} of pool {pool.name}"):
+        with translate_errors(f"cannot inspect volume {ref.name} of pool {pool.name}"):
             volume = pool.handle.storageVolLookupByName(ref.name)
             identity = ref.identity
             if identity.key:
@@ -112,13 +112,13 @@ def _marks(pool: Pool, volume: t.Any, conn: VirConnect) -> set[str]:
 def _key(pool: Pool, volume: t.Any) -> str:
     if pool.type not in _OWN_KEYS:
         return ""
-    with translate_errors(f"cannot look at volume {volume.name()} of pool {pool.name}"):
+    with translate_errors(f"cannot inspect volume {volume.name()} of pool {pool.name}"):
         return str(volume.key())
 
 
 def _written(volume: t.Any) -> str:
     """Of a file, the time of its last change and its size; nothing where libvirt does not tell the time."""
-    with translate_errors(f"cannot look at volume {volume.name()}"):
+    with translate_errors(f"cannot inspect volume {volume.name()}"):
         root = parse_xml(volume.XMLDesc(0))
     time = root.findtext("target/timestamps/mtime")
     return f"{time} {root.findtext('capacity')}" if time and root.get("type", FILE) == FILE else ""

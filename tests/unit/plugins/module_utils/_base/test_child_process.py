@@ -94,7 +94,7 @@ def test_a_worker_that_is_killed_is_told_of() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return {}
 
-    with pytest.raises(HostError, match="has died"):
+    with pytest.raises(HostError, match="worker process died"):
         run_guarded(work)
 
 

@@ -81,9 +81,9 @@ def test_a_bridge_that_exists_is_left(state: Network, uplink: str | None) -> Non
             network(link("lan", kind="bridge"), default="lan"),
             None,
             InputError,
-            "default route is on lan, which is a bridge",
+            "default route is on lan, which is already a bridge",
         ),
-        (network(ETH0), "eth7", NotFoundError, "eth7 does not exist. Interfaces that could be: eth0"),
+        (network(ETH0), "eth7", NotFoundError, "eth7 does not exist. Possible interfaces: eth0"),
         (
             network(link("bond0", kind="bond"), link("eth0", master="bond0"), default="bond0"),
             "eth0",

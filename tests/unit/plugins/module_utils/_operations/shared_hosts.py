@@ -33,7 +33,7 @@ DISK = (
 BASE: dict[str, t.Any] = {"vcpus": 1, "memory": 64, "seed": {"method": "none"}, "disk_profile": "none",
                           "nic_profile": "none", "start": False}  # fmt: skip
 IMAGE = "tiny-0123456789abcdef.qcow2"
-SHARE = "Two machines may share it only if both say shareable or readonly"
+SHARE = "Two machines may share it only if both are shareable or readonly"
 
 
 WRITE: dict[str, t.Any] = {"source": "x.qcow2"}

@@ -294,12 +294,12 @@ def test_a_volume_of_somebody_else_is_in_the_way(conn: t.Any) -> None:
 
 
 def test_a_machine_of_somebody_else_is_in_the_way(conn: t.Any) -> None:
-    with pytest.raises(ConflictError, match="did not make"):
+    with pytest.raises(ConflictError, match="did not create"):
         plan(conn, name="db1")
 
 
 CANNOT: list[tuple[dict[str, t.Any], type[VirtError], str]] = [
-    ({"disks": [{"name": "system", "size": "20GiB"}, {"name": "data", "size": 63}]}, InputError, "never shrinks"),
+    ({"disks": [{"name": "system", "size": "20GiB"}, {"name": "data", "size": 63}]}, InputError, "never shrunk"),
     ({"disks": [*SPEC["disks"], {"name": "more", "size": 1, "pool": "none"}]}, NotFoundError, r"^disks\[2\]\.pool"),
     ({"disks": [{"name": "system", "size": "20GiB", "model": "sata"}]}, UnsupportedError, "model is virtio"),
     ({"image": None, "disks": [{"name": "system", "source": "debian.raw"}]}, NotFoundError, "has no volume"),
@@ -401,7 +401,7 @@ def test_a_machine_that_is_being_moved_is_not_changed(conn: t.Any) -> None:
     for changes in ({"memory": 256}, {"disks": [*SPEC["disks"], {"name": "more", "size": 16}]}):
         with pytest.raises(ConflictError, match="new1 is being moved to hv2, or its move was interrupted"):
             plan(conn, **changes)
-    with pytest.raises(ConflictError, match="run virt_migrate with hv2 again"):
+    with pytest.raises(ConflictError, match="run virt_migrate to hv2 again"):
         plan(conn, tags=["two"])
 
 

@@ -36,20 +36,20 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 AS_WELL = (
-    "machines[1].disks[0].source: volume x.qcow2 is to be disk d of machine a (machines[0].disks[0].source) as well. "
-    + SHARE
+    "machines[1].disks[0].source: volume x.qcow2 is also requested as disk d of machine a "
+    "(machines[0].disks[0].source). " + SHARE
 )
 BREAKS = (
-    "machines[1].disks[0].{key}: disk d of machine a (machines[0].disks[0].source) is to write to volume {volume}, "
-    "which would break every overlay on it"
+    "machines[1].disks[0].{key}: disk d of machine a (machines[0].disks[0].source) would write to volume {volume} "
+    "and break every overlay on it"
 )
 STORED = (
-    f"machines[{{}}].disks[0].source: volume {IMAGE} is an image of the store, and is not to be written to. Name it as "
-    "image, or say readonly"
+    f"machines[{{}}].disks[0].source: volume {IMAGE} is an image of the store, and must not be written to. Use it as "
+    "image, or set readonly"
 )
 BELOW = (
-    "machines[1].disks[0].source: volume {volume} is what disk d of machine a (machines[0].disks[0].{key}) is to be "
-    "backed by, and is not to be written to. Name it as backing, or say readonly"
+    "machines[1].disks[0].source: volume {volume} is to back disk d of machine a (machines[0].disks[0].{key}), "
+    "and must not be written to. Use it as backing, or set readonly"
 )
 
 
@@ -105,17 +105,17 @@ def test_the_places_are_those_that_the_user_knows(host: Host) -> None:
 def test_two_names_of_one_file_in_one_task(host: Host) -> None:
     os.link(host.path, host.directory / "default" / "hard.qcow2")
     host.know("hard.qcow2")
-    assert "volume hard.qcow2 is to be disk d of machine a" in host.refused(
+    assert "volume hard.qcow2 is also requested as disk d of machine a" in host.refused(
         one("a", WRITE), one("b", {"source": "hard.qcow2"})
     )
 
 
 def test_one_machine_with_a_volume_twice(host: Host) -> None:
     assert host.refused(one("a", WRITE, WRITE)) == (
-        "machines[0].disks[1].source: volume x.qcow2 is to be disk d of this machine (machines[0].disks[0].source) as "
-        "well. Two disks may share it only if both say shareable or readonly"
+        "machines[0].disks[1].source: volume x.qcow2 is also requested as disk d of this machine "
+        "(machines[0].disks[0].source). Two disks may share it only if both are shareable or readonly"
     )
-    assert "would break every overlay" in host.refused(one("a", WRITE, OVERLAY))
+    assert "and break every overlay" in host.refused(one("a", WRITE, OVERLAY))
     host.make(one("a", READONLY, READONLY))
 
 
@@ -128,8 +128,8 @@ def test_a_disk_under_another_name(host: Host, running: bool) -> None:
     renamed = {"name": "renamed", "pool": "default", "source": "a-d.qcow2"}
     for source in ("a-d.qcow2", str(volume)):
         assert host.refused({"name": "a", "disks": [{**renamed, "source": source}]}) == (
-            f"machines[0].disks[0].source: disk d of this machine is volume {source} already. To have it under the "
-            f"name renamed alone, take d out (state: absent) in the same task; what is in it stays"
+            f"machines[0].disks[0].source: disk d of this machine is already volume {source}. To have it under the "
+            f"name renamed alone, remove d (state: absent) in the same task; its content is kept"
         )
     assert "writes to volume a-d.qcow2" in host.refused(
         {"name": "a", "disks": [{"name": "e", "pool": "default", "backing": "a-d.qcow2"}]}
@@ -144,7 +144,7 @@ def test_a_disk_under_another_name(host: Host, running: bool) -> None:
     assert host.files("a") == ["a-d.qcow2"]
     # And back again, by what was asked for first.
     assert not host.plan(task)[0].steps
-    assert "disk renamed of this machine is volume" in host.refused(one("a", {"source": "a-d.qcow2"}))
+    assert "disk renamed of this machine is already volume" in host.refused(one("a", {"source": "a-d.qcow2"}))
 
 
 def test_a_disk_that_only_the_running_machine_has(host: Host) -> None:

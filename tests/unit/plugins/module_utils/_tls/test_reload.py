@@ -71,6 +71,6 @@ def test_a_host_without_systemd_has_nothing_to_tell(host: Host) -> None:
 
 def test_a_daemon_that_refuses_is_told_again_next_time(host: Host) -> None:
     host.has("libvirtd.service", "libvirtd-tls.socket", fails=True)
-    with pytest.raises(HostError, match="libvirtd does not take its new certificates: no"):
+    with pytest.raises(HostError, match="libvirtd does not accept its new certificates: no"):
         reload_daemon(host.mark)
     assert is_marked(host.mark)

@@ -174,8 +174,8 @@ def test_a_first_authority_signs_at_once(ca_store: CaStore) -> None:
     ("answers", "words"),
     [
         (None, "no answers"),
-        ({"hv1": ["new"], "hv2": None}, "not so: hv2"),
-        ({"hv1": ["new"], "hv2": ["old"]}, "not so: hv2"),
+        ({"hv1": ["new"], "hv2": None}, "it is still missing on: hv2"),
+        ({"hv1": ["new"], "hv2": ["old"]}, "it is still missing on: hv2"),
         ({"hv1": ["new"], "hv2": ["old", "new"]}, None),
     ],
 )

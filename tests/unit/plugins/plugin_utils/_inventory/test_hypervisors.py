@@ -55,7 +55,7 @@ def test_entries(value: t.Any, entries: list[HypervisorEntry]) -> None:
             "hypervisors[1].transport: 'tcp' is not a choice. Choose one of ssh, tls, local",
         ),
         (["hv1", "hv1"], "hypervisors[1]: hv1 is given twice. Give each hypervisor its own name"),
-        ([None], "hypervisors[0]: None is not a mapping of options. Known are: name, uri, transport"),
+        ([None], "hypervisors[0]: None is not a mapping of options. Known: name, uri, transport"),
     ],
 )
 def test_wrong_entries_are_one_sentence_with_a_place(value: t.Any, message: str) -> None:

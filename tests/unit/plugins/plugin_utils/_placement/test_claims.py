@@ -66,8 +66,8 @@ def test_only_the_machine_that_is_claimed_elsewhere_yields() -> None:
     assert refused == {
         "name": "a",
         "hypervisor": None,
-        "why": "another run makes it on hv2 at the same time, and of two one has to yield. "
-        "Nothing was made for it on hv1",
+        "why": "another run is creating it on hv2 at the same time, and one of the two has to yield. "
+        "Nothing was created for it on hv1",
     }
 
 

@@ -150,7 +150,7 @@ def test_a_machine_is_not_sent_where_it_does_not_fit(
 
 TIES: list[tuple[dict[str, t.Any], str]] = [
     ({"tied_by": ["a folder of the hypervisor"]}, "it has a folder of the hypervisor"),
-    ({"building": True}, "it is being made, or was interrupted while it was"),
+    ({"building": True}, "it is being created, or that was interrupted"),
     ({"memory_max_mib": None, "errors": ["its XML is invalid"]}, "its XML is invalid"),
     (
         {"disks": [{"target": "vdb", "source": "/srv/a.raw", "pool": None}]},

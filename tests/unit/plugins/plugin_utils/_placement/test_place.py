@@ -460,14 +460,14 @@ def test_a_machine_is_not_made_again_on_the_hypervisor_that_the_spec_names() -> 
 
 def test_an_unknown_hypervisor_names_the_known_ones() -> None:
     text = complaint([spec("a", hypervisor="hv9")], {"hv1": facts(), "hv2": "no route"})
-    assert text == "vms[0] (a): unknown hypervisor 'hv9'. Known are: hv1, hv2"
+    assert text == "vms[0] (a): unknown hypervisor 'hv9'. Known: hv1, hv2"
 
 
 @pytest.mark.parametrize("machines", [{}, {"a": (1024, 1)}])
 def test_an_unknown_image_names_the_known_ones(machines: dict[str, tuple[int, int]]) -> None:
     hosts = {"hv1": facts(images=[stored("local")], machines=machines)}
     text = complaint([spec("a", image="debain")], hosts, images={"debian": {}})
-    assert text == "vms[0] (a): unknown image 'debain'. Did you mean debian? Known are: debian, local"
+    assert text == "vms[0] (a): unknown image 'debain'. Did you mean debian? Known: debian, local"
 
 
 @pytest.mark.parametrize(
@@ -523,7 +523,7 @@ def test_a_machine_for_a_silent_hypervisor_is_refused_and_the_others_go_on() -> 
     result = run([spec("a", hypervisor="hv2"), spec("b")], {"hv1": facts(), "hv2": SILENT}, unseen="place")
     assert where(result) == {"b": "hv1"}
     assert result["refused_machines"] == [
-        {"name": "a", "hypervisor": "hv2", "why": "it is to be on hv2, which did not answer"},
+        {"name": "a", "hypervisor": "hv2", "why": "it is meant for hv2, which did not answer"},
     ]
 
 
@@ -678,9 +678,9 @@ def test_a_machine_that_is_being_made_elsewhere_is_told_from_one_that_lives_ther
     hosts["hv2"]["machines"][0]["building"] = True
     words = complaint([spec("a", hypervisor="hv1")], hosts)
     assert words.startswith(
-        "vms[0] (a): a run that has not ended, or was interrupted, makes it on hv2, and the task asks"
+        "vms[0] (a): a run that has not ended, or was interrupted, is creating it on hv2, but the task asks"
     )
-    assert words.endswith("Say hypervisor: hv2 to finish it there; then it can be moved")
+    assert words.endswith("Set hypervisor: hv2 to finish it there; then it can be moved")
 
 
 def _claimed(*hosts: str) -> dict[str, t.Any]:

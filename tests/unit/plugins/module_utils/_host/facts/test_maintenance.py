@@ -79,7 +79,7 @@ def test_a_file_that_makes_no_sense_is_a_maintenance_all_the_same(path: Path, te
     path.write_text(text)
     found = read_maintenance(str(path))
     assert found is not None
-    assert found.reason == f"{path} cannot be understood"
+    assert found.reason == f"{path} cannot be parsed"
 
 
 def test_what_is_not_known_is_null(path: Path) -> None:
@@ -120,7 +120,8 @@ def test_a_run_that_does_not_end_is_said_and_the_maintenance_stays(call: Call, p
         for arguments in ({"reason": "fan"}, {}):
             refused = call(lock_timeout=0, **arguments)
             assert refused["msg"].startswith(
-                "this hypervisor is in maintenance now, but a run that began before still makes machines here: another "
+                "this hypervisor is in maintenance now, but a run that began earlier is still creating machines "
+                "here: another "
                 "run has been at work on this hypervisor for more than 0 s. Wait for it to end; fuser "
             )
         assert path.exists()

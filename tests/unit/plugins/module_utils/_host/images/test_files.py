@@ -91,7 +91,7 @@ def holder(tmp_path: t.Any) -> t.Iterator[subprocess.Popen[bytes]]:
 def test_a_second_run_waits_and_then_says_for_whom(tmp_path: t.Any, holder: subprocess.Popen[bytes]) -> None:
     with (
         pytest.raises(
-            HostError, match=f"another run works on the images in {tmp_path}, and did not finish within 0.1 s"
+            HostError, match=f"another run is working on the images in {tmp_path}, and did not finish within 0.1 s"
         ),
         image_files.locked_directory(str(tmp_path), Deadline(0.1)),
     ):

@@ -51,7 +51,7 @@ def test_a_part_of_an_image_is_refused(tmp_path: t.Any, options: tuple[str, ...]
     subprocess.run(["qemu-img", "convert", *options, "-f", "raw", "-O", "qcow2", source, path], check=True)
     assert inspect_file(str(path), "FILE").format == "qcow2"
     os.truncate(path, int(left if left > 1 else path.stat().st_size * left))
-    with pytest.raises(InputError, match=r"^FILE is truncated: it has .* Get it again, and give its checksum$"):
+    with pytest.raises(InputError, match=r"^FILE is truncated: it has .* Download it again, and give its checksum$"):
         inspect_file(str(path), "FILE")
 
 
@@ -65,7 +65,7 @@ def test_a_damaged_image_is_refused(tmp_path: t.Any) -> None:
     table = int.from_bytes(content[int.from_bytes(content[40:48], "big") :][:8], "big") & ~(1 << 63)
     content[table + 8 : table + 16] = content[table : table + 8]
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"^FILE is damaged, by qemu-img check: ERROR.*Get it again"):
+    with pytest.raises(InputError, match=r"^FILE is damaged, according to qemu-img check: ERROR.*Download it again"):
         inspect_file(str(path), "FILE")
 
 

@@ -63,8 +63,8 @@ def test_one_of_several_is_found_by_its_volume_alone(pool: Pool) -> None:
     ("asked", "text"),
     [
         ("debain", "there is no image 'debain' in pool images. Did you mean debian?"),
-        ("by-hand", "Known are: debian, debian-12, fedora"),
-        ("by-hand.qcow2", "Known are: debian, debian-12, fedora"),
+        ("by-hand", "Known: debian, debian-12, fedora"),
+        ("by-hand.qcow2", "Known: debian, debian-12, fedora"),
     ],
 )
 def test_what_is_not_there_is_one_sentence(pool: Pool, asked: str, text: str) -> None:

@@ -229,8 +229,8 @@ def test_where_nothing_can_be_seen_nothing_goes(host: Host) -> None:
     with pytest.raises(ConflictError) as caught:
         host.remove(OLD)
     assert str(caught.value) == (
-        f"name: image {OLD} may be in use where nothing can be seen: storage pool asleep is not active. "
-        "Let it be seen, or say ignore_unseen: true"
+        f"name: image {OLD} may be in use where that cannot be checked: storage pool asleep is not active. "
+        "Make it possible to check, or set ignore_unseen: true"
     )
     assert host.volumes() == ALL
     assert not host.prune(2).blocked
@@ -284,8 +284,8 @@ class TestInAPoolThatOtherHypervisorsSee:
         with pytest.raises(ConflictError) as caught:
             host.remove(NEW, ignore_unseen=True)
         assert str(caught.value) == (
-            f"name: image {NEW} may be in use where nothing can be seen: {reason}. Ask all hypervisors that share the "
-            "pool, and say with used_elsewhere which images those use"
+            f"name: image {NEW} may be in use where that cannot be checked: {reason}. Ask all hypervisors that share "
+            "the pool, and list the images they use in used_elsewhere"
         )
         assert host.volumes() == ALL
 
@@ -335,7 +335,7 @@ def test_pruning_waits_for_machines_that_are_being_made_and_images_that_come(hos
         prune()
     with (
         locked_directory(str(host.store), Deadline(1)),
-        pytest.raises(HostError, match="another run works on the images"),
+        pytest.raises(HostError, match="another run is working on the images"),
     ):
         prune()
     assert host.volumes() == ALL

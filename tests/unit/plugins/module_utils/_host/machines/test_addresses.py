@@ -121,7 +121,7 @@ def test_a_source_that_fails_is_told_only_where_an_address_is_missing(
             limits=LIMITS,
         )
     assert [address.origin for address in found[0]] == origins
-    assert [text.startswith("the guest agent did not tell its addresses: ") for text in errors] == [True] * is_told
+    assert [text.startswith("the guest agent did not report its addresses: ") for text in errors] == [True] * is_told
 
 
 def test_no_agent_is_asked_after_the_time_is_up(node_uri: str) -> None:

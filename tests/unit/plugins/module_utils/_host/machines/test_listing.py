@@ -56,7 +56,7 @@ def test_the_volume_of_a_disk_and_the_size_of_a_stopped_one(node_uri: str) -> No
     assert stopped["errors"] == []
     assert (running["disks"][0]["pool"], running["disks"][0]["volume"]) == ("default", "web1-system.qcow2")
     # The driver has no block statistics, and a running machine is not asked one by one.
-    assert running["errors"] == ["disk vda: its size is not known now: the machine is busy"]
+    assert running["errors"] == ["disk vda: its size is unknown for now: the machine is busy"]
 
 
 def test_a_machine_that_cannot_be_read_stays_with_what_is_known(node_uri: str) -> None:

@@ -51,7 +51,7 @@ def test_whoever_writes_without_asking_is_found_out(disk: Path) -> None:
     held.check()
     with disk.open("r+b") as file:
         file.write(b"new")
-    with pytest.raises(ConflictError, match="has been changed while it was copied"):
+    with pytest.raises(ConflictError, match="was changed while it was being copied"):
         held.check()
     held.release()
 

@@ -23,11 +23,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes i
 MIB = 1024 * 1024
 # As libvirt 9.0 says it.
 BY_LIBVIRT = (
-    "cannot make volume x.qcow2 in pool files: internal error: Child process (/usr/bin/qemu-img create -f qcow2 "
+    "cannot create volume x.qcow2 in pool files: internal error: Child process (/usr/bin/qemu-img create -f qcow2 "
     "-o compat=1.1 /pool/x.qcow2 8388608K) unexpected exit status 1: qemu-img: /pool/x.qcow2: Could not "
     "write qcow2 header: No space left on device"
 )
-BY_LVM = "cannot make volume x: Volume group 'vg' has insufficient free space (3 extents): 5 required."
+BY_LVM = "cannot create volume x: Volume group 'vg' has insufficient free space (3 extents): 5 required."
 
 
 @pytest.fixture
@@ -40,11 +40,11 @@ def pool(tmp_path: Path) -> Iterator[Pool]:
 
 @pytest.mark.parametrize("words", [BY_LIBVIRT, BY_LVM, "cannot x: Disk quota exceeded"])
 def test_the_words_of_others_become_ours(pool: Pool, words: str) -> None:
-    with pytest.raises(HostError) as caught, full_pool_named(pool, "cannot make volume x", 8 << 30):
+    with pytest.raises(HostError) as caught, full_pool_named(pool, "cannot create volume x", 8 << 30):
         raise HostError(words)
     assert re.fullmatch(
-        rf"cannot make volume x: storage pool files \({pool.path}\) is full, [0-9.]+[BKMGT] are free, up to 8\.0G are "
-        r"needed\. Free some space there, or choose another pool",
+        rf"cannot create volume x: storage pool files \({pool.path}\) is full, [0-9.]+[BKMGT] are free, up to 8\.0G "
+        r"are needed\. Free some space there, or choose another pool",
         str(caught.value),
     )
 
@@ -53,14 +53,14 @@ def test_on_this_machine_the_file_system_is_asked(pool: Pool) -> None:
     here = dataclasses.replace(pool, local=True, path="/proc")
     with (
         pytest.raises(HostError, match=r"storage pool files \(/proc\) is full, 0\.0B are free, up to 8\.0G are needed"),
-        full_pool_named(here, "cannot make volume x", 8 << 30),
+        full_pool_named(here, "cannot create volume x", 8 << 30),
     ):
         raise HostError(BY_LIBVIRT)
 
 
 def test_other_errors_stay_as_they_are(pool: Pool) -> None:
     error = UnsupportedError("cannot x: no such feature")
-    with pytest.raises(UnsupportedError) as caught, full_pool_named(pool, "cannot make volume x", 1):
+    with pytest.raises(UnsupportedError) as caught, full_pool_named(pool, "cannot create volume x", 1):
         raise error
     assert caught.value is error
 
@@ -72,7 +72,7 @@ def test_a_volume_that_has_no_space(pool: Pool) -> None:
         "<pool type='logical'><name>vg</name><source><name>vg</name></source>"
         "<target><path>/dev/vg</path></target></pool>"
     )
-    words = r"cannot make volume data in pool vg: .* \(/dev/vg\) is full, 100\.0G are free, up to 1\.0T are needed"
+    words = r"cannot create volume data in pool vg: .* \(/dev/vg\) is full, 100\.0G are free, up to 1\.0T are needed"
     with pytest.raises(HostError, match=words):
         create_empty(Pools(conn).get("vg"), "data", size_bytes=1 << 40, image_format="raw")
 
@@ -97,7 +97,7 @@ def test_a_file_system_without_inodes(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("os.statvfs", lambda _path: Found)
     with (
         pytest.raises(
-            VirtError, match=r"cannot store it: /there has no inode left for another file\. Delete files there"
+            VirtError, match=r"cannot store it: /there has no free inode for another file\. Delete files there"
         ),
         disk_errors("cannot store it", "/there"),
         open("/dev/full", "wb", buffering=0) as full,

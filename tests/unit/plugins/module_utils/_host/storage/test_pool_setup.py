@@ -51,10 +51,14 @@ def test_only_what_lacks_is_done(conn: t.Any) -> None:
     ("specs", "error", "words"),
     [
         ([PoolSpec("default-pool", "/srv/other")], ConflictError, r"pools\[0\]\.path: .* of type dir at /default-pool"),
-        ([PoolSpec("images", "relative")], InputError, r"pools\[0\]\.path: 'relative' is not an absolute path"),
-        ([PoolSpec("images", "/srv/images/")], InputError, "shortest form"),
+        (
+            [PoolSpec("images", "relative")],
+            InputError,
+            r"pools\[0\]\.path: 'relative' is not a normalized absolute path",
+        ),
+        ([PoolSpec("images", "/srv/images/")], InputError, "normalized absolute path"),
         ([PoolSpec("a/b", "/srv")], InputError, r"pools\[0\]\.name"),
-        ([NEW, PoolSpec("images", "/srv")], InputError, r"pools\[1\]: has the name or the path of pools\[0\]"),
+        ([NEW, PoolSpec("images", "/srv")], InputError, r"pools\[1\]: has the same name or path as pools\[0\]"),
         ([NEW, PoolSpec("other", NEW.path)], InputError, r"pools\[1\]"),
     ],
 )

@@ -140,7 +140,7 @@ def test_what_a_pool_can_do(conn: VirConnect, kind: str) -> None:
         return
     with pytest.raises(UnsupportedError, match=f"d.clone: .*{kind}' is of type {kind}, .*clone: copy"):
         pool.require_overlay("d.clone")
-    says = "cannot hold qcow2 volumes. Choose raw" if named else "cannot be made by name"
+    says = "cannot hold qcow2 volumes. Choose raw" if named else "cannot be created by name"
     with pytest.raises(UnsupportedError, match=f"d.format: .* of type {kind}.*{says}"):
         pool.require_format("qcow2", "d.format")
 

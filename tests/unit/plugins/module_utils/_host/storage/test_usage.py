@@ -127,7 +127,7 @@ def test_a_machine_that_has_it(host: Host, running: bool) -> None:
     with pytest.raises(ConflictError) as caught:
         host.delete(fresh=True)
     assert str(caught.value) == (
-        "volume web1-system.qcow2 of pool default stays: it is used by machine b. Take it from there first"
+        "volume web1-system.qcow2 of pool default is kept: it is used by machine b. Detach it there first"
     )
     assert volumes_of(host) == ["web1-system.qcow2"]
 
@@ -164,7 +164,7 @@ def test_a_linked_clone_in_another_pool_or_in_no_pool_at_all(host: Host) -> None
     host.qemu_img("create", "-q", "-f", "qcow2", "-b", "first.qcow2", "-F", "qcow2", str(top))
     host.add_machine("b", host.disk(top))
     assert host.use().users == ("machine b", "volume elsewhere/clone.qcow2")
-    with pytest.raises(ConflictError, match=r"stays: it is used by machine b, volume elsewhere/clone\.qcow2\."):
+    with pytest.raises(ConflictError, match=r"is kept: it is used by machine b, volume elsewhere/clone\.qcow2\."):
         host.delete()
 
 
@@ -177,7 +177,7 @@ def test_a_clone_that_goes_together_with_it_is_no_reason(host: Host) -> None:
 
 def test_one_that_may_not_go_keeps_the_others(host: Host) -> None:
     host.add_machine("b", host.disk(host.add_volume("web1-data.qcow2")))
-    with pytest.raises(ConflictError, match=r"web1-data\.qcow2 of pool default stays: it is used by machine b"):
+    with pytest.raises(ConflictError, match=r"web1-data\.qcow2 of pool default is kept: it is used by machine b"):
         host.delete("web1-system.qcow2", "web1-data.qcow2")
     assert volumes_of(host) == ["web1-data.qcow2", "web1-system.qcow2"]
 
@@ -321,7 +321,7 @@ def test_what_cannot_be_looked_into_keeps_it_unless_it_was_made_a_moment_ago(hos
     with pytest.raises(ConflictError) as caught:
         host.delete()
     assert str(caught.value) == (
-        "volume web1-system.qcow2 of pool default stays: it cannot be determined whether something uses it: "
+        "volume web1-system.qcow2 of pool default is kept: it cannot be determined whether something uses it: "
         "storage pool asleep is not active. If nothing does: virsh vol-delete web1-system.qcow2 --pool default"
     )
     assert volumes_of(host) == ["web1-system.qcow2"]
@@ -356,7 +356,7 @@ def test_a_pool_that_other_hypervisors_see(host: Host, monkeypatch: pytest.Monke
     with pytest.raises(ConflictError) as caught:
         require_unused(usage, [(shared, "web1-system.qcow2")], owner="web1")
     assert str(caught.value) == (
-        "volume web1-system.qcow2 of pool default stays: it cannot be determined whether something uses it: "
+        "volume web1-system.qcow2 of pool default is kept: it cannot be determined whether something uses it: "
         "storage pool default lies on a file system of type nfs4, and what machines of other hypervisors use there "
         "cannot be seen from this one. If nothing does: virsh vol-delete web1-system.qcow2 --pool default"
     )

@@ -118,7 +118,11 @@ def test_a_volume_that_is_there_is_never_touched(files: Pool) -> None:
     [
         ("vg", "qcow2", "'vg' is of type logical, and cannot hold qcow2 volumes. Choose raw"),
         ("ceph", "qcow2", "'ceph' is of type rbd, and cannot hold qcow2 volumes"),
-        ("luns", "raw", "'luns' is of type mpath, where volumes cannot be made by name. Name a volume that is there"),
+        (
+            "luns",
+            "raw",
+            "'luns' is of type mpath, where volumes cannot be created by name. Name a volume that already exists",
+        ),
         ("files", "vmdk", "cannot hold vmdk volumes. Choose qcow2 or raw"),
     ],
 )
@@ -214,7 +218,7 @@ def test_a_copy_is_made_of_what_the_image_is_known_to_be(files: Pool) -> None:
     create_empty(files, "image", size_bytes=MIB, image_format="qcow2")
     image = files.handle.storageVolLookupByName("image")
     with pytest.raises(
-        ConflictError, match="volume image of pool files is of format raw, and libvirt takes it for qcow"
+        ConflictError, match="volume image of pool files is of format raw, but libvirt treats it as qcow"
     ):
         create_copy(files, "copy", size_bytes=MIB, image_format="raw", source=image, source_format="raw")
     assert volume_names(files) == {"image"}
@@ -252,7 +256,7 @@ def test_a_cluster_does_not_take_a_volume_of_another_pool(conn: VirConnect, file
     ceph = Pools(conn).get("ceph")
     for pool in (ceph, files):
         create_empty(pool, "image", size_bytes=MIB, image_format="raw")
-    with pytest.raises(UnsupportedError, match="Bring the image into pool ceph first"):
+    with pytest.raises(UnsupportedError, match="Store the image in pool ceph first"):
         create_copy(
             ceph,
             "copy",
@@ -333,7 +337,7 @@ def test_blocks_are_not_shared_with_another_format_or_another_machine(files: Poo
 
 def test_a_pool_that_went_to_sleep_is_no_missing_volume(files: Pool) -> None:
     files.handle.destroy()
-    with pytest.raises(NotFoundError, match="cannot look at volume data of pool files: Storage pool not found"):
+    with pytest.raises(NotFoundError, match="cannot inspect volume data of pool files: Storage pool not found"):
         find_volume(files, "data", image_format="raw")
 
 

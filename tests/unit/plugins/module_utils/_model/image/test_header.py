@@ -88,7 +88,10 @@ def test_what_must_not_be_stored(tmp_path: t.Any, options: tuple[str, ...], says
     ("content", "says"),
     [
         (b"", "is empty"),
-        (gzip.compress(b"x", mtime=0), "is compressed twice, inside with gzip. Decompress it once and give that"),
+        (
+            gzip.compress(b"x", mtime=0),
+            "is compressed twice, the inner layer with gzip. Decompress it once and give the result",
+        ),
         (b"PK\x03\x04" + b"x" * 508, "is a zip archive"),
         (b"x" * 257 + b"ustar" + b"x" * 250, "is a tar archive"),
         (b"<html>404</html>", "is not a disk image"),

@@ -123,7 +123,7 @@ def test_tables_that_overlap_are_not_read_over_and_over(tmp_path: Path) -> None:
         count += len(found)
         return found
 
-    with pytest.raises(InputError, match="FILE is a broken qcow2 image: a table in it begins at no cluster"):
+    with pytest.raises(InputError, match="FILE is a broken qcow2 image: one of its tables does not begin at a cluster"):
         require_whole(read, len(content), "FILE")
     assert count <= 2 * len(content)
 
@@ -131,5 +131,5 @@ def test_tables_that_overlap_are_not_read_over_and_over(tmp_path: Path) -> None:
 def test_what_is_no_qcow2_has_no_header() -> None:
     assert read_header(reader(bytes(512))) is None
     assert read_header(reader(b"QFI\xfb\0\0\0\1" + bytes(504))) is None
-    with pytest.raises(BrokenQcow2Error, match="ends too early"):
+    with pytest.raises(BrokenQcow2Error, match="is truncated"):
         read_header(reader(b"QFI\xfb\0\0\0\3"))

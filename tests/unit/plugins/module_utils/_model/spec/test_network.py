@@ -37,10 +37,10 @@ def read(nic: dict[str, t.Any]) -> dict[str, t.Any]:
         ({"routes": [{"to": "192.0.2.0/24"}]}, "routes[0]", "via is missing"),
         ({"routes": [{"to": "192.0.2.1/24", "via": "192.0.2.1"}]}, "routes[0].to", "not a network"),
         ({"routes": [{"to": "::/0", "via": "192.0.2.1"}]}, "routes[0]", "cannot be reached"),
-        ({"routes": [{"to": "default", "via": "192.0.2.1", "metric": -1}]}, "routes[0].metric", "not possible"),
+        ({"routes": [{"to": "default", "via": "192.0.2.1", "metric": -1}]}, "routes[0].metric", "not allowed"),
         ({"routes": [{"to": "default", "via": "192.0.2.1", "dev": "x"}]}, "routes[0]", "unknown option"),
         ({"dhcp4": "maybe"}, "dhcp4", "neither true nor false"),
-        ({"mtu": 10}, "mtu", "not possible"),
+        ({"mtu": 10}, "mtu", "not allowed"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(nic: dict[str, t.Any], place: str, words: str) -> None:

@@ -52,7 +52,7 @@ def test_a_whole_salt_configuration_is_unwrapped(config: Options) -> None:
 NOT_PROFILES: list[tuple[Options, str]] = [
     ({"virt": {"nic": NICS}}, "disk_profiles: this is a Salt configuration that has virt.nic, and no disk profiles"),
     ({"virt": {"images": "/srv", "tunnel": True}}, "disk_profiles: this is a Salt configuration that has virt, and no"),
-    ({"virt.disk": DISKS, "web": [{"system": {"size": 1}}]}, "disk_profiles.web: it stands beside virt.disk and looks"),
+    ({"virt.disk": DISKS, "web": [{"system": {"size": 1}}]}, "disk_profiles.web: it is next to virt.disk and looks"),
     (
         {"virt.disk": DISKS, "virt": {"disk": DISKS}},
         "disk_profiles.virt.disk.p: the profile is in disk_profiles.virt.d",
@@ -169,8 +169,8 @@ PLACES: list[tuple[Options, Options, str]] = [
     ({}, {"nics": [{"name": "eth0", "bridge": "a b"}]}, "vms[1].nics[0].bridge: 'a b' is not a name"),
     ({}, {"interfaces": {"eth0": {"model": "x"}}}, "vms[1].interfaces.eth0.model: 'x' is not a choice"),
     ({}, {"disks": [{"name": "a", "overlay_image": "perhaps"}]}, "vms[1].disks[0].overlay_image: 'perhaps' is neither"),
-    ({}, {"disks": [{"name": "a", "source_file": []}]}, "vms[1].disks[0].source_file: [] is not a text"),
-    ({}, {"disks": [{"name": "a", "iothread_id": "x"}]}, "vms[1].disks[0].iothread_id: 'x' is not possible"),
+    ({}, {"disks": [{"name": "a", "source_file": []}]}, "vms[1].disks[0].source_file: [] is not a string"),
+    ({}, {"disks": [{"name": "a", "iothread_id": "x"}]}, "vms[1].disks[0].iothread_id: 'x' is not allowed"),
     ({}, {"memory": None, "mem": "lots"}, "vms[1].mem: 'lots' is not a size"),
     ({}, {"disk": "x"}, "vms[1].disk: unknown disk profile 'x'"),
     (
@@ -196,12 +196,12 @@ PLACES: list[tuple[Options, Options, str]] = [
     (
         {},
         {"nics": [{"name": "e", "bridge": "a", "source": "b"}]},
-        "vms[1].nics[0]: bridge and source are there at once",
+        "vms[1].nics[0]: bridge and source are given together",
     ),
     (
         {},
         {"disks": [{"name": "a", "source_file": "v", "source": "w"}]},
-        "vms[1].disks[0]: source_file and source are there at once",
+        "vms[1].disks[0]: source_file and source are given together",
     ),
     (
         {},
@@ -264,5 +264,5 @@ def test_a_directory_for_a_pool_is_told_the_name_of_the_pool_there() -> None:
     assert str(with_pool_named(caught.value, {"/srv": "other"})).endswith("lists the pools with their names")
     assert str(with_pool_named(caught.value, {"/var/lib/libvirt/images": "default"})) == (
         "vms[1].disks[0].pool: '/var/lib/libvirt/images' is a directory, not the name of a storage pool. "
-        "Say pool: default, which is the pool there"
+        "Set pool: default, the pool at that path"
     )

@@ -185,8 +185,8 @@ def test_maintenance_keeps_new_machines_out() -> None:
     ("value", "words"),
     [
         ({"memory": 1}, "decision: unknown option 'memory'"),
-        ({"memory_mib": "much"}, "decision.memory_mib: 'much' is not possible"),
-        ({"pools_mib": {"default": -1}}, "decision.pools_mib.default: -1 is not possible"),
+        ({"memory_mib": "much"}, "decision.memory_mib: 'much' is not allowed"),
+        ({"pools_mib": {"default": -1}}, "decision.pools_mib.default: -1 is not allowed"),
         ({"machines": {"web1": "the first"}}, "decision.machines.web1: 'the first' is not a UUID"),
         ({"machines": ["web1"]}, "decision.machines: ['web1'] is not a mapping"),
     ],

@@ -108,11 +108,11 @@ def test_a_machine_that_runs_is_never_cleared(conn: t.Any, paused: bool) -> None
         plan(conn)
     text = str(caught.value)
     assert text.startswith(
-        "the run that made machine new1 was interrupted before the machine was finished, but it runs, so "
-        "nothing of it is touched. To keep it as it is: virsh metadata new1 urn:brine:virt:1 --key brine --live "
+        "the run that created machine new1 was interrupted before the machine was finished, but it runs, so "
+        "it is left as it is. To keep it as it is: virsh metadata new1 urn:brine:virt:1 --key brine --live "
         "--config --set "
     )
-    assert "To have it made again from the beginning, stop it first (virsh destroy)" in text
+    assert "To have it created from scratch, stop it first (virsh destroy)" in text
     assert (machine.isActive(), volumes(conn)) == (True, {"new1-system.qcow2"})
 
 
@@ -121,10 +121,10 @@ def test_one_that_was_saved_or_has_snapshots_has_run_too(conn: t.Any) -> None:
     machine.create()
     machine.snapshotCreateXML("<domainsnapshot><name>first</name></domainsnapshot>", 0)
     machine.managedSave(0)
-    with pytest.raises(ConflictError, match="but its state is saved, so nothing of it is touched"):
+    with pytest.raises(ConflictError, match="but its state is saved, so it is left as it is"):
         plan(conn)
     machine.managedSaveRemove(0)
-    with pytest.raises(ConflictError, match="but it has snapshots, so nothing of it is touched"):
+    with pytest.raises(ConflictError, match="but it has snapshots, so it is left as it is"):
         plan(conn)
     assert volumes(conn) == {"new1-system.qcow2"}
 
@@ -134,7 +134,7 @@ def test_one_that_is_started_after_the_plan_was_made_runs_on(conn: t.Any) -> Non
     todo = plan(conn)
     machine.create()
     error = run_plans([todo], concurrency=1)[0].error
-    assert "but it runs, so nothing of it is touched" in str(error)
+    assert "but it runs, so it is left as it is" in str(error)
     assert (machine.isActive(), volumes(conn)) == (True, {"new1-system.qcow2"})
 
 
@@ -158,8 +158,8 @@ def test_a_volume_that_another_machine_has_come_to_use_is_not_cleared(
     todo = plan(conn)
     use(conn, "new1-system.qcow2")
     text = (
-        "machine new1 was never finished, and cannot be cleared: volume new1-system.qcow2 of pool default stays: "
-        "it is used by machine guest. Take it from there first"
+        "machine new1 was never finished, and cannot be removed: volume new1-system.qcow2 of pool default is kept: "
+        "it is used by machine guest. Detach it there first"
     )
     with pytest.raises(ConflictError) as caught:
         plan(conn)
@@ -274,7 +274,7 @@ def test_a_failed_run_keeps_what_somebody_has_taken_meanwhile_and_says_so(
     steps = [*todo.steps[:UNTIL_READY], dataclasses.replace(todo.steps[UNTIL_READY], apply=fail)]
     error = str(run_plans([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
     assert "the disk has caught fire" in error
-    assert "volume new1-system.qcow2 of pool default stays: it is used by machine guest" in error
+    assert "volume new1-system.qcow2 of pool default is kept: it is used by machine guest" in error
     assert volumes(conn) == {"new1-system.qcow2"}
 
 
@@ -292,8 +292,8 @@ def test_a_failed_run_keeps_all_of_a_machine_that_does_not_stop(conn: t.Any) -> 
     steps = [*todo.steps[:-1], dataclasses.replace(start, apply=start_and_fail, undo=stop_and_fail)]
     error = str(run_plans([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
     assert "it does not stop" in error
-    assert "machine new1 runs, and so it stays with all that it has" in error
-    assert "machine new1 runs, and is not undefined" in error
+    assert "machine new1 is running, and so nothing of it is removed" in error
+    assert "machine new1 is running, and so it is not undefined" in error
     assert list_domains(conn)["new1"].active
     assert volumes(conn) == {"new1-system.qcow2"}
 
@@ -321,7 +321,7 @@ def test_a_failed_run_does_not_stop_what_somebody_else_has_started(conn: t.Any) 
 
     steps = [*todo.steps[:-1], dataclasses.replace(todo.steps[-1], apply=start_and_fail)]
     error = str(run_plans([dataclasses.replace(todo, steps=steps)], concurrency=1)[0].error)
-    assert "machine new1 runs, and so it stays with all that it has" in error
+    assert "machine new1 is running, and so nothing of it is removed" in error
     assert list_domains(conn)["new1"].active
     assert volumes(conn) == {"new1-system.qcow2"}
 
@@ -340,7 +340,7 @@ def test_a_volume_that_somebody_makes_before_this_run_does_stays(conn: t.Any) ->
 
 def test_nothing_that_runs_is_undefined(conn: t.Any) -> None:
     make(conn)
-    with pytest.raises(ConflictError, match="machine new1 runs, and is not undefined"):
+    with pytest.raises(ConflictError, match="machine new1 is running, and so it is not undefined"):
         undefine(conn, "new1")
     assert list_domains(conn)["new1"].active
     conn.lookupByName("new1").destroy()
@@ -364,5 +364,5 @@ def test_a_seed_that_another_machine_has_is_not_written_over(conn: t.Any) -> Non
     changes = {"seed": {"user": "other"}, "seed_policy": "refresh"}
     assert "write the new seed of new1" in "; ".join(step.description for step in plan(conn, **changes).steps)
     add_guest(conn, "new1-seed.iso")
-    with pytest.raises(ConflictError, match="new1-seed.iso of pool default stays: it is used by machine guest"):
+    with pytest.raises(ConflictError, match="new1-seed.iso of pool default is kept: it is used by machine guest"):
         plan(conn, **changes)

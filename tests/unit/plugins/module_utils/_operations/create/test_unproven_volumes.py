@@ -130,9 +130,9 @@ def refused(host: Host, volume: str) -> None:
     with pytest.raises(ConflictError) as caught:
         host.plan()
     assert str(caught.value) == (
-        f"machine new1 was never finished, and cannot be cleared: nothing proves that volume {volume} of pool default "
-        f"was made for it, so it stays. If nobody needs it: virsh vol-delete {volume} --pool default; otherwise give "
-        "it another name first"
+        f"machine new1 was never finished, and cannot be removed: nothing proves that volume {volume} of pool default "
+        f"was created for it, so it is kept. If nobody needs it: virsh vol-delete {volume} --pool default; otherwise "
+        "rename it first"
     )
     assert host.conn.lookupByName("new1").XMLDesc(0) == before
 
@@ -199,7 +199,9 @@ class TestNewMachine:
         assert host.plan(**raw).created
         with file.open("r+b") as content:
             content.write(THEIRS)
-        with pytest.raises(ConflictError, match="nothing proves that volume new1-system.raw of pool default was made"):
+        with pytest.raises(
+            ConflictError, match="nothing proves that volume new1-system.raw of pool default was created"
+        ):
             host.plan(**raw)
 
     def test_notes_of_earlier_versions_prove_nothing(self, host: Host) -> None:
@@ -240,8 +242,8 @@ class TestHalfAddedDisk:
         outcome = host.make()
         assert outcome.error is None
         assert (
-            "leave volume new1-more.qcow2 of pool default, as nothing proves that it is what an interrupted run has "
-            "made. If nobody needs it: virsh vol-delete new1-more.qcow2 --pool default"
+            "leave volume new1-more.qcow2 of pool default, as nothing proves that it was created by an interrupted "
+            "run. If nobody needs it: virsh vol-delete new1-more.qcow2 --pool default"
         ) in outcome.actions
         assert [note.name for note in host.notes().volumes] == ["new1-system.qcow2"]
         host.must_have("new1-more.qcow2")
@@ -273,7 +275,7 @@ class TestNamesThatComeToTheSame:
     NM: t.ClassVar[dict[str, t.Any]] = {"name": "nm", "disks": [{"name": "b-c", "size": 16}]}
     NM_B: t.ClassVar[dict[str, t.Any]] = {"name": "nm-b", "disks": [{"name": "c", "size": 48}]}
     WORDS = (
-        "pool 'default' is to have a volume 'nm-b-c.qcow2' of machine {}, which counts on this name. Choose another "
+        "the name of volume 'nm-b-c.qcow2' in pool 'default' is reserved for machine {}. Choose another "
         "name here, or another pool"
     )
 
@@ -290,7 +292,7 @@ class TestNamesThatComeToTheSame:
         assert host.make(**self.NM).error is None
         host.handle.storageVolLookupByName("nm-b-c.qcow2").delete(0)
         write_notes(host.conn.lookupByName("nm"), MachineNotes())
-        with pytest.raises(ConflictError, match="of machine nm, which counts on this name"):
+        with pytest.raises(ConflictError, match="is reserved for machine nm"):
             host.plan(**self.NM_B)
 
     def test_two_machines_of_one_task(self, host: Host) -> None:

@@ -42,9 +42,10 @@ def test_a_disk_of_another_machine(host: Host, by_pool: bool) -> None:
 
 def test_machines_of_one_task(host: Host) -> None:
     assert host.refused(one("a", xml=xml(host)), one("b", WRITE)) == (
-        f"machines[1].disks[0].source: volume x.qcow2 is to be disk vdx of machine a (machines[0].xml) as well. {SHARE}"
+        f"machines[1].disks[0].source: volume x.qcow2 is also requested as disk vdx of machine a (machines[0].xml). "
+        f"{SHARE}"
     )
-    assert "would break every overlay" in host.refused(one("a", xml=xml(host)), one("b", OVERLAY))
+    assert "and break every overlay" in host.refused(one("a", xml=xml(host)), one("b", OVERLAY))
     assert "machines[1].xml" in host.refused(one("a", WRITE), one("b", xml=xml(host, by_pool=True)))
     host.make(one("a", OVERLAY), one("b", xml=xml(host, "<readonly/>")))
 
@@ -52,7 +53,7 @@ def test_machines_of_one_task(host: Host) -> None:
 def test_what_others_are_backed_by(host: Host) -> None:
     host.add_volume("y.qcow2", "-b", str(host.path), "-F", "qcow2")
     for rest in ("", "<shareable/>"):
-        assert "is what volume default/y.qcow2 is backed by" in host.refused(one("a", xml=xml(host, rest)))
+        assert "backs volume default/y.qcow2" in host.refused(one("a", xml=xml(host, rest)))
 
 
 NEW = {"size": 1}
@@ -68,10 +69,10 @@ def test_a_volume_that_the_same_task_makes(host: Host) -> None:
     new, taking = one("a", {**NEW, "pool": "images"}), one("b", xml=naming(host, "a-d.qcow2"))
     place = f"{host.directory}/same/a-d.qcow2"
     assert host.refused(new, taking) == (
-        f"machines[1].xml: volume {place} is to be disk d of machine a (machines[0].disks[0]) as well. {SHARE}"
+        f"machines[1].xml: volume {place} is also requested as disk d of machine a (machines[0].disks[0]). {SHARE}"
     )
     assert host.refused(taking, new) == (
-        f"machines[1].disks[0]: volume a-d.qcow2 is to be disk vdx of machine b (machines[0].xml) as well. {SHARE}"
+        f"machines[1].disks[0]: volume a-d.qcow2 is also requested as disk vdx of machine b (machines[0].xml). {SHARE}"
     )
     both = [one("a", {**NEW, "pool": "images", "shareable": True}), one("b", xml=naming(host, "a-d.qcow2", SHAREABLE))]
     host.plan(*both)
@@ -79,6 +80,6 @@ def test_a_volume_that_the_same_task_makes(host: Host) -> None:
 
 def test_a_seed_that_the_same_task_makes(host: Host) -> None:
     new = one("a", {**NEW}, seed={"method": "nocloud", "pool": "images", "user": "ops"})
-    assert "volume a-seed.iso is to be disk vdx of machine b" in host.refused(
+    assert "volume a-seed.iso is also requested as disk vdx of machine b" in host.refused(
         one("b", xml=naming(host, "a-seed.iso")), new
     )

@@ -211,7 +211,7 @@ def test_a_raw_disk_of_nobody_is_never_taken_for_an_overlay(host: Host, attack: 
         place, words = ("source", origin["source"]) if "source" in origin else ("backing", NAME)
         message = refused(host, **origin)
         assert message.startswith(f"disks[0].{place}: volume {NAME} of pool default is raw by its name"), words
-        assert "Say which it is, with format: raw or format: qcow2" in message
+        assert "Choose with format: raw or format: qcow2" in message
     plan = host.plan(disks=[{"name": "data", "pool": "default", "source": NAME, "format": "raw"}])
     assert run_plans([plan], concurrency=1)[0].error is None
     assert host.formats() == ["raw"]
@@ -270,7 +270,7 @@ def test_a_chain_of_volumes_is_followed_to_its_end(host: Host) -> None:
     outside(host, "over-far.qcow2", "-b", "far.qcow2", "-F", "qcow2", "over-far.qcow2")
     assert "volume far.qcow2 is backed by ../secret" in refused(host, source="over-far.qcow2")
     # Bytes alone never lead from one file to another.
-    assert "looks like an overlay on middle.qcow2. If it is one, say format: qcow2" in refused(host, source="top.img")
+    assert "looks like an overlay on middle.qcow2. If it is one, set format: qcow2" in refused(host, source="top.img")
     disks = [
         {"name": "named", "pool": "default", "source": "top.qcow2"},
         {"name": "said", "pool": "default", "source": "top.img", "format": "qcow2"},
@@ -287,13 +287,13 @@ def test_a_chain_without_formats_is_refused(host: Host) -> None:
     position = content.index(struct.pack(">I", 0xE2792ACA))
     content[position : position + 4] = b"none"
     (host.pool / "old.qcow2").write_bytes(content)
-    assert "does not say the format of base.qcow2" in refused(host, source="old.qcow2")
+    assert "does not record the format of base.qcow2" in refused(host, source="old.qcow2")
 
 
 def test_a_chain_without_end_is_refused(host: Host) -> None:
     for name, other in (("one.qcow2", "two.qcow2"), ("two.qcow2", "one.qcow2")):
         outside(host, name, "-u", "-b", other, "-F", "qcow2", name, "1M")
-    assert "have no end" in refused(host, source="one.qcow2")
+    assert "does not end" in refused(host, source="one.qcow2")
 
 
 @pytest.mark.parametrize(("made", "word"), [("vmdk", "a vmdk image"), ("vpc", "a vpc image")])

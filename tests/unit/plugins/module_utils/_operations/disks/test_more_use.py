@@ -43,8 +43,8 @@ def test_a_readonly_disk_becomes_one_that_writes_to_what_another_machine_has(hos
 def test_a_readonly_disk_on_an_image_of_the_store(host: Host) -> None:
     host.make(one("a", {**IN_STORE, "readonly": True}))
     assert host.refused(one("a", {**IN_STORE, "readonly": False})) == (
-        f"machines[0].disks[0].readonly: volume {IMAGE} is an image of the store, and is not to be written to. Name "
-        "it as image, or say readonly"
+        f"machines[0].disks[0].readonly: volume {IMAGE} is an image of the store, and must not be written to. Use "
+        "it as image, or set readonly"
     )
     assert "xml" in host.refused(
         one("b", xml=f"<devices><disk type='file'><source file='{host.directory}/images/{IMAGE}'/><target dev='vdc'/>"
@@ -55,14 +55,14 @@ def test_a_readonly_disk_on_an_image_of_the_store(host: Host) -> None:
 @pytest.mark.parametrize("by_path", [False, True])
 def test_an_image_of_the_store_by_another_name(host: Host, by_path: bool) -> None:
     other = {"source": f"{host.directory}/same/{IMAGE}"} if by_path else {"source": IMAGE, "pool": "same"}
-    assert "is an image of the store, and is not to be written to" in host.refused(one("a", other))
+    assert "is an image of the store, and must not be written to" in host.refused(one("a", other))
     host.plan(one("a", {**other, "readonly": True}))
 
 
 def test_what_an_overlay_is_on(host: Host) -> None:
     host.make(one("a", READONLY), one("b", {"backing": "x.qcow2"}))
     for more in ({"readonly": False}, {"readonly": False, "shareable": True}):
-        assert "is backed by, and is not to be written to" in host.refused(one("a", {**WRITE, **more}))
+        assert ", and must not be written to" in host.refused(one("a", {**WRITE, **more}))
 
 
 def test_no_longer_shared(host: Host) -> None:
@@ -78,13 +78,15 @@ def test_no_longer_shared(host: Host) -> None:
 def test_two_disks_of_one_machine(host: Host) -> None:
     host.make(one("a", READONLY, READONLY))
     assert host.refused(one("a", {**WRITE, "readonly": False})) == (
-        "machines[0].disks[0].readonly: disk e of this machine has the same volume. Take e out first (state: absent)"
+        "machines[0].disks[0].readonly: disk e of this machine has the same volume. Remove e first (state: absent)"
     )
 
 
 def test_two_machines_of_one_task(host: Host) -> None:
     host.make(one("a", READONLY))
-    assert "is to be disk d of machine a" in host.refused(one("a", {**WRITE, "readonly": False}), one("b", READONLY))
+    assert "is also requested as disk d of machine a" in host.refused(
+        one("a", {**WRITE, "readonly": False}), one("b", READONLY)
+    )
 
 
 @pytest.mark.parametrize("source", [IN_STORE, WRITE])
@@ -101,4 +103,4 @@ def test_a_volume_that_others_have_does_not_grow(host: Host) -> None:
     host.make(one("a", WRITE))
     assert host.plan(one("a", {"size": 2}))[0].steps
     host.add_volume("over.qcow2", "-b", str(host.path), "-F", "qcow2")
-    assert "is what volume default/over.qcow2 is backed by" in host.refused(one("a", {"size": 2}))
+    assert "backs volume default/over.qcow2" in host.refused(one("a", {"size": 2}))

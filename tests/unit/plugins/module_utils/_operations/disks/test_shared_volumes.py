@@ -42,8 +42,8 @@ def test_what_only_a_snapshot_has(host: Host) -> None:
     guest.destroy()
     host.add_guest(has=False)
     assert host.refused(one("a", WRITE)) == (
-        "machines[0].disks[0].source: volume x.qcow2 is used by snapshot before of machine guest. Machine guest may go "
-        "on with that volume as long as that is there"
+        "machines[0].disks[0].source: volume x.qcow2 is used by snapshot before of machine guest. Machine guest may "
+        "resume with that volume as long as that exists"
     )
     assert host.refused(one("a", OVERLAY)) == (
         "machines[0].disks[0].backing: snapshot before of machine guest may write to volume x.qcow2, which would "
@@ -59,7 +59,7 @@ def test_a_saved_state_that_cannot_be_read(host: Host) -> None:
     host.add_guest(has=False)
     assert host.refused(one("a", WRITE)) == (
         "machines[0].disks[0].source: it cannot be determined whether something uses volume x.qcow2: the saved "
-        "state of machine guest cannot be read. Change that first; a disk that says readonly may have it as it is"
+        "state of machine guest cannot be read. Resolve that first, or set readonly for the disk"
     )
     assert host.refused(one("a", OVERLAY)) == (
         "machines[0].disks[0].backing: the saved state of machine guest cannot be read, so that it cannot be "
@@ -79,7 +79,7 @@ def test_a_saved_state_that_can(host: Host, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(type(guest), "managedSaveGetXMLDesc", lambda _self, _flags=0: was)
     assert host.refused(one("a", WRITE)) == (
         "machines[0].disks[0].source: volume x.qcow2 is used by the saved state of machine guest. Machine guest may "
-        "go on with that volume as long as that is there"
+        "resume with that volume as long as that exists"
     )
     assert host.refused(one("a", OVERLAY)).startswith(
         "machines[0].disks[0].backing: the saved state of machine guest may write to volume x.qcow2"
@@ -113,7 +113,7 @@ def test_other_names_of_a_file(host: Host, way: str) -> None:
     host.plan(one("a", backing))
     host.add_guest(has=False)
     host.add_volume("y.qcow2", "-b", str(host.path), "-F", "qcow2")
-    assert f"volume {name} is what volume default/y.qcow2 is backed by" in host.refused(one("a", source))
+    assert f"volume {name} backs volume default/y.qcow2" in host.refused(one("a", source))
 
 
 def test_a_chain_below_a_volume_that_somebody_writes_to_by_another_name(host: Host) -> None:
@@ -136,7 +136,7 @@ def test_what_a_machine_is_backed_by_outside_all_pools(host: Host) -> None:
     below, host.path = host.path, top
     host.add_guest()
     host.path = below
-    words = "volume x.qcow2 is what a disk of machine guest is backed by, and is not to be written to"
+    words = "volume x.qcow2 backs a disk of machine guest, and must not be written to"
     for disk in (WRITE, SHAREABLE):
         assert words in host.refused(one("a", disk))
     host.plan(one("a", READONLY))
@@ -148,7 +148,7 @@ def test_what_libvirt_itself_says_that_a_running_machine_is_backed_by(host: Host
     below = f"<backingStore type='file'><format type='qcow2'/><source file='{base}'/></backingStore>"
     host.add_guest(rest=below).create()
     for disk in ({"source": "base.qcow2"}, {"source": "base.qcow2", "shareable": True}):
-        assert "volume base.qcow2 is what a disk of machine guest is backed by" in host.refused(one("a", disk))
+        assert "volume base.qcow2 backs a disk of machine guest" in host.refused(one("a", disk))
     host.plan(one("a", {"backing": "base.qcow2"}))
 
 
@@ -180,8 +180,8 @@ def test_a_volume_of_a_move_that_has_not_ended(host: Host) -> None:
         has=False, notes=f"<m:move xmlns:m='{NAMESPACE}' source='elsewhere' target='{here}' uri='x'>{made}</m:move>"
     )
     assert host.refused(one("a", WRITE)) == (
-        "machines[0].disks[0].source: volume x.qcow2 belongs to a move of machine guest that has not ended. Let it end "
-        "first, or begin it again"
+        "machines[0].disks[0].source: volume x.qcow2 belongs to a move of machine guest that has not finished. Let it "
+        "finish first, or start it again"
     )
     assert "writes to volume x.qcow2" in host.refused(one("a", OVERLAY))
 
@@ -203,8 +203,8 @@ def test_a_floppy_is_written_to_unless_it_says_otherwise(host: Host) -> None:
 def test_an_image_of_the_store_is_not_written_to(host: Host) -> None:
     image: dict[str, t.Any] = {"pool": "images", "source": IMAGE}
     assert host.refused(one("a", image)) == (
-        f"machines[0].disks[0].source: volume {IMAGE} is an image of the store, and is not to be written to. Name it "
-        "as image, or say readonly"
+        f"machines[0].disks[0].source: volume {IMAGE} is an image of the store, and must not be written to. Use it "
+        "as image, or set readonly"
     )
     assert "is an image of the store" in host.refused(one("a", {**image, "shareable": True}))
     host.plan(one("a", {**image, "readonly": True}))

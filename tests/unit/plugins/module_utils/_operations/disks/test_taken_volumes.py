@@ -94,8 +94,8 @@ def test_what_others_are_backed_by_is_not_written_to(conn: t.Any) -> None:
     with pytest.raises(ConflictError) as caught:
         plan(conn, source="shared.qcow2")
     assert str(caught.value) == (
-        "disks[0].source: volume shared.qcow2 is what volume default/clone.qcow2 is backed by, and is not to be "
-        "written to. Name it as backing, or say readonly"
+        "disks[0].source: volume shared.qcow2 backs volume default/clone.qcow2, and must not be "
+        "written to. Use it as backing, or set readonly"
     )
     plan(conn, source="shared.qcow2", readonly=True)
     plan(conn, backing="shared.qcow2")

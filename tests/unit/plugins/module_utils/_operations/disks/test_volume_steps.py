@@ -112,7 +112,7 @@ def test_what_a_machine_that_has_left_may_have_taken_along_stays(host: Host) -> 
     step.apply()
     host.conn.lookupByUUIDString(uuid).undefine()
     with pytest.raises(
-        ConflictError, match=rf"volume {NAME} of pool default stays, as machine web1 may have it"
+        ConflictError, match=rf"volume {NAME} of pool default is kept, as machine web1 may still use it"
     ) as caught:
         undo(step)
     assert f"virsh vol-delete {NAME} --pool default" in str(caught.value)

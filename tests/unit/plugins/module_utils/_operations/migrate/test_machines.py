@@ -89,7 +89,7 @@ def test_figures_are_part_of_the_result(recorder: Recorder) -> None:
 @pytest.mark.parametrize("failure", [HostError("it burns"), RuntimeError("it burns")])
 def test_what_fails_after_the_switch_is_never_rolled_back(recorder: Recorder, failure: Exception) -> None:
     outcome = walk(planned(recorder, clear=recorder.does("clear", failure)))
-    assert "web1 is on hv2, but not all is done" in str(outcome.error)
+    assert "web1 is on hv2, but not everything is finished" in str(outcome.error)
     assert "it burns" in str(outcome.error)
     assert outcome.as_result()["changed"] is True
     assert "unmake" not in recorder.words
@@ -156,7 +156,7 @@ def test_what_a_guest_does_at_once_there_is_no_failure_of_the_move(
 def test_a_machine_that_is_not_on_the_target_after_the_switch_is_an_error(
     monkeypatch: pytest.MonkeyPatch, found: MachineLocation
 ) -> None:
-    with pytest.raises(HostError, match="libvirt has moved web1, but it is not to be found on hv2"):
+    with pytest.raises(HostError, match="libvirt has moved web1, but it cannot be found on hv2"):
         switched(monkeypatch, True, found).before[0].apply()
 
 

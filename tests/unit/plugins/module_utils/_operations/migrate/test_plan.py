@@ -166,12 +166,12 @@ def test_a_running_machine_has_its_disks_mirrored_and_its_seed_copied(world: Wor
     migration = world()()
     assert ways(migration) == {"vda": "mirror", "vdz": "content"}
     assert migration.actions == [
-        f"bring image {IMAGE} to hv2",
-        "make web1-system.qcow2, web1-seed.iso on hv2",
+        f"copy image {IMAGE} to hv2",
+        "create web1-system.qcow2, web1-seed.iso on hv2",
         "copy web1-seed.iso to hv2",
         "move web1 to hv2",
         "delete web1-system.qcow2, web1-seed.iso on hv1",
-        "note that web1 has arrived",
+        "record that web1 has arrived",
     ]
 
 
@@ -179,7 +179,7 @@ def test_a_running_machine_has_its_disks_mirrored_and_its_seed_copied(world: Wor
 def test_an_image_that_is_only_half_there_is_brought(world: World_, image_format: str, brought: bool) -> None:
     """A run that was killed has left it: what it has in the place of its beginning is the mark of that run."""
     migration = world(target_images=volume(IMAGE, image_format))()
-    assert (f"bring image {IMAGE} to hv2" in migration.actions) is brought
+    assert (f"copy image {IMAGE} to hv2" in migration.actions) is brought
 
 
 def test_a_stopped_machine_has_all_copied(world: World_) -> None:
@@ -188,7 +188,7 @@ def test_a_stopped_machine_has_all_copied(world: World_) -> None:
     migration = plan()
     assert ways(migration) == {"vda": "content", "vdz": "content"}
     # Nothing here is let go of that is in the target's memory only.
-    assert migration.before[-2].description == "see that the disk of hv2 has web1-system.qcow2, web1-seed.iso"
+    assert migration.before[-2].description == "flush web1-system.qcow2, web1-seed.iso to the disk of hv2"
 
 
 def test_what_a_running_machine_has_for_its_next_start_is_on_the_targets_disk_as_well(world: World_) -> None:
@@ -198,7 +198,7 @@ def test_what_a_running_machine_has_for_its_next_start_is_on_the_targets_disk_as
     record = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     path = plan.source.pools.get("default").volume_path("data.raw")  # type: ignore[attr-defined]
     plan.source.conn.defineXML(record.replace("</devices>", disk("vdb", path, "raw") + "</devices>"))  # type: ignore[attr-defined]
-    assert "see that the disk of hv2 has data.raw" in plan().actions
+    assert "flush data.raw to the disk of hv2" in plan().actions
 
 
 def test_volumes_of_others_stay_at_the_source(world: World_) -> None:
@@ -277,11 +277,11 @@ def test_what_speaks_against_it_is_said_before_anything_is_done(
         ),
         (
             MachineNotes(status=BUILDING, claimed=True),
-            "web1 is not moved, as it is only a name that a run has taken for a new machine",
+            "web1 is not moved, as it is only a name that a run has reserved for a new machine",
         ),
         (
             dataclasses.replace(NOTES, volumes=(*NOTES.volumes, VolumeNote("default", "web1-new.raw", "disk", True))),
-            "web1 is not moved, as a run is adding volume web1-new.raw to it, or was interrupted while it did",
+            "web1 is not moved, as a run is adding volume web1-new.raw to it, or was interrupted while doing so",
         ),
     ],
     ids=["building", "claimed", "adding"],
@@ -317,7 +317,7 @@ def _note(source: str, target: str) -> str:
 
 def test_what_a_run_that_was_cut_off_has_left_there_is_cleared_first(world: World_) -> None:
     migration = world(note=_note("hv1", "hv3"))()
-    assert migration.actions[0] == "clear what an interrupted run left on hv3"
+    assert migration.actions[0] == "remove what an interrupted run left on hv3"
 
 
 @pytest.mark.parametrize("active", [True, False])
@@ -343,8 +343,8 @@ def test_a_volume_that_only_has_the_name_of_a_left_over_is_somebody_elses(world:
 @pytest.mark.parametrize(
     ("mark", "why"),
     [
-        ("", r", as a raw volume has no place for a mark, and so it stays\. If it is of no use: virsh -c test://"),
-        (" mark='word'", r" nothing proves that, and so it stays\. If it is of no use: virsh -c test://"),
+        ("", r", as a raw volume has no place for a mark, and so it is kept\. If it is not needed: virsh -c test://"),
+        (" mark='word'", r" nothing proves that, and so it is kept\. If it is not needed: virsh -c test://"),
     ],
     ids=["raw", "with a mark that is gone"],
 )
@@ -386,15 +386,15 @@ def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_fi
     total_mib = plan.target.hypervisor.memory_mib
     migration = plan(memory_reserve_mib=total_mib - 1024 - 100)
     assert migration.actions == [
-        "clear what an interrupted run left on hv2",
-        f"bring image {IMAGE} to hv2",
-        "make web1-system.qcow2, web1-seed.iso on hv2",
+        "remove what an interrupted run left on hv2",
+        f"copy image {IMAGE} to hv2",
+        "create web1-system.qcow2, web1-seed.iso on hv2",
         "copy web1-system.qcow2 to hv2",
         "copy web1-seed.iso to hv2",
-        "see that the disk of hv2 has web1-system.qcow2, web1-seed.iso",
+        "flush web1-system.qcow2, web1-seed.iso to the disk of hv2",
         "move the record of web1 to hv2",
         "delete web1-system.qcow2, web1-seed.iso on hv1",
-        "note that web1 has arrived",
+        "record that web1 has arrived",
     ]
     # Before anything is made, it must be gone.
     with pytest.raises(VirtError, match="it is defined there too"):
@@ -444,7 +444,7 @@ def test_a_volume_that_somebody_makes_there_before_this_run_does_stays(
     step = plan().before[1]
     pool = plan.target.hypervisor.conn.storagePoolLookupByName("default")  # type: ignore[attr-defined]
     pool.createXML(volume("web1-seed.iso", "raw"))
-    with pytest.raises(VirtError, match="has got a volume web1-seed.iso"):
+    with pytest.raises(VirtError, match="has had a volume web1-seed.iso"):
         step.apply()
     cleared: list[str] = []
 
@@ -526,7 +526,7 @@ def test_a_machine_that_gets_another_disk_after_the_plan(world: World_) -> None:
     conn = plan.source.conn  # type: ignore[attr-defined]
     record = conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     conn.defineXML(record.replace("</devices>", disk("vdb", "/srv/new.qcow2") + "</devices>"))
-    with pytest.raises(VirtError, match="web1 has other disks than when its move was planned"):
+    with pytest.raises(VirtError, match="web1 has different disks than when its move was planned"):
         migration.recheck()
 
 
@@ -572,7 +572,7 @@ def test_what_happens_while_it_waits_for_the_lock_counts(
     migration = plan()
 
     def written(_guard: t.Any) -> None:
-        raise ConflictError("/pools/default/web1-system.qcow2 has been changed while it was copied")
+        raise ConflictError("/pools/default/web1-system.qcow2 was changed while it was being copied")
 
     @contextlib.contextmanager
     def lock(_purpose: str, **_options: t.Any) -> t.Iterator[None]:
@@ -584,7 +584,7 @@ def test_what_happens_while_it_waits_for_the_lock_counts(
         yield
 
     monkeypatch.setattr(switch, "hypervisor_lock", lock)
-    words = "has been changed while it was copied" if "disk" in what else "web1 cannot go to hv2: it is in maintenance"
+    words = "was changed while it was being copied" if "disk" in what else "web1 cannot go to hv2: it is in maintenance"
     with pytest.raises(ConflictError, match=words):
         migration.before[-1].apply()
 
@@ -632,7 +632,7 @@ def test_two_machines_do_not_get_the_same_memory(world: World_) -> None:
 
 
 def test_a_machine_that_is_nowhere_is_said(world: World_) -> None:
-    with pytest.raises(VirtError, match="there is no machine nobody here, nor on hv2"):
+    with pytest.raises(VirtError, match="there is no machine nobody here or on hv2"):
         world()("nobody")
 
 
@@ -648,9 +648,9 @@ def test_what_is_left_of_a_move_is_finished_on_the_hypervisor_that_it_began_on(
     )
     plan = world(target=there)
     if finished:
-        assert plan("db1").actions == ["see that db1 has left hv1", "note that db1 has arrived"]
+        assert plan("db1").actions == ["check that db1 has left hv1", "record that db1 has arrived"]
         return
-    with pytest.raises(ConflictError, match="db1 is on hv2, and came there from another hypervisor that calls itself"):
+    with pytest.raises(ConflictError, match="db1 is on hv2, and came there from another hypervisor with the host name"):
         plan("db1")
 
 

@@ -53,7 +53,7 @@ def test_it_runs_before_anything_was_copied(guard: WriteGuard, conn: t.Any, tmp_
 def test_it_is_started_while_its_disks_are_copied(guard: WriteGuard, conn: t.Any, tmp_path: Path) -> None:
     guard.begin(str(tmp_path / "disk"))
     conn.lookupByName("web1").create()
-    with pytest.raises(ConflictError, match="web1 was started while its disks were copied, and runs here"):
+    with pytest.raises(ConflictError, match="web1 was started while its disks were being copied, and runs here"):
         guard.check()
 
 
@@ -62,7 +62,7 @@ def test_it_is_started_and_stopped_again(guard: WriteGuard, conn: t.Any, tmp_pat
     guard.begin(str(tmp_path / "disk"))
     conn.lookupByName("web1").create()
     conn.lookupByName("web1").destroy()
-    with pytest.raises(ConflictError, match="web1 was started, and stopped again, while its disks were copied"):
+    with pytest.raises(ConflictError, match="web1 was started, and stopped again, while its disks were being copied"):
         guard.check()
 
 
@@ -70,5 +70,5 @@ def test_its_disk_is_written_to(guard: WriteGuard, tmp_path: Path) -> None:
     guard.begin(str(tmp_path / "disk"))
     with (tmp_path / "disk").open("ab") as file:
         file.write(b"new")
-    with pytest.raises(ConflictError, match="disk has been changed while it was copied, so that the copy is out of"):
+    with pytest.raises(ConflictError, match="disk was changed while it was being copied, so the copy is out of"):
         guard.check()

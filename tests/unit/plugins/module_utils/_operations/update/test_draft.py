@@ -89,7 +89,7 @@ def test_what_somebody_has_changed_since_it_was_done_is_not_rolled_back(host: Ho
     (step,) = draft.steps()
     step.apply()
     retitle(host, "theirs")
-    with pytest.raises(ConflictError, match="has been changed by something else since, and is left as it is now"):
+    with pytest.raises(ConflictError, match="has been changed by something else since then, and is left as it is now"):
         undo(step)
     assert title(host) == "theirs"
 
@@ -124,11 +124,11 @@ def test_a_volume_is_noted_before_it_is_made_and_as_whole_at_the_very_end(host: 
     draft.live_step("plug it", lambda: seen.append(notes(host).volumes))
     steps = draft.steps()
     assert [step.description for step in steps] == [
-        "note the new disks of a",
+        "record the new disks of a",
         "make it",
         "change the definition of a: title",
         "plug it",
-        "write the notes of a",
+        "write the metadata of a",
     ]
     for step in steps:
         step.apply()

@@ -45,7 +45,7 @@ def test_back_to_the_default_cache(host: Host) -> None:
     ["http:///x.iso", "http://h", "http://h:99999/x.iso", "http://h:a/x.iso", "http://u:p@h/x.iso", "https://h/x?y=1"],
 )
 def test_an_address_of_which_a_part_would_be_lost(host: Host, address: str) -> None:
-    with pytest.raises(InputError, match="source: the address of the medium is not a host, a port if need be, and"):
+    with pytest.raises(InputError, match="source: the address of the medium is not a host, an optional port and"):
         host.plan(one("a", {"device": "cdrom", "source": address}))
     host.plan(one("a", {"device": "cdrom", "source": "HTTP://h:8080/a/x.iso"}))
 

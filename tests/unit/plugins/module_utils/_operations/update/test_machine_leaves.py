@@ -30,9 +30,8 @@ SPEC: dict[str, t.Any] = {
 }
 CHANGE: dict[str, t.Any] = {"memory": 256, "tags": ["moved"], "disks": [*SPEC["disks"], {"name": "more", "size": 1}]}
 LEFT = (
-    "machine new1 is no longer on this hypervisor: it was moved or undefined in the meantime. Nothing is defined "
-    "here again. Look "
-    "for it on the other hypervisors, and run this again where it is"
+    "machine new1 is no longer on this hypervisor: it was moved or undefined in the meantime. It was not defined "
+    "here again. Look for it on the other hypervisors, and run this again there"
 )
 
 
@@ -159,7 +158,7 @@ def test_taking_back_does_not_define_it_again(conn: t.Any, running: bool) -> Non
 
 def test_it_is_said_in_one_sentence_whatever_fails(conn: t.Any) -> None:
     todo = plan(conn, memory=256, tags=["moved"])
-    at = index_of(todo, "write the notes")
+    at = index_of(todo, "write the metadata")
     steps = [*todo.steps[:at], Step("the machine leaves", lambda: leave(conn)), *todo.steps[at:]]
     assert carried_out(todo, steps) == LEFT
     assert "new1" not in list_domains(conn)
@@ -187,7 +186,7 @@ def test_where_libvirt_does_not_tell_whether_it_was_still_there_it_is_said(
     error = carried_out(todo, list(todo.steps))
     assert error.startswith(
         "it is unknown whether machine new1 was still on this hypervisor when it was defined here, as libvirt did "
-        "not report it. Look whether another hypervisor has it as well; if so: virsh undefine new1 here"
+        "not report it. Check whether another hypervisor has it too; if so: virsh undefine new1 here"
     )
 
 
@@ -216,7 +215,7 @@ def test_a_machine_that_was_undefined_while_it_ran_is_said_before_anything_is_pl
     machine.create()
     machine.undefine()
     assert not plan(conn).steps
-    with pytest.raises(ConflictError, match="name: new1 runs and is not defined here, so it is gone when it stops"):
+    with pytest.raises(ConflictError, match="name: new1 is running but not defined here, so it is lost when it stops"):
         plan(conn, tags=["more"])
 
 
@@ -225,9 +224,9 @@ def test_a_new_disk_stays_for_a_machine_that_may_have_taken_it_along(conn: t.Any
     at = index_of(todo, "change the definition")
     steps = [*todo.steps[:at], Step("the machine leaves", lambda: leave(conn)), *todo.steps[at:]]
     error = carried_out(todo, steps)
-    assert error.startswith(f"{LEFT}. In addition, this could not be rolled back: make empty disk more")
-    assert "volume new1-more.qcow2 of pool default stays, as machine new1 may have it where it is now" in error
-    assert "If it has not: virsh vol-delete new1-more.qcow2 --pool default" in error
+    assert error.startswith(f"{LEFT}. In addition, this could not be rolled back: create empty disk more")
+    assert "volume new1-more.qcow2 of pool default is kept, as machine new1 may still use it elsewhere" in error
+    assert "If it does not: virsh vol-delete new1-more.qcow2 --pool default" in error
     assert "new1-more.qcow2" in volumes(conn)
     assert "new1" not in list_domains(conn)
 
@@ -264,7 +263,7 @@ def test_what_others_have_changed_since_is_not_rolled_back_with_it(conn: t.Any, 
     assert error == (
         "no. In addition, this could not be rolled back: change the definition of new1: memory (machine new1 has "
         "been changed by "
-        "something else since, and is left as it is now. virsh dumpxml --inactive new1 shows it)"
+        "something else since then, and is left as it is now. virsh dumpxml --inactive new1 shows it)"
     )
     record = list_domains(conn)["new1"].xml
     assert record.findtext("memory") == str(256 * 1024)

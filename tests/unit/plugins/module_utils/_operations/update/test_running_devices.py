@@ -116,7 +116,7 @@ def test_another_disk_in_the_place_of_one_defined(
     assert host.refused({"name": "a", "disks": [{"name": "e", "size": 1, **change}]}) == (
         f"machines[0].disks[0]: the running machine has /srv/theirs.img as vdb, and its definition has "
         f"{host.directory}/default/a-e.qcow2 there. Somebody has changed one of the two. Power it off and on first, or "
-        "take that disk out with virsh detach-disk"
+        "detach that disk with virsh detach-disk"
     )
 
 
@@ -126,7 +126,7 @@ def test_a_guest_that_does_not_let_go_of_a_disk(host: Host, monkeypatch: pytest.
     guest.lets_go = False
     monkeypatch.setattr(domains, "_DETACH_SECONDS", 0.2)
     error = error_of(host, {"name": "a", "disks": [{"name": "e", "state": "absent"}]})
-    assert "has not let go of its disk" in error
+    assert "has not released its disk" in error
     # It has the disk still, and nothing has to be given back to it.
     assert "could not be rolled back" not in error
     assert guest.calls == ["detach vdb"]
@@ -167,7 +167,7 @@ def test_a_new_nic_with_the_address_of_another_one(host: Host) -> None:
         host.conn.networkCreateXML(f"<network><name>n{number}</name><bridge name='vb{number}'/></network>")
     host.make(one("a", nics=[{"name": "eth0", "network": "n1", "mac": "52:54:00:00:00:01"}]))
     assert host.refused(one("a", nics=[{"name": "eth1", "network": "n2", "mac": "52:54:00:00:00:01"}])) == (
-        "machines[0].nics[0].mac: the MAC address 52:54:00:00:00:01 belongs to nic eth0 of this machine. Name another "
+        "machines[0].nics[0].mac: the MAC address 52:54:00:00:00:01 belongs to nic eth0 of this machine. Give another "
         "one with mac, or leave it out"
     )
 
@@ -179,7 +179,7 @@ def test_two_machines_of_a_task_with_one_address(host: Host, there: bool) -> Non
         host.make(one("a"), one("b"))
     nics = [{"name": "eth0", "network": "n1", "mac": "52:54:00:00:00:01"}]
     assert host.refused(one("a", nics=nics), one("b", nics=nics)) == (
-        "machines[1].nics[0].mac: the MAC address 52:54:00:00:00:01 belongs to machine a. Name another one with mac"
+        "machines[1].nics[0].mac: the MAC address 52:54:00:00:00:01 belongs to machine a. Give another one with mac"
     )
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img i
     ("changes", "words"),
     [
         ({"disks": [{"name": "d", "state": "absent"}]}, "without disk d"),
-        ({"disks": [{"name": "e", "pool": "default", "size": 1}]}, "make empty disk e"),
+        ({"disks": [{"name": "e", "pool": "default", "size": 1}]}, "create empty disk e"),
         ({"disks": [{"name": "d", "pool": "default", "size": 2}]}, "grow disk d of a to 2 MiB"),
         ({"disks": [{"name": "d", "pool": "default", "size": 1, "cache": "none"}]}, "cache of disk d"),
         ({"memory": 65, "disks": []}, "memory"),

@@ -117,7 +117,9 @@ def test_a_machine_that_has_booted_has_a_minute_for_an_address(guest: Guest, end
     wait_state = guest.wait(600)
     assert wait_state.hopeless
     assert 95 <= wait_state.waited_seconds <= 110
-    assert "its serial console says that it booted 60 s ago or more, but it has no address" in wait_state.seen
+    assert (
+        "according to its serial console it booted 60 s ago or more, but no address was found for it" in wait_state.seen
+    )
 
 
 def test_a_login_prompt_is_no_end_while_cloud_init_runs(guest: Guest) -> None:

@@ -22,5 +22,5 @@ def test_its_error_does_not_hide_what_was_seen_of_the_others(monkeypatch: pytest
         conn.createXML(OTHER, 0)
         found = waiting.wait_for_machines(conn, ["test", "other"], port=22, timeout_seconds=0)
     seen = {one.name: one.seen for one in found}
-    assert seen["other"].startswith("it has no address that could be found")
-    assert seen["test"].startswith("it cannot be looked at (unexpected KeyError in test_machines_faults.py, line ")
+    assert seen["other"].startswith("no address was found for it")
+    assert seen["test"].startswith("it cannot be inspected (unexpected KeyError in test_machines_faults.py, line ")

@@ -97,7 +97,7 @@ def sent(conn: t.Any, pool: str) -> SentFile:
 def test_a_target_that_cannot_confirm_it_is_an_error_and_is_left_as_it_was(conn: t.Any) -> None:
     """This driver has no QEMU."""
     with (
-        pytest.raises(VirtError, match="nothing confirms that the target's disk has disk"),
+        pytest.raises(VirtError, match="nothing confirms that these files are on the target's disk: disk"),
         flushed(conn, [sent(conn, "files")]),
     ):
         pass
@@ -199,7 +199,7 @@ def test_in_a_pool_that_other_hypervisors_share_nothing_but_its_own_goes(
 
 def test_a_file_of_another_size_is_not_touched(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     qemu = Qemu(8192)
-    with pytest.raises(HostError, match="volume disk has 8192 bytes, and 4096 were sent to it"):
+    with pytest.raises(HostError, match="volume disk has 8192 bytes, but 4096 were sent to it"):
         flush(conn, qemu, monkeypatch)
     assert qemu.words[1:] == ["sent", "destroy"]
 

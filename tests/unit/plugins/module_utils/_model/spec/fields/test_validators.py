@@ -44,9 +44,9 @@ REFUSED: list[tuple[validators.Rule, t.Any, str]] = [
     (validators.text, "a\x00b", "has a control character"),
     (validators.text, "a\x1bb", "has a control character"),
     (validators.text, "\ud800", "has a control character"),
-    (validators.text, ["a"], "is not a text"),
-    (validators.text, {"a": 1}, "is not a text"),
-    (validators.text, b"a", "is not a text"),
+    (validators.text, ["a"], "is not a string"),
+    (validators.text, {"a": 1}, "is not a string"),
+    (validators.text, b"a", "is not a string"),
     (validators.name, "", "is not a name"),
     (validators.name, "-a", "is not a name"),
     (validators.name, ".a", "is not a name"),
@@ -118,12 +118,12 @@ def test_a_mapping_by_its_rules_with_nulls_left_out() -> None:
     ("value", "where", "text"),
     [
         ({"sise": 1}, "x", "x: unknown option 'sise'. Did you mean size?"),
-        ({"colour": 1}, "x", "x: unknown option 'colour'. Known are: name, size"),
-        ({"colour": 1}, "", "unknown option 'colour'. Known are: name, size"),
-        ({3: 1}, "x", "x: unknown option 3. Known are: name, size"),
+        ({"colour": 1}, "x", "x: unknown option 'colour'. Known: name, size"),
+        ({"colour": 1}, "", "unknown option 'colour'. Known: name, size"),
+        ({3: 1}, "x", "x: unknown option 3. Known: name, size"),
         ({"size": "?"}, "x[2]", "x[2].size: '?' is not a size"),
         ({"size": "?"}, "", "size: '?' is not a size"),
-        (["size"], "x", "x: ['size'] is not a mapping of options. Known are: size, name"),
+        (["size"], "x", "x: ['size'] is not a mapping of options. Known: size, name"),
     ],
 )
 def test_a_bad_mapping_is_refused_with_its_place(value: t.Any, where: str, text: str) -> None:
@@ -136,8 +136,8 @@ def test_a_bad_mapping_is_refused_with_its_place(value: t.Any, where: str, text:
     ("word", "known", "hint"),
     [
         ("debain", ["debian", "fedora"], "Did you mean debian?"),
-        ("x", ["debian", "arch"], "Known are: arch, debian"),
-        ("x", [], "None is known"),
+        ("x", ["debian", "arch"], "Known: arch, debian"),
+        ("x", [], "None are known"),
     ],
 )
 def test_the_hint_for_an_unknown_word(word: str, known: list[str], hint: str) -> None:

@@ -143,7 +143,7 @@ def test_no_devices(empty: t.Any) -> None:
 
 
 BAD: list[tuple[t.Any, t.Any, t.Any, str]] = [
-    ({}, "databse", None, "vms[0].disk_profile: unknown disk profile 'databse'. Known are: default"),
+    ({}, "databse", None, "vms[0].disk_profile: unknown disk profile 'databse'. Known: default"),
     ({"database": []}, "databse", None, "vms[0].disk_profile: unknown disk profile 'databse'. Did you mean database?"),
     ([], "default", None, "virt_disk_profiles: [] is not a mapping of profiles"),
     ({"virt.disk": []}, "default", None, "virt_disk_profiles.virt.disk: [] is not a mapping of profiles"),
@@ -154,7 +154,7 @@ BAD: list[tuple[t.Any, t.Any, t.Any, str]] = [
     ({"p": [{"size": 1, "pool": "x"}]}, "p", None, "virt_disk_profiles.p[0]: the device has no name"),
     ({"p": [{"a": {}, "size": 1}]}, "p", None, "virt_disk_profiles.p[0]: the device has no name"),
     ({"p": {"a": {"name": "b"}}}, "p", None, "virt_disk_profiles.p.a: the device is called 'a' and 'b'"),
-    ({"p": [{"a": {}}, {"a": {}}]}, "p", None, "virt_disk_profiles.p[1].a: the name 'a' is there twice"),
+    ({"p": [{"a": {}}, {"a": {}}]}, "p", None, "virt_disk_profiles.p[1].a: the name 'a' is given twice"),
     ({"p": {"a/b": {}}}, "p", None, "virt_disk_profiles.p.a/b: 'a/b' is not a name"),
     ({}, "default", [{"size": 1, "pool": "x"}], "vms[0].disks[0]: the device has no name"),
     ({}, "default", "none", "vms[0].disks: 'none' is not a list of devices"),

@@ -66,7 +66,7 @@ def test_both_words_make_the_same_machine(salt: dict[str, t.Any], ours: dict[str
     "both", [{"cpu": 1}, {"mem": 1}, {"nics": [], "interfaces": []}, {"enable_vnc": True, "graphics": "spice"}]
 )
 def test_two_words_for_one_thing_are_refused(both: dict[str, t.Any]) -> None:
-    with pytest.raises(InputError, match="at once"):
+    with pytest.raises(InputError, match="given together"):
         read_machine({**BASE, **both}, where="vms[1]")
 
 
@@ -76,8 +76,8 @@ def test_a_boot_device_that_there_is_not_is_one_sentence_of_salts_word(value: t.
     with pytest.raises(InputError) as caught:
         read_machine({**BASE, "boot_dev": value}, where="vms[1]")
     assert str(caught.value) == (
-        f"vms[1].boot_dev: {word!r} is not a boot device. Give some of hd, cdrom, network and fd, with blanks between "
-        "them, as in 'network hd'"
+        f"vms[1].boot_dev: {word!r} is not a boot device. Give some of hd, cdrom, network and fd, separated by "
+        "spaces, as in 'network hd'"
     )
 
 

@@ -58,7 +58,7 @@ def there(conn: t.Any, pool: str) -> list[str]:
 def test_a_volume_that_is_known_by_its_name_alone_stays(conn: t.Any) -> None:
     """As in the notes of earlier versions: somebody may have made another one of the name."""
     (words,) = delete_proven(conn, [VolumeRef("files", "disk")])
-    assert "volume disk of pool files stays: nothing proves" in words
+    assert "volume disk of pool files is kept: nothing proves" in words
     assert "vol-delete --pool files disk" in words
     assert there(conn, "files") == ["disk"]
 
@@ -88,7 +88,7 @@ def test_a_volume_that_a_machine_has_stays(conn: t.Any, tmp_path: Path) -> None:
     ref = VolumeRef("files", "disk")
     (words,) = delete_proven(conn, [ref], trusted=[ref])
     # No word of deleting it.
-    assert words == "volume disk of pool files stays: it is used by machine web1"
+    assert words == "volume disk of pool files is kept: it is used by machine web1"
     assert there(conn, "files") == ["disk"]
 
 
@@ -96,7 +96,7 @@ def test_a_volume_that_may_be_in_use_stays_with_a_hint(conn: t.Any, tmp_path: Pa
     conn.storagePoolDefineXML(POOL.format(kind="dir", name="asleep", path=str(tmp_path / "asleep")))
     ref = VolumeRef("files", "disk")
     (words,) = delete_proven(conn, [ref], trusted=[ref])
-    assert words.startswith("volume disk of pool files stays: it cannot be determined whether something uses it: ")
+    assert words.startswith("volume disk of pool files is kept: it cannot be determined whether something uses it: ")
     assert words.endswith("vol-delete --pool files disk")
 
 
