@@ -97,7 +97,7 @@ def test_why_a_hypervisor_is_left_out_is_said_once_and_not_of_each_machine(tmp_p
     assert "hv1 is left out: cannot connect to test:///" in output
     for name in ("web1", "web2"):
         assert f"{name} was not provisioned: it may be on hv1, which did not answer; created on " in output
-    assert "web3 was not provisioned: it is to be on hv1, which did not answer" in output
+    assert "web3 was not provisioned: it is meant for hv1, which did not answer" in output
 
 
 # A machine of ours with a nic that no new machine can have, on libvirt's test driver.
