@@ -192,4 +192,4 @@ def test_an_error_without_a_code_is_none_that_this_libvirt_lacks(monkeypatch: py
     # As an older libvirt.
     monkeypatch.delattr(connection.libvirt, "VIR_ERR_NO_DOMAIN_METADATA")
     error = connection.libvirt.libvirtError("virStorageVolDelete() failed")
-    assert type(connection.translate_error(error, "cannot delete it")) is HostError
+    assert connection.translate_error(error, "cannot delete it").__class__ is HostError
