@@ -1,36 +1,39 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Each word installs what it needs, and may be given again at any time. The work is done by the programs in tests/.
+# Each target installs what it needs, and can be run again at any time. The work is done by the programs in tests/.
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check test test-full bench lab-up lab-down clean
+.PHONY: help demo dev check test test-full bench lab-up lab-down clean
 
-help: ## show these words
-	@printf 'brine.virt: a private cloud of plain Linux hosts. Words for make:\n\n'
+help: ## show these targets
+	@printf 'brine.virt: a private cloud of plain Linux hosts. Targets:\n\n'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
-	@printf '\nThey install what they need, Debian packages too; what they make stands in .build.\n'
+	@printf '\nThey install what they need, including Debian packages; everything they create is in .build.\n'
 
-demo: ## a private cloud before your eyes: two bare hosts, a machine on one of them, reached by Ansible
+demo: ## a private cloud to look at: two bare hosts made into hypervisors, and a machine on one of them that Ansible reaches
 	@tests/gate/setup demo lab && tests/demo/run
 
-check: ## the quick part of the tests: format, lint, types, documentation, sanity, unit tests
+dev: ## the tools to work on the collection: `.build/venv/bin/pytest tests/unit/...` runs after this one step, wherever the checkout lies
+	@tests/gate/setup check && echo "Run one test: .build/venv/bin/pytest tests/unit/..."
+
+check: ## the quick part of the tests, for every change: format, lint, types, documentation, unit tests of one ansible-core and Python; says at its end what it leaves to `test`
 	@tests/gate/setup check && .build/venv/bin/python -m tests.gate check
 
-test: ## everything that CI runs: check, and beside it the scenario in the lab (SCENARIO=no leaves it out, KEEP_LAB=1 leaves the lab up)
-	@tests/gate/setup check $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
+test: ## everything that CI runs: check with nothing left out, sanity and unit tests on every ansible-core and Python, and alongside it the scenario in the lab (SCENARIO=no leaves it out, KEEP_LAB=1 leaves the lab up)
+	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
 
-test-full: ## test, with the stories that take long: every way to seed a guest, every option of a machine
-	@tests/gate/setup check $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
+test-full: ## test, and the scenarios that take long: every way to seed a guest, every option of a machine
+	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
 
-bench: ## how long many machines take in the lab beside virt-install and the bare tools, a move beside virsh, a first login beside a bare boot (KEEP_LAB=1 leaves the lab up)
+bench: ## how long many machines take in the lab compared with virt-install and the bare tools, a move compared with virsh, a first login compared with a bare boot (KEEP_LAB=1 leaves the lab up)
 	@tests/gate/setup demo lab && tests/benchmark/run && tests/benchmark/run --moves && tests/benchmark/run --first-login
 
 lab-up: ## start the lab: bare hosts on this machine to try things on
 	@tests/gate/setup lab && tests/lab/lab up
 
-lab-down: ## end the lab and leave nothing of it running
+lab-down: ## stop the lab and leave nothing of it running
 	@tests/gate/down
 
-clean: ## end the lab and remove all that was made here (.build); downloads for the lab stay in their cache
+clean: ## stop the lab and remove everything that was created here (.build); downloads for the lab stay in their cache
 	@tests/gate/down && tests/gate/clean

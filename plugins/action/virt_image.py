@@ -13,20 +13,26 @@ from dataclasses import dataclass
 from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import UnsupportedError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host import image_files
-from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import resolve_checksum
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Preview, Source, preview
-from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import Tell, untold
-from ansible_collections.brine.virt.plugins.module_utils._model.checksum import Checksum, read_content_checksum
-from ansible_collections.brine.virt.plugins.module_utils._model.image_header import (
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
+from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import resolve_checksum
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImagePreview, ImageSource, preview
+from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import (
+    read_header,
+    require_file,
+    require_whole_file,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
+from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, read_content_checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
+    check_image_header,
     compression,
-    judge_image,
     virtual_size,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.image_name import image_name
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import image_name
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import OPTION
 from ansible_collections.brine.virt.plugins.plugin_utils._progress import (
     follow,
@@ -65,7 +71,7 @@ class ActionModule(ActionBase):
         args = dict(self._task.args)
         others = args.get("url") or args.get("path") or args.get("state", "present") != "present"
         if not args.get("src") or others:
-            # Nothing to send, or a wish that the module refuses in Ansible's own words.
+            # Nothing to send, or a spec that the module refuses in Ansible's own words.
             return self._run_module(args, task_vars)
 
         host, subject = _host(task_vars), str(args.get("name"))
@@ -75,14 +81,14 @@ class ActionModule(ActionBase):
             ask=lambda asked: self._run_module(asked, task_vars),
             send=lambda path: self._send(path, host, subject),
             check_mode=bool(self._task.check_mode),
-            tell=untold if self._task.check_mode else Meter(show_of(host), subject).at,
+            on_progress=no_progress if self._task.check_mode else ProgressMeter(show_of(host), subject).at,
         )
 
     def _send(self, local_path: str, host: str, subject: str) -> str:
         """Send a file to the hypervisor. Where it lies there, until the task is over."""
         shell = self._connection._shell
         remote_path = str(shell.join_path(shell.tmpdir, "image"))
-        meter = Meter(show_of(host), subject)
+        meter = ProgressMeter(show_of(host), subject)
         size_bytes = os.path.getsize(local_path)
         # From here on the rate is reckoned.
         meter.at("sending", 0, size_bytes)
@@ -104,9 +110,9 @@ class ActionModule(ActionBase):
         if OPTION in args:
             raise AnsibleActionFail(f"{OPTION}: not for tasks")
         with contextlib.ExitStack() as stack:
-            if not self._task.check_mode and not args.get("progress_file"):
-                args = {**args, "progress_file": new_progress_path()}
-                stack.enter_context(follow(self._connection, args["progress_file"], _host(task_vars)))
+            if not self._task.check_mode:
+                args = {**args, PROGRESS_FILE: new_progress_path()}
+                stack.enter_context(follow(self._connection, args[PROGRESS_FILE], _host(task_vars)))
             withheld = Withheld(args)
             result = self._execute_module(module_name=_MODULE, module_args=withheld.args, task_vars=task_vars)
             return withheld.cleaned(result)
@@ -123,21 +129,21 @@ def have_file(
     ask: t.Callable[[dict[str, t.Any]], dict[str, t.Any]],
     send: t.Callable[[str], str],
     check_mode: bool,
-    tell: Tell = untold,
+    on_progress: ProgressCallback = no_progress,
 ) -> dict[str, t.Any]:
     """Have a file of the controller in the store: the module's result.
 
-    args: the task's options; ask: runs the module with such; send: sends the file and says where it is then; tell: is
-    told how far the work on the controller is.
+    args: the task's options; ask: runs the module with such; send: sends the file and says where it is then;
+    on_progress: is told how far the work on the controller is.
     """
     deadline = Deadline(_seconds(args.get("timeout")))
-    local = look_at_file(path, args.get("checksum"), args.get("content_checksum"), deadline, tell)
+    local = look_at_file(path, args.get("checksum"), args.get("content_checksum"), deadline, on_progress)
     args = {**args, "checksum": str(local.checksum)}
     image = local.image
     answer = ask(_with_content(args, image))
     if _lacks(answer) and image is None:
         # The store may have what is in the file without knowing that it came from this one.
-        image = look_inside(path, args.get("content_checksum"), deadline, tell)
+        image = look_inside(path, args.get("content_checksum"), deadline, on_progress)
         if image is not None:
             answer = ask(_with_content(args, image))
     if not _lacks(answer):
@@ -150,7 +156,7 @@ def have_file(
     return ask({**without_src, "path": send(path)})
 
 
-def _with_content(args: dict[str, t.Any], image: Preview | None) -> dict[str, t.Any]:
+def _with_content(args: dict[str, t.Any], image: ImagePreview | None) -> dict[str, t.Any]:
     """What to ask the store with: what has been seen in the file, and not what the user says of it."""
     return {**args, "content_checksum": f"sha256:{image.sha256}" if image else None}
 
@@ -160,42 +166,46 @@ class LocalFile:
     """A file on the controller by its sha256, and what it will be in the store; None of a compressed one, for now."""
 
     checksum: Checksum
-    image: Preview | None
+    image: ImagePreview | None
 
 
-def look_at_file(path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadline, tell: Tell = untold) -> LocalFile:
+def look_at_file(
+    path: str, wanted: t.Any, wanted_inside: t.Any, deadline: Deadline, on_progress: ProgressCallback = no_progress
+) -> LocalFile:
     """A file that is an image, or compressed, and that has the wanted checksums, where there are any.
 
     wanted: of the file; wanted_inside: of the image itself.
     """
     with _as_failure():
-        image_files.require_file(path, "src")
+        require_file(path, "src")
         checksum = resolve_checksum(wanted, os.path.basename(path), deadline, "checksum") if wanted else None
-        source = Source(path=path, checksum=checksum, content=read_content_checksum(wanted_inside))
-        header, size_bytes = image_files.read_header(path)
+        source = ImageSource(path=path, checksum=checksum, content=read_content_checksum(wanted_inside))
+        header, size_bytes = read_header(path)
         compressed = compression(header) is not None
-        image_format = None if compressed else judge_image(header, size_bytes, path, "src")
-        content = image_files.hash_file(path, source.algorithms, tell)
+        image_format = None if compressed else check_image_header(header, size_bytes, path, "src")
+        content = image_files.hash_file(path, source.algorithms, on_progress)
         source.verify(content)
         image = None
         if image_format is not None:
             source.verify_image(content.sha256)
-            image_files.require_whole_file(path, path, "src")
-            image = Preview(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))
+            require_whole_file(path, path, "src")
+            image = ImagePreview(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))
     return LocalFile(Checksum("sha256", content.sha256), image)
 
 
-def look_inside(path: str, wanted_inside: t.Any, deadline: Deadline, tell: Tell = untold) -> Preview | None:
+def look_inside(
+    path: str, wanted_inside: t.Any, deadline: Deadline, on_progress: ProgressCallback = no_progress
+) -> ImagePreview | None:
     """What is in a compressed file; None when this host has nothing to decompress it with."""
     with _as_failure():
-        source = Source(path=path, content=read_content_checksum(wanted_inside))
+        source = ImageSource(path=path, content=read_content_checksum(wanted_inside))
         try:
-            return preview(source, deadline, "src", tell)
+            return preview(source, deadline, "src", on_progress)
         except UnsupportedError:
             return None
 
 
-def as_result(name: str, image: Preview) -> dict[str, t.Any]:
+def as_result(name: str, image: ImagePreview) -> dict[str, t.Any]:
     """What an image will be in the store, in the words of the module's result."""
     return {
         "volume": image_name(name, image.sha256, image.format).volume,

@@ -12,15 +12,15 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name
-from ansible_collections.brine.virt.plugins.module_utils._tls.places import UNITS
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS
 from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, REQUIRED_TOGETHER
-from ansible_collections.brine.virt.plugins.plugin_utils._authority import Choice, locked, open_authorities
-from ansible_collections.brine.virt.plugins.plugin_utils._authority_revoke import revocation_lists
-from ansible_collections.brine.virt.plugins.plugin_utils._authority_sign import Paper, sign
-from ansible_collections.brine.virt.plugins.plugin_utils._authority_trust import Standing, decide
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.sign import CertificateSpec, sign
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, locked, open_ca_store
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.trust import TrustState, decide_trust
 
 _MODULE = "brine.virt.virt_keys"
 # What the host has no use for, or must not see.
@@ -62,7 +62,7 @@ class ActionModule(ActionBase):
             options["name"] = host
         try:
             check_options(options)
-            keys = Keys(
+            keys = CertificateTask(
                 options,
                 inventory=self._inventory(host, task_vars, options["peers"] or {}),
                 visit=lambda args: self._visit(args, task_vars),
@@ -105,7 +105,8 @@ def check_options(options: dict[str, t.Any]) -> None:
         raise InputError(f"{name} has more than 64 characters", where="name", hint="Give a shorter name")
     if not 0 < options["renew_before"] < options["days"]:
         raise InputError(
-            f"certificates of {options['days']} days cannot be renewed {options['renew_before']} days before their end",
+            f"certificates of {options['days']} days cannot be renewed "
+            f"{options['renew_before']} days before they expire",
             where="renew_before",
             hint="Give fewer days than in days, and at least 1",
         )
@@ -113,20 +114,20 @@ def check_options(options: dict[str, t.Any]) -> None:
         raise InputError("no kind of certificate is named", where="kinds")
 
 
-def read_moment(text: str | None) -> datetime.datetime | None:
+def read_timestamp(text: str | None) -> datetime.datetime | None:
     """A moment in UTC. Raises InputError."""
     if not text:
         return None
     try:
-        moment = datetime.datetime.fromisoformat(text)
+        timestamp = datetime.datetime.fromisoformat(text)
     except ValueError as exc:
         raise InputError(
-            f"{text} is no moment", where="authority_since", hint="Write 2027-01-31 or 2027-01-31T12:00:00"
+            f"{text} is not a valid timestamp", where="authority_since", hint="Write 2027-01-31 or 2027-01-31T12:00:00"
         ) from exc
-    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.timezone.utc)
+    return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=datetime.timezone.utc)
 
 
-class Keys:
+class CertificateTask:
     """One task: what it wants, and how the host is asked.
 
     inventory: names of hosts as the inventory has them, "" being this one; visit: runs the module there.
@@ -152,32 +153,32 @@ class Keys:
         """Have the host's certificates as they are to be: the task's result."""
         options = self._options
         save = not self._check_mode
-        self._authorities = open_authorities(
+        self._ca_store = open_ca_store(
             options["authority"],
-            Choice(
+            CaOptions(
                 organization=options["organization"],
                 key_type=options["key_type"],
                 days=options["days"],
-                authority_days=options["authority_days"],
+                ca_days=options["authority_days"],
                 passphrase=options["authority_passphrase"],
-                since=read_moment(options["authority_since"]),
+                since=read_timestamp(options["authority_since"]),
                 certificate=options["authority_certificate"],
                 key=options["authority_key"],
             ),
             save=save,
         )
-        self._standing = decide(
-            self._authorities,
+        self._trust_state = decide_trust(
+            self._ca_store,
             peers=options["peers"],
             trust_old=options["trust_old"],
             ending_days=options["renew_before"],
         )
-        with locked(self._authorities.folder) if save else contextlib.nullcontext():
-            revocations = revocation_lists(self._authorities, options["revoked"], save=save)
+        with locked(self._ca_store.folder) if save else contextlib.nullcontext():
+            revocations = revocation_lists(self._ca_store, options["revoked"], save=save)
         first = self._ask(
-            trust=certs.as_pem(self._standing.trust),
-            tolerated=certs.as_pem(self._standing.tolerated),
-            drop_unknown=self._standing.drop_unknown,
+            trust=certs.as_pem(self._trust_state.trust),
+            tolerated=certs.as_pem(self._trust_state.tolerated),
+            drop_unknown=self._trust_state.drop_unknown,
             revocations=revocations,
             inventory_names=self._names,
             names_of_others=self._names_of_others,
@@ -188,9 +189,9 @@ class Keys:
         return self._result(first, second)
 
     def _ask(self, **exchange: t.Any) -> dict[str, t.Any]:
-        standing: Standing = self._standing
-        known = [certificate for authority in self._authorities.all for certificate in authority.all]
-        words = {"known": certs.as_pem(known), "accepted": certs.as_pem(standing.accepted), **exchange}
+        trust_state: TrustState = self._trust_state
+        known = [certificate for ca in self._ca_store.all for certificate in ca.all]
+        words = {"known": certs.as_pem(known), "accepted": certs.as_pem(trust_state.accepted), **exchange}
         args = {key: value for key, value in self._options.items() if key not in _CONTROLLER_ONLY and value is not None}
         return self._visit({**args, "exchange": words})
 
@@ -199,18 +200,20 @@ class Keys:
         name = options["name"]
         if name in options["revoked"]:
             raise ConflictError(
-                f"{name} is revoked, and needs a new certificate", where="revoked", hint="Take it off the list first"
+                f"{name} is revoked, and needs a new certificate", where="revoked", hint="Remove it from the list first"
             )
         # A host says itself which addresses it has; what it may not have from us is decided here all the same.
         given = {as_name(wanted) for wanted in options["names"]}
         others = set(self._names_of_others) - given
         names = [check_name(wanted, "names") for wanted in first["names"] if wanted not in others]
         signed = {}
-        for slot, request in first["requests"].items():
-            kind, _underscore, purpose = slot.partition("_")
+        for key_pair, request in first["requests"].items():
+            kind, _underscore, purpose = key_pair.partition("_")
             if kind not in options["kinds"]:
-                raise ConflictError(f"{self._host} asks for a certificate of the kind {slot}, which is not in kinds")
-            paper = Paper(
+                raise ConflictError(
+                    f"{self._host} asks for a certificate of the kind {key_pair}, which is not in kinds"
+                )
+            certificate_spec = CertificateSpec(
                 organization=options["organization"],
                 unit=UNITS[kind],
                 name=name,
@@ -218,27 +221,27 @@ class Keys:
                 purpose=purpose or "client",
                 days=options["days"],
             )
-            signed[slot] = sign(self._authorities, self._standing.signer, request, paper)
+            signed[key_pair] = sign(self._ca_store, self._trust_state.signer, request, certificate_spec)
         return signed
 
     def _result(self, first: dict[str, t.Any], last: dict[str, t.Any]) -> dict[str, t.Any]:
         """The two answers of the host as one result."""
         if last.get("failed"):
             return {**last, "changed": bool(first.get("changed") or last.get("changed"))}
-        current = self._authorities.current
+        current = self._ca_store.current
         new = certs.fingerprint(current.certificate)
         both = [first, last] if last is not first else [first]
         trusts = [set(found) for found in first["trusts"].values()]
         result = {
             key: value for key, value in last.items() if key in ("invocation", "warnings", "deprecations")
         }  # fmt: skip
-        done = [line for answer in both for line in answer["done"]]
+        done = [line for answer in both for line in answer["actions"]]
         if not current.saved:
             done.insert(0, f"a new authority, {certs.subject(current.certificate)}")
         return {
             **result,
             "changed": bool(done),
-            "certificates": [{"kind": slot, **facts} for slot, facts in last["certificates"].items()],
+            "certificates": [{"kind": key_pair, **facts} for key_pair, facts in last["certificates"].items()],
             "authority": {
                 "subject": certs.subject(current.certificate),
                 "fingerprint": current.fingerprint,
@@ -246,11 +249,13 @@ class Keys:
             },
             "trusts": sorted(current.fingerprint if one == new else one for one in set.intersection(*trusts)),
             "issuers": last["issuers"],
-            "done": done,
+            "actions": done,
             "kept": [path for answer in both for path in answer["kept"]],
             "reloaded": any(answer["reloaded"] for answer in both),
             "diff": {"before": "", "after": "".join(f"{line}\n" for line in done)},
             **(
-                {"warnings": [*result.get("warnings", []), *self._standing.warnings]} if self._standing.warnings else {}
+                {"warnings": [*result.get("warnings", []), *self._trust_state.warnings]}
+                if self._trust_state.warnings
+                else {}
             ),
         }

@@ -10,7 +10,8 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import make_uri
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.plugin_utils._progress import follow, new_progress_path, show
 
 _MODULE = "brine.virt.virt_migrate"
@@ -38,9 +39,9 @@ class ActionModule(ActionBase):
                 for machine in args["machines"]
             ]
         with contextlib.ExitStack() as stack:
-            if not self._task.check_mode and not args.get("progress_file"):
-                args["progress_file"] = new_progress_path()
-                stack.enter_context(follow(self._connection, args["progress_file"]))
+            if not self._task.check_mode:
+                args[PROGRESS_FILE] = new_progress_path()
+                stack.enter_context(follow(self._connection, args[PROGRESS_FILE]))
             result = dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
         if not self._task.check_mode:
             for machine in result.get("machines") or ():
@@ -57,14 +58,10 @@ def outcome(machine: t.Mapping[str, t.Any]) -> str:
         return str(machine["msg"]) if machine["msg"].startswith(f"{name} ") else f"{name}: {machine['msg']}"
     if not machine["changed"]:
         return f"{name}: is on {target} already"
-    if "time_ms" not in machine:
+    if "duration_ms" not in machine:
         return f"{name}: moved from {source} to {target}"
-    time = f"moved from {source} to {target} in {machine['time_ms'] / 1000:.1f} s"
-    return (
-        f"{name}: {time}, stood still for {machine['downtime_ms']} ms"
-        if "downtime_ms" in machine
-        else f"{name}: {time}"
-    )
+    time = f"moved from {source} to {target} in {machine['duration_ms'] / 1000:.1f} s"
+    return f"{name}: {time}, paused for {machine['downtime_ms']} ms" if "downtime_ms" in machine else f"{name}: {time}"
 
 
 def resolve(target: t.Any, known: t.Mapping[str, t.Any]) -> t.Any:

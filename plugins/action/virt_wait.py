@@ -10,6 +10,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.plugin_utils._progress import follow, new_progress_path
 
 _MODULE = "brine.virt.virt_wait"
@@ -30,10 +31,10 @@ class ActionModule(ActionBase):
         in_background = bool(self._task.async_val) and not self._connection.has_native_async
         with contextlib.ExitStack() as stack:
             # Nobody reads on for a task that goes on in the background.
-            if not (self._task.check_mode or self._task.async_val or args.get("progress_file")):
-                args["progress_file"] = new_progress_path()
+            if not (self._task.check_mode or self._task.async_val):
+                args[PROGRESS_FILE] = new_progress_path()
                 host = (task_vars or {}).get("inventory_hostname")
-                stack.enter_context(follow(self._connection, args["progress_file"], host))
+                stack.enter_context(follow(self._connection, args[PROGRESS_FILE], host))
             return dict(
                 self._execute_module(
                     module_name=_MODULE, module_args=args, task_vars=task_vars, wrap_async=in_background

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documentation of what every module has in common (module_utils/_arguments.py)."""
+"""Documentation of what every module has in common (module_utils/_module.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ options:
   uri:
     description:
       - The libvirt connection to use, opened on the host that the task runs on.
-      - See U(https://libvirt.org/uri.html) for what can stand here.
+      - See U(https://libvirt.org/uri.html) for the possible values.
     type: str
     default: qemu:///system
 requirements:

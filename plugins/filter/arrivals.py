@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.plugin_utils._arrivals import arrivals
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.machine_hosts import arrivals
 
 
 def arrivals_filter(records: t.Any, assignments: t.Any, hosts: t.Any, groups: t.Any) -> list[dict[str, t.Any]]:

@@ -13,23 +13,23 @@ author:
   - brine.virt maintainers (@brine-virt)
 description:
   - Finds the fewest moves of machines after which no hypervisor is much fuller than another one.
-  - The load of a hypervisor is what its machines may take of the memory that it may promise (its own, less the
-    reserve, times the ratio), in percent. The spread is the difference between the fullest and the emptiest.
-  - It asks nothing and changes nothing. The same input gives the same answer.
-  - All plans of one move are looked at, then all of two, and so on, and of those with the fewest moves the one that
-    moves the least memory is taken. In a large cloud that needs many moves this would take too long; then it is the
-    best single move, again and again.
-  - A machine is only sent where it fits, as P(brine.virt.moves#filter) does it, and moves at most once. Hypervisors in
+  - The load of a hypervisor is the share of its allocatable memory (its own, less the reserve, times the ratio) that
+    its machines may use, in percent. The spread is the difference between the fullest and the emptiest.
+  - It contacts no hypervisor and changes nothing. The same input gives the same answer.
+  - All plans of one move are tried, then all of two, and so on, and of those with the fewest moves the one that moves
+    the least memory is chosen. In a large cloud that needs many moves this would take too long; then the best single
+    move is chosen, one after the other. If no moves reach O(limit), those that come nearest to it are returned.
+  - A machine is only moved where it fits, by the rules of P(brine.virt.moves#filter), and at most once. Hypervisors in
     maintenance, and those that did not answer, are left out.
-  - The moves are to be made in their order. A later one may need the room that an earlier one leaves.
+  - The moves must be made in the given order. A later one may need the capacity that an earlier one frees.
 positional: limit
 options:
   _input:
-    description: The hypervisors with their machines, as P(brine.virt.moves#filter) takes them.
+    description: The hypervisors with their machines, as P(brine.virt.moves#filter) accepts them.
     type: dict
     required: true
   limit:
-    description: The greatest spread that is good enough, in percent points.
+    description: The greatest acceptable spread, in percentage points, above 0 and up to 100.
     type: float
     default: 20.0
   settings:
@@ -37,11 +37,11 @@ options:
     type: dict
   errors:
     description:
-      - What becomes of mistakes in what the user wrote.
+      - How mistakes in the input are reported.
     type: str
     choices:
       raise: the filter fails, with a line for each
-      return: they are given back in C(errors), and nothing else is. For a task that shows them.
+      return: they are returned in C(errors), and nothing else is. For a task that shows them.
     default: raise
 seealso:
   - plugin: brine.virt.moves
@@ -67,8 +67,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The moves in plain data, as P(brine.virt.moves#filter) returns them, in the order in which they are to be made.
-      C(stay) are the machines that could be moved nowhere.
+    - The moves in plain data, as P(brine.virt.moves#filter) returns them, in the order in which they must be made.
+      C(stay) are the machines that are tied to their hypervisor, with what ties them.
   type: dict
   contains:
     moves:
@@ -86,7 +86,7 @@ _value:
           memory_ratio: 1.0
           memory_reserve_mib: 256
     spread:
-      description: The spread now and after the moves, and whether that is good enough.
+      description: The spread now and after the moves, and whether that is within the limit.
       type: dict
       sample: {before: 65.0, after: 15.0, limit: 20.0, reached: true}
     loads:
@@ -96,7 +96,7 @@ _value:
         hv1: {before: 75.0, after: 50.0}
         hv2: {before: 10.0, after: 35.0}
     errors:
-      description: With O(errors=return), the mistakes, a sentence each. When there is one, this is the only key.
+      description: With O(errors=return), the mistakes, one sentence each. If there are any, this is the only key.
       type: list
       elements: str
       sample: []
@@ -105,9 +105,9 @@ _value:
 import typing as t
 
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_balance import plan_balance
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_fleet import read_fleet
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.balance import plan_balance
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, read_number
 
 
 def balance_filter(
@@ -116,7 +116,7 @@ def balance_filter(
     """The moves; see RETURN."""
 
     def work() -> dict[str, t.Any]:
-        return plan_balance(read_fleet(hosts, settings, Terms()), read_number(float, limit, "limit"))
+        return plan_balance(read_fleet(hosts, settings, PlacementOptions()), read_number(float, limit, "limit"))
 
     return answer(work, errors, "brine.virt.balance: ")
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ansible_collections.brine.virt.plugins.plugin_utils._claims import settle
-from ansible_collections.brine.virt.plugins.plugin_utils._known_hosts import last_seen
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import last_seen
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.claims import settle
 
 
 def settle_claims(plan: t.Any, claims: t.Any, seen: t.Any, last: t.Any = False) -> dict[str, t.Any]:

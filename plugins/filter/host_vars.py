@@ -8,11 +8,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 name: host_vars
-short_description: The inventory variables of a machine
+short_description: Get the inventory variables of a machine
 version_added: "0.1.0"
 description:
-  - Turns the record of a machine, as M(brine.virt.virt_info) returns it, into the variables that inventory plugin
-    P(brine.virt.domains#inventory) would give its host.
+  - Turns the record of a machine, as M(brine.virt.virt_info) returns it, into the variables that the inventory plugin
+    P(brine.virt.domains#inventory) would set for its host.
 author:
   - brine.virt maintainers (@brine-virt)
 positional: hypervisor
@@ -37,15 +37,15 @@ options:
     default: ~/.ssh/known_hosts.d/brine-virt
   trust_guest_addresses:
     description:
-      - Whether an address that only the guest claims counts although no host key of it is known, as the option of the
-        same name of P(brine.virt.domains#inventory).
+      - Whether to use an address that only the guest claims although none of its host keys is known, like the option of
+        the same name of P(brine.virt.domains#inventory).
     type: bool
     default: false
   ssh_args:
     description:
-      - What C(ansible_ssh_args) is for the machine without this collection. Where it would keep SSH from finding the
+      - The value of C(ansible_ssh_args) for the machine without this collection. If it would keep SSH from finding the
         machine's host keys, the result has an C(ansible_ssh_args) with the collection's arguments first.
-      - By default it is what Ansible's configuration says.
+      - The default is the value in Ansible's configuration.
     type: str
 seealso:
   - plugin: brine.virt.domains
@@ -79,8 +79,8 @@ from ansible.errors import AnsibleFilterError
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import DEFAULT_URI
-from ansible_collections.brine.virt.plugins.plugin_utils._connection_vars import ConnectionVars, ssh_options
-from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.connection_vars import ConnectionVars, ssh_options
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import (
     DEFAULT_KNOWN_HOSTS,
     host_vars,
     known_hosts_path,

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: misspelled
-short_description: Variables that are called nearly as those of the role virt_provision
+short_description: Find misspelled variables of the role virt_provision
 version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
   - Finds variables such as C(virt_disk_profile), which no role reads, where C(virt_disk_profiles) was meant.
-  - Only names that begin with C(virt_) are looked at. One whose neighbour is there as well is a variable of the user's
-    own.
+  - Only names that begin with C(virt_) are checked. If the similarly named variable is set as well, the variable is
+    taken to be the user's own.
 options:
   _input:
     description: The names of all variables.
@@ -28,7 +28,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Nothing is misspelt
+- name: Check that nothing is misspelled
   ansible.builtin.assert:
     that: query('ansible.builtin.varnames', '^virt_') | brine.virt.misspelled | length == 0
 """

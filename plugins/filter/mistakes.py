@@ -7,34 +7,34 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: mistakes
-short_description: What the hypervisors said against images and machines in check mode
+short_description: Collect the errors that check mode found on all hypervisors
 version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
-  - Collects what M(brine.virt.virt_image) and M(brine.virt.virt_init) said on all hypervisors in check mode, before
-    anything is changed. The role P(brine.virt.virt_provision#role) has them do so.
-  - What several hypervisors say in the same words is one sentence, with the names of all of them before it.
+  - Collects the errors that M(brine.virt.virt_image) and M(brine.virt.virt_init) reported on all hypervisors in check
+    mode, before anything is changed. The role P(brine.virt.virt_provision#role) uses it for that.
+  - If several hypervisors report the same error, it is one sentence, preceded by the names of all of them.
 positional: machines
 options:
   _input:
     description:
-      - By the name of each hypervisor, what a task with M(brine.virt.virt_image) in a loop over names of images
-        registered. Empty for one that was not asked.
+      - By the name of each hypervisor, the registered result of a task with M(brine.virt.virt_image) in a loop over the
+        names of images. Empty for one that was not asked.
     type: dict
     required: true
   machines:
     description:
-      - By the name of each hypervisor, what a task with M(brine.virt.virt_init) registered. Empty for one that was not
-        asked.
+      - By the name of each hypervisor, the registered result of a task with M(brine.virt.virt_init). Empty for one that
+        was not asked.
     type: dict
     default: {}
   images:
-    description: The images by name, as the variable C(virt_images) has them; options that are unknown are mistakes.
+    description: The images by name, as in the variable C(virt_images); unknown options are reported as mistakes.
     type: dict
     default: {}
   where:
-    description: The name of O(images), as the user knows it. Empty for an image that was named on the command line.
+    description: The name of O(images), as the user knows it. Empty for an image that was given on the command line.
     type: str
     default: virt_images
 seealso:
@@ -44,7 +44,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Have nothing in stock
+- name: Check that there are no mistakes
   ansible.builtin.assert:
     that: mistakes | length == 0
     fail_msg: "{{ mistakes | join('\n') }}"
@@ -54,12 +54,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The mistakes, a sentence each, each once.
+  description: The mistakes, one sentence each, without duplicates.
   type: list
   elements: str
   sample:
     - "virt_images.debian.src: there is no file debian.qcow2 on the controller. For a file on the hypervisor, use path"
-    - "hv1: virt_vms[0].nics[eth1]: there is no bridge 'dmz' on this hypervisor. Known are: br0"
+    - "hv1: virt_vms[0].nics[eth1]: there is no bridge 'dmz' on this hypervisor. Known: br0"
 """
 
 import re
@@ -68,8 +68,8 @@ from collections.abc import Iterator, Mapping
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._model import rules
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
 _IMAGE_OPTIONS = ("checksum", "path", "src", "timeout", "url")
@@ -102,7 +102,7 @@ def _of_options(images: Mapping[str, t.Any], where: str) -> list[str]:
     mistakes = Mistakes()
     for name, source in images.items():
         with mistakes.noted():
-            rules.read_mapping(
+            validators.read_mapping(
                 source, _place(where, name), {option: lambda value, _where: value for option in _IMAGE_OPTIONS}
             )
     return [line for error in mistakes.found for line in str(error).splitlines()]

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: moves
-short_description: Choose where machines are to be moved, and say why
+short_description: Choose where to move machines, and say why
 version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
-  - Decides where machines that are there already can be moved to, from what the hypervisors say of themselves now.
-  - It asks nothing and changes nothing. The same input gives the same answer.
-  - A machine is only sent where it fits, by the same rules as in P(brine.virt.place#filter), and where its
-    architecture, its kind of virtualisation and its machine type are known. What stands in no facts, such as whether
-    the CPU is the same, M(brine.virt.virt_migrate) finds out before it moves anything.
-  - The largest machines are placed first. What one takes is gone for the next. What one leaves behind is not counted,
-    so that the moves can be made in any order.
+  - Decides where existing machines can be moved to, based on the current facts of the hypervisors.
+  - It contacts no hypervisor and changes nothing. The same input gives the same answer.
+  - A machine is only moved where it fits, by the same rules as in P(brine.virt.place#filter), and where its
+    architecture, its kind of virtualisation and its machine type are known. What the facts do not show, such as whether
+    the CPU is the same, is checked by M(brine.virt.virt_migrate) before it moves anything.
+  - The largest machines are placed first. What one machine needs is no longer free for the next. What it frees at its
+    source is not counted, so that the moves can be made in any order.
 positional: names
 options:
   _input:
@@ -33,32 +33,33 @@ options:
     type: list
     elements: str
   source:
-    description: The hypervisor of which all machines are to be moved away.
+    description: The hypervisor to move all machines away from.
     type: str
   target:
-    description: The hypervisor that they are to go to, instead of the best one for each.
+    description: The hypervisor to move them to, instead of the best one for each.
     type: str
   settings:
     description: The inventory variables of the hypervisors, as in P(brine.virt.place#filter); V(hostvars) will do.
     type: dict
   policy:
-    description: Which of the hypervisors that fit is taken, as in P(brine.virt.place#filter).
+    description: Which of the suitable hypervisors is chosen, as in P(brine.virt.place#filter).
     type: str
     choices: [spread, pack]
     default: spread
   anti_affinity:
     description:
-      - What becomes of a machine whose anti-affinity groups leave it no hypervisor, as in P(brine.virt.place#filter).
+      - What to do with a machine whose anti-affinity groups leave no hypervisor for it, as in
+        P(brine.virt.place#filter).
     type: str
     choices: [require, prefer]
     default: require
   errors:
     description:
-      - What becomes of mistakes in what the user wrote.
+      - How mistakes in the input are reported.
     type: str
     choices:
       raise: the filter fails, with a line for each
-      return: they are given back in C(errors), and nothing else is. For a task that shows them.
+      return: they are returned in C(errors), and nothing else is. For a task that shows them.
     default: raise
 seealso:
   - plugin: brine.virt.balance
@@ -98,11 +99,11 @@ _value:
           type: str
           sample: web1
         source:
-          description: Where it lives.
+          description: The hypervisor that it is on.
           type: str
           sample: hv1
         target:
-          description: Where it is to go.
+          description: The hypervisor to move it to.
           type: str
           sample: hv2
         state:
@@ -110,24 +111,26 @@ _value:
           type: str
           sample: running
         memory_mib:
-          description: The most memory that it can have.
+          description: The maximum memory that it can have.
           type: int
           sample: 2048
         why:
-          description: Why there. What could not be checked is said here too.
+          description: Why it was chosen, and what could not be checked.
           type: str
-          sample: "most free memory: 20000 MiB after this machine, next hv3 with 12000 MiB"
+          sample: "most free memory: 20000 MiB after this machine, next hv4 with 12000 MiB"
         refused:
-          description: For every other hypervisor, why not there.
+          description: For every other hypervisor, why it was not chosen.
           type: dict
           sample:
             hv3: has no bridge dmz_br (has br0)
+            hv4: "less free memory: 12000 MiB after this machine"
         memory_ratio:
-          description: How many times the memory of the target counts, by its inventory variables.
+          description:
+            - How many times the memory of the target, less the reserve, may be committed, by its inventory variables.
           type: float
           sample: 1.0
         memory_reserve_mib:
-          description: MiB of memory that stay free on the target, by its inventory variables.
+          description: MiB of memory to keep free on the target, by its inventory variables.
           type: int
           sample: 256
     stay:
@@ -141,13 +144,13 @@ _value:
           memory_mib: 4096
           why: "fits no other hypervisor: hv2: has no pool fast (has default)"
     there:
-      description: The machines that live on O(target) already, as in C(stay).
+      description: The machines that are already on O(target), as in C(stay).
       type: list
       elements: dict
       sample: []
     by_source:
       description:
-        - For every hypervisor that answered, the moves away from it, as M(brine.virt.virt_migrate) takes them in
+        - For every hypervisor that answered, the moves away from it, as M(brine.virt.virt_migrate) accepts them in
           C(machines).
       type: dict
       sample:
@@ -155,8 +158,8 @@ _value:
         hv2: []
     unfinished:
       description:
-        - By the hypervisor that they came from, machines that have arrived elsewhere, and whose old volumes an
-          interrupted run has left behind. M(brine.virt.virt_migrate) finishes that with the same target.
+        - By the hypervisor that they came from, machines that have been moved, but whose old volumes an interrupted run
+          has left behind. M(brine.virt.virt_migrate) with the same target finishes the move.
       type: dict
       sample:
         hv1: [{name: web2, target: hv2}]
@@ -165,7 +168,7 @@ _value:
       type: dict
       sample: {}
     errors:
-      description: With O(errors=return), the mistakes, a sentence each. When there is one, this is the only key.
+      description: With O(errors=return), the mistakes, one sentence each. If there are any, this is the only key.
       type: list
       elements: str
       sample: []
@@ -173,11 +176,11 @@ _value:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_fleet import read_fleet
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_moves import plan_moves
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_moves
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
 
 def moves_filter(
@@ -193,11 +196,11 @@ def moves_filter(
     """The decisions for machines that live somewhere; see RETURN."""
 
     def work() -> dict[str, t.Any]:
-        terms = Terms(policy=policy, anti_affinity=anti_affinity)
+        options = PlacementOptions(policy=policy, anti_affinity=anti_affinity)
         if isinstance(names, str) or not (names is None or isinstance(names, (list, tuple))):
             raise InputError(f"{names!r} is not a list of names", where="names")
-        fleet = read_fleet(hosts, settings, terms)
-        return plan_moves(fleet, terms, names=names, source=source, target=target)
+        fleet = read_fleet(hosts, settings, options)
+        return plan_moves(fleet, options, names=names, source=source, target=target)
 
     return answer(work, errors, "brine.virt.moves: ")
 

@@ -12,25 +12,24 @@ version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
-  - Decides on which hypervisor each machine of a list is to be, from what the hypervisors say of themselves now.
-  - It asks nothing and changes nothing. The same input gives the same answer.
-  - A machine that lives on a hypervisor stays there, whatever else would be better.
-  - It may have what is offered for no new machine, such as another model of a nic, and keeps it. Whether it has that is
-    known to its hypervisor alone, so that such values of its wish are left to the check of M(brine.virt.virt_init).
+  - Decides which hypervisor each machine of a list goes to, based on the current facts of the hypervisors.
+  - It contacts no hypervisor and changes nothing. The same input gives the same answer.
+  - A machine that already exists stays on its hypervisor, even if another one would be better.
+  - An existing machine may have what is not offered for new ones, such as another nic model, and keeps it. Only its
+    hypervisor knows whether it has that, so such values are left to M(brine.virt.virt_init) to check.
   - A new machine is only put where it fits. Its memory, together with that of all machines that are defined there and
     of all that this run puts there, must leave O(memory_reserve_mib) free. The hypervisor must have its CPUs, pools
-    with room for its disks, its bridges and networks, its C(labels), and its image unless O(images) brings that. It
-    must not be in maintenance (M(brine.virt.virt_maintenance)), and have no machine of one of its C(anti_affinity)
-    groups; machines that live there count with the groups that are noted in them.
-  - Machines whose wish names a hypervisor are counted in before the others, so that these do not take their room.
+    with enough free space for its disks, its bridges and networks, its C(labels), and its image, unless that is among
+    O(images). It must not be in maintenance (M(brine.virt.virt_maintenance)), and must not have a machine in any of its
+    C(anti_affinity) groups; for existing machines the groups stored with them count.
+  - Machines whose entry names a hypervisor are placed first, so that others do not use up the capacity that they need.
     All others follow in the order of the list.
-  - When a machine fits nowhere, nothing is placed, and the error says for every such machine what each hypervisor
-    lacks.
+  - If a machine fits nowhere, nothing is placed, and the error says for every such machine what each hypervisor lacks.
 positional: hosts
 options:
   _input:
     description:
-      - The wishes, as M(brine.virt.virt_init) takes them, each with an optional C(hypervisor) to be on.
+      - The requested machines, as M(brine.virt.virt_init) accepts them, each with an optional C(hypervisor) to be on.
     type: list
     elements: dict
     required: true
@@ -47,30 +46,30 @@ options:
     description: Nic profiles by name.
     type: dict
   seed_defaults:
-    description: Options of C(seed) for all machines that do not say otherwise.
+    description: Default options of C(seed) for all machines.
     type: dict
   images:
-    description: The images that can be brought to any hypervisor, by name. Only the names matter here.
+    description: The images that can be stored on any hypervisor, by name. Only the names matter here.
     type: dict
   image_pool:
     description: The pool of the image store. A machine with an image is put where it exists and is active.
     type: str
     default: images
   policy:
-    description: Which of the hypervisors that fit is taken.
+    description: Which of the suitable hypervisors is chosen.
     type: str
     choices:
-      spread: the one with the most free memory, counting all that was placed before; of equal ones the first by name
-      pack: the one with the least free memory; of equal ones the first by name
+      spread: the one with the most free memory after everything placed so far; among equal ones the first by name
+      pack: the one with the least free memory; among equal ones the first by name
     default: spread
   memory_reserve_mib:
-    description: MiB of memory that stay free on each hypervisor for itself.
+    description: MiB of memory to keep free on each hypervisor for itself.
     type: int
     default: 256
   memory_ratio:
     description:
-      - How many times the memory of a hypervisor, less the reserve, may be promised to machines. V(1.5) promises half
-        as much again as there is.
+      - How many times the memory of a hypervisor, less the reserve, may be committed to machines. V(1.5) allows half as
+        much again as there is.
       - One machine never gets more memory than the hypervisor has.
     type: float
     default: 1.0
@@ -82,15 +81,15 @@ options:
     default: 8.0
   settings:
     description:
-      - By the name of each hypervisor, its inventory variables; V(hostvars) will do. These are read, and come before
-        the options of the same name.
-      - C(virt_labels), what the hypervisor is, for machines that ask for it with C(labels); a list such as
+      - By the name of each hypervisor, its inventory variables; V(hostvars) will do. The following are read, and take
+        precedence over the options of the same name.
+      - C(virt_labels), the labels of the hypervisor, for machines that require them with C(labels); a list such as
         C([ssd, zone=a]), or a mapping, in which C(zone) with the value C(a) is C(zone=a), and C(ssd) with V(true) is
         C(ssd).
       - C(virt_memory_reserve_mib), C(virt_memory_ratio) and C(virt_vcpu_ratio).
     type: dict
   anti_affinity:
-    description: What becomes of a machine whose anti-affinity groups leave it no hypervisor.
+    description: What to do with a machine whose anti-affinity groups leave no hypervisor for it.
     type: str
     choices:
       require: it is refused
@@ -98,51 +97,51 @@ options:
     default: require
   unseen:
     description:
-      - What becomes of a machine that lives on no hypervisor that answered, while another one did not answer.
-      - It may live on that one. Made elsewhere it would exist twice, with the same addresses.
-      - It does not matter for machines whose wish names a hypervisor that answered.
+      - What to do with a machine that is on none of the hypervisors that answered, if another one did not answer.
+      - It may be on that one. If it were created elsewhere, it would exist twice, with the same addresses.
+      - It does not matter for machines whose entry names a hypervisor that answered.
     type: str
     choices:
-      refuse: it is given back in C(refused_machines)
-      place: it is placed as any other
+      refuse: it is returned in C(refused_machines)
+      place: it is placed like any other
     default: refuse
   baseline:
     description:
       - Whether new machines get what all hypervisors that answered have in common, so that they can move to each.
-      - With V(false), the first new machine on a hypervisor whose newest machine type others do not know has that in
-        its C(why).
+      - With V(false), C(why) of the first new machine on a hypervisor says so if others do not know the newest machine
+        type there.
     type: bool
     default: false
   taken:
     description:
       - Names of hosts and groups of the inventory that are not machines. A new machine with one of them is an error.
-        So is one with the name of a hypervisor, in any case.
+        The name of a hypervisor is an error in any case.
     type: list
     elements: str
   last_seen:
     description:
-      - By the name of a machine, the hypervisors that it is known on by the live inventory or by the file of host
-        keys, as P(brine.virt.last_seen#filter) gives them. A machine that is on no hypervisor that answered, and was
-        seen on one that is not in O(hosts) at all, is treated as O(unseen) says.
+      - By the name of a machine, the hypervisors where the live inventory or the file of host keys has seen it, as
+        P(brine.virt.last_seen#filter) returns them. A machine that is on none of the hypervisors that answered, and was
+        seen on one that is not in O(hosts) at all, is treated according to O(unseen).
     type: dict
   where:
     description:
-      - The name of the list of wishes, as the user knows it, for error messages.
-      - Empty for a single wish that is in no list.
+      - The name of the list of machines, as the user knows it, for error messages.
+      - Empty for a single machine that is not in a list.
     type: str
     default: virt_vms
   homes:
     description:
-      - By the name of each machine, the hypervisor that it lived on when the inventory was made.
-      - It counts where that hypervisor did not answer, and the wish names none.
+      - By the name of each machine, the hypervisor that it was on when the inventory was read.
+      - It is used if that hypervisor did not answer, and the entry names none.
     type: dict
   errors:
     description:
-      - What becomes of mistakes in what the user wrote, and of machines that cannot be placed.
+      - How mistakes in the input, and machines that cannot be placed, are reported.
     type: str
     choices:
       raise: the filter fails, with a line for each
-      return: they are given back in C(errors), and nothing else is. For a task that shows them.
+      return: they are returned in C(errors), and nothing else is. For a task that shows them.
     default: raise
 seealso:
   - module: brine.virt.virt_host_info
@@ -151,20 +150,20 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Decide where the machines are to be
+- name: Decide where the machines go
   ansible.builtin.set_fact:
     plan: "{{ virt_vms | brine.virt.place(facts_by_host, images=virt_images, disk_profiles=virt_disk_profiles) }}"
   vars:
     facts_by_host:
       hv1: "{{ hostvars['hv1'].hypervisor_facts.host }}"
-      hv2: "ssh: connect to host hv2 port 22: No route to host"
+      hv2: "{{ hostvars['hv2'].hypervisor_facts.host }}"
 
-- name: Say it
+- name: Show the decisions
   ansible.builtin.debug:
     msg: "{{ item.name }} on {{ item.hypervisor }}: {{ item.why }}"
   loop: "{{ plan.assignments }}"
 
-- name: Make the machines of each hypervisor
+- name: Create the machines of each hypervisor
   brine.virt.virt_init:
     machines: "{{ virt_vms | selectattr('name', 'in', plan.by_host[inventory_hostname]) }}"
 """
@@ -184,62 +183,62 @@ _value:
           type: str
           sample: web1
         hypervisor:
-          description: Where it is to be.
+          description: The hypervisor that it goes to.
           type: str
           sample: hv1
         existing:
-          description: Whether it lives there already.
+          description: Whether it is already there.
           type: bool
           sample: false
         why:
-          description: Why there. What could not be checked is said here too.
+          description: Why it was chosen, and what could not be checked.
           type: str
-          sample: "most free memory: 20000 MiB after this machine, next hv2 with 12000 MiB"
+          sample: "most free memory: 20000 MiB after this machine, next hv3 with 12000 MiB"
         refused:
-          description: For every other hypervisor, why not there.
+          description: For every other hypervisor, why it was not chosen.
           type: dict
           sample:
             hv2: has no bridge dmz_br (has br0)
+            hv3: "less free memory: 12000 MiB after this machine"
     by_host:
       description:
         - For every hypervisor that answered, the names of the machines for it, as they were given and in the order of
           the list.
-        - The decisions hold names and reasons only, so that they can be printed. The descriptions of machines, in which
-          passwords and keys may stand, stay where they are.
+        - The decisions contain only names and reasons, so that they can be printed. The entries of the machines, which
+          may contain passwords and keys, are not returned.
       type: dict
       sample:
         hv1: [web1]
         hv2: []
     new_by_host:
       description:
-        - For every hypervisor that answered, the machines that are to be made there, or to be finished, as
-          M(brine.virt.virt_claim) takes them.
+        - For every hypervisor that answered, the machines to be created or finished there, as M(brine.virt.virt_claim)
+          accepts them.
       type: dict
       sample:
         hv1: [{name: web1, memory_mib: 1024, vcpus: 1}]
         hv2: []
     withdraw:
       description:
-        - Claims that runs which were cut off have left of machines that live elsewhere, by hypervisor, as
-          O(brine.virt.virt_claim#module:withdraw) takes them.
+        - Claims that interrupted runs have left behind for machines that are elsewhere, by hypervisor, as
+          O(brine.virt.virt_claim#module:withdraw) accepts them.
       type: dict
       sample: {}
     decisions:
       description:
-        - For every hypervisor that answered, what it was chosen by, as O(brine.virt.virt_init#module:decision) takes
-          it.
+        - For every hypervisor that answered, why it was chosen, as O(brine.virt.virt_init#module:decision) accepts it.
       type: dict
       sample:
         hv1: {memory_mib: 15744, vcpus: 64, pools_mib: {default: 8192}, machines: {}}
     images_by_host:
-      description: For every hypervisor that answered, the names out of O(images) that its machines stand on.
+      description: For every hypervisor that answered, the names in O(images) that its machines need.
       type: dict
       sample:
         hv1: [debian]
         hv2: []
     places_by_host:
       description:
-        - For every hypervisor that answered, what messages call the wishes for it, to be used for
+        - For every hypervisor that answered, what messages call its machines' entries, to be used for
           O(brine.virt.virt_init#module:places).
       type: dict
       sample:
@@ -247,12 +246,12 @@ _value:
         hv2: []
     machine_type:
       description:
-        - With O(baseline=true), the newest machine type of the kind C(q35) that all hypervisors which answered know,
-          to be used for O(brine.virt.virt_init#module:default_machine_type). Null when there is none.
+        - With O(baseline=true), the newest C(q35) machine type that all hypervisors that answered know, to be used for
+          O(brine.virt.virt_init#module:default_machine_type). Null if there is none.
       type: str
       sample: pc-q35-7.2
     not_started:
-      description: The machines that have a place, and are not to be started (C(start=false)).
+      description: The machines that have a place and should not be started (C(start=false)).
       type: list
       elements: str
       sample: []
@@ -263,13 +262,13 @@ _value:
     refused_machines:
       description:
         - The machines that have no place because a hypervisor did not answer, by C(name) and C(why).
-        - The wish names that hypervisor, or they live on it (O(homes)), and then it stands in C(hypervisor).
-        - Or they may live on it, see O(unseen) and O(last_seen), and then that is null.
+        - If the entry names that hypervisor, or the machine is on it (O(homes)), it is given in C(hypervisor).
+        - If the machine may be on it, see O(unseen) and O(last_seen), that is null.
       type: list
       elements: dict
       sample: []
     errors:
-      description: With O(errors=return), the mistakes, a sentence each. When there is one, this is the only key.
+      description: With O(errors=return), the mistakes, one sentence each. If there are any, this is the only key.
       type: list
       elements: str
       sample: []
@@ -277,13 +276,13 @@ _value:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import yes_or_no
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import places_of, read_good_machines
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import yes_or_no
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import places_of, read_good_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
-from ansible_collections.brine.virt.plugins.plugin_utils._placement import place
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_existing import find_existing
-from ansible_collections.brine.virt.plugins.plugin_utils._placement_terms import Terms, read_number
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.existing import find_existing
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, read_number
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.place import place
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
 # The names that the role virt_provision has for the list.
@@ -291,7 +290,7 @@ _ROLE_LISTS = ("virt_vms", "")
 
 
 def place_filter(
-    wishes: t.Any,
+    specs: t.Any,
     hosts: t.Any,
     disk_profiles: t.Any = None,
     nic_profiles: t.Any = None,
@@ -312,10 +311,10 @@ def place_filter(
     errors: str = "raise",
     baseline: t.Any = False,
 ) -> dict[str, t.Any]:
-    """The decisions for a list of wishes; see RETURN."""
+    """The decisions for a list of specs; see RETURN."""
 
     def work() -> dict[str, t.Any]:
-        terms = Terms(
+        options = PlacementOptions(
             policy=policy,
             memory_reserve_mib=read_number(int, memory_reserve_mib, "memory_reserve_mib"),
             memory_ratio=read_number(float, memory_ratio, "memory_ratio"),
@@ -329,7 +328,7 @@ def place_filter(
         # The variables of the role, whose names these are.
         prefix = "virt_" if where in _ROLE_LISTS else ""
         machines = read_good_machines(
-            wishes,
+            specs,
             mistakes,
             disk_profiles=disk_profiles,
             nic_profiles=nic_profiles,
@@ -338,17 +337,17 @@ def place_filter(
             prefix=prefix,
             existing=find_existing(hosts, homes, last_seen),
         )
-        places = places_of(len(wishes), where)
+        places = places_of(len(specs), where)
         # Those that are right are placed all the same, so that what hinders them is said in the same run.
         with mistakes.noted():
             placed = place(
                 list(machines.values()),
-                [wishes[index] for index in machines],
+                [specs[index] for index in machines],
                 hosts,
                 images=images,
                 images_where=f"{prefix}images",
                 settings=settings,
-                terms=terms,
+                options=options,
                 places=[places[index] for index in machines],
                 homes=homes,
                 taken=frozenset(taken or ()),
@@ -358,7 +357,7 @@ def place_filter(
         return placed
 
     written = {
-        "machines": wishes,
+        "machines": specs,
         "seed": seed_defaults,
         "images": images,
         "disk_profiles": disk_profiles,

@@ -10,15 +10,15 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
-from ansible_collections.brine.virt.plugins.plugin_utils._changes_text import changes_text
-from ansible_collections.brine.virt.plugins.plugin_utils._remarks import remarks_on
-from ansible_collections.brine.virt.plugins.plugin_utils._text import (
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.changes import changes_text
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.remarks import remarks_on
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import (
     capacity_of,
     machines_of,
     moves_text,
     names_by_state,
-    one_line,
+    printable_line,
     query_text,
     split_answers,
     tree_text,
@@ -40,7 +40,7 @@ def states(results: t.Any) -> dict[str, t.Any]:
 
 def remarks(results: t.Any) -> str:
     """See remarks.yml."""
-    return "\n".join(map(one_line, remarks_on(machines_of(results)[0])))
+    return "\n".join(map(printable_line, remarks_on(machines_of(results)[0])))
 
 
 def capacity(results: t.Any) -> dict[str, t.Any]:

@@ -8,38 +8,38 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 name: domains
-short_description: The live machines of many libvirt hypervisors as hosts
+short_description: Use the machines of many libvirt hypervisors as hosts, from live data
 version_added: "0.1.0"
 description:
   - >-
-    Asks all hypervisors at once which machines they have, and makes a host of each. Nothing is stored but an optional
-    cache.
+    Asks all hypervisors at once which machines they have, and adds each as a host. Nothing is stored except an optional
+    cache and the file in O(known_hosts).
   - >-
-    A hypervisor that is down or slow costs a warning and its own time limit, and so does one whose variables for the
-    connection cannot be read. The machines of the others are listed.
+    For a hypervisor that is down or slow, or whose connection variables cannot be read, there is a warning, after its
+    own time limit at the latest. The machines of the others are listed.
   - The name of the file must end in C(.virt.yml) or C(.virt.yaml).
   - >-
     Host variables are C(ansible_host) (the best address, when one is known), C(ansible_user) (the user that the
-    machine's seed made), and, when the machine's host keys are known, C(ansible_ssh_common_args), by which SSH checks
-    them strictly from the first connection on. All else begins with C(virt_) - C(virt_name), C(virt_uuid),
-    C(virt_state), C(virt_hypervisor), C(virt_uri), C(virt_vcpus), C(virt_memory_mib), C(virt_autostart),
-    C(virt_title), C(virt_description), C(virt_tags), C(virt_addresses), C(virt_disks), C(virt_nics),
-    C(virt_graphics), C(virt_image), C(virt_managed) and C(virt_errors) (what could not be found out), with the values
-    that M(brine.virt.virt_info) returns. The machine's own variables are host variables under their own names, unless
-    these begin with C(ansible_) or C(virt_), or are names that Ansible gives a value itself.
+    machine's seed created), and, if the machine's host keys are known, C(ansible_ssh_common_args), which makes SSH
+    check them strictly from the first connection on (and C(ansible_ssh_args), see O(ssh_common_args)). All others begin
+    with C(virt_) - C(virt_name), C(virt_uuid), C(virt_state), C(virt_hypervisor), C(virt_uri), C(virt_vcpus),
+    C(virt_memory_mib), C(virt_autostart), C(virt_title), C(virt_description), C(virt_tags), C(virt_addresses),
+    C(virt_disks), C(virt_nics), C(virt_graphics), C(virt_image), C(virt_managed) and C(virt_errors) (what could not be
+    determined), with the values that M(brine.virt.virt_info) returns. The machine's own variables are host variables
+    under their own names, unless these begin with C(ansible_) or C(virt_), or are names that Ansible sets itself.
   - >-
     Groups are C(virt_machines) (all of them), C(virt_<state>), C(virt_on_<hypervisor>), C(virt_tag_<tag>), and
-    C(virt_building) (machines that are being made, or whose making was cut off; they have no C(ansible_host)).
-    Characters that a group name cannot have become underscores.
+    C(virt_building) (machines that are being created, or whose creation was interrupted; they have no C(ansible_host)).
+    Characters that are not allowed in a group name become underscores.
   - >-
-    Two machines of the same name on two hypervisors are never merged. Both are listed as C(<name>_<hypervisor>), with
-    a warning. So is a machine that has the name of another host or of a group in the inventory, or a name that means
-    something else to Ansible, such as C(localhost) or an address. A host that the inventory parsed before has in its
-    group C(virt_machines) is taken for the machine of that name.
+    Two machines of the same name on two hypervisors are never merged. Both are listed as C(<name>_<hypervisor>), with a
+    warning. So is a machine that has the name of another host or of a group in the inventory, or a name with another
+    meaning for Ansible, such as C(localhost) or an address. A host in the group C(virt_machines) of the inventory
+    parsed before is taken to be the machine of that name.
   - >-
-    Addresses are claims of the guest where they come from its agent or from ARP. They become C(ansible_host) only for a
-    machine whose host keys are known, so that SSH notices when another host answers there. C(virt_addresses) has them
-    in any case. See O(trust_guest_addresses).
+    Addresses that come from the guest agent or from ARP are only claims of the guest. They become C(ansible_host) only
+    for a machine whose host keys are known, so that SSH notices if another host answers there. C(virt_addresses)
+    contains them in any case. See O(trust_guest_addresses).
 author:
   - brine.virt maintainers (@brine-virt)
 requirements:
@@ -56,26 +56,27 @@ options:
     choices: [brine.virt.domains]
   hypervisors:
     description:
-      - The hypervisors to ask.
-      - Each is a name, or a libvirt URI, or a mapping with C(name) and optionally C(uri) or C(transport).
-      - For a name alone, the address is that of the inventory's host of this name if there is one, as for
-        O(hypervisor_group), else the name itself.
+      - The hypervisors to ask, in addition to those in O(hypervisor_group). One of the two options is needed.
+      - Each is a name, or a libvirt URI, or a mapping with C(name) and optionally C(uri) or C(transport). A URI alone
+        is named after the host in it, or C(localhost).
+      - If only a name is given, the address is that of the inventory host of this name if there is one, as for
+        O(hypervisor_group), or else the name itself.
     type: list
     elements: raw
     default: []
   hypervisor_group:
     description:
       - A group of the inventory parsed before, whose hosts are the hypervisors to ask.
-      - Their C(virt_uri), if they have one, is the URI. Otherwise O(transport) and C(ansible_host) make it.
+      - Their C(virt_uri), if they have one, is the URI. Otherwise it is composed of O(transport) and C(ansible_host).
       - >-
         With O(transport=ssh), SSH is called as Ansible calls it for these hosts - with C(ansible_user),
         C(ansible_port), C(ansible_ssh_private_key_file), C(ansible_ssh_common_args) and so on, from variables or
         Ansible's configuration.
-      - A host with C(ansible_connection=local) is this machine, C(qemu:///system).
+      - A host with C(ansible_connection=local) is the controller itself, C(qemu:///system).
       - Inventory files are parsed in the order of the command line, in a directory by name.
     type: str
   transport:
-    description: How to reach hypervisors that have no URI of their own.
+    description: How to reach hypervisors that have no URI of their own. V(local) is the controller itself.
     type: str
     choices: [ssh, tls, local]
     default: ssh
@@ -92,42 +93,42 @@ options:
       - >-
         The file that the machines' SSH host keys are written to. A relative path starts at the directory of the
         inventory file.
-      - Only lines that this plugin wrote are ever changed. Those of hypervisors that did not answer stay.
+      - Only lines that this plugin wrote are ever changed. Those of hypervisors that did not answer are kept.
       - >-
-        Each key is good for the alias C(virt-<uuid>) alone, never for a name or an address, so that machines of one
-        name in several clouds cannot be taken for each other.
+        Each key is valid only for the alias C(virt-<uuid>), never for a name or an address, so that machines of the
+        same name in several clouds cannot be mistaken for each other.
       - >-
-        Clouds that are managed apart should have a file each. In a common one, lines of two hypervisors of one name
-        take each other's place, and P(brine.virt.virt_provision#role) does not make a machine that is known on a
-        hypervisor outside of its inventory.
-      - Empty means that no file is written, and that SSH is left as it is. Then no host key counts as known.
+        Clouds that are managed separately should have a file each. In a shared one, the lines of two hypervisors of the
+        same name overwrite each other, and P(brine.virt.virt_provision#role) does not create a machine that is known on
+        a hypervisor outside of its inventory.
+      - Empty means that no file is written and that SSH's arguments are left alone. Then no host key counts as known.
     type: str
     default: ~/.ssh/known_hosts.d/brine-virt
   trust_guest_addresses:
     description:
-      - Whether C(ansible_host) may be an address that only the guest claims (by its agent or by ARP) although no host
-        key of it is known, as with machines that were made by other means.
-      - Whoever controls such a guest can then name the address of another host, and Ansible's tasks for the guest are
-        run there, if that host lets the same user in.
+      - Whether C(ansible_host) may be an address that only the guest claims (by its agent or by ARP) although none of
+        its host keys is known, as with machines that were created by other means.
+      - Whoever controls such a guest can then claim the address of another host, and Ansible's tasks for the guest are
+        run there, if that host admits the same user.
     type: bool
     default: false
   ssh_common_args:
     description:
-      - Arguments for SSH that stand before those that this plugin gives to machines whose host keys are known. SSH
-        takes the first value that it sees of an option, so they win over all others.
-      - What C(ansible_ssh_common_args) is for such a machine without this plugin (from inventory variables,
-        C(group_vars) beside the inventory, the command line, the environment or Ansible's configuration) stands after
-        the plugin's, so that a C(ProxyJump) stays and the check of host keys too. C(group_vars) beside a playbook
-        cannot be seen here.
-      - Where C(ansible_ssh_args), from the same places, names one of the three options that this plugin sets
+      - Arguments for SSH that are put before those that this plugin sets for machines whose host keys are known. SSH
+        uses the first value that it sees of an option, so they take precedence over all others.
+      - The value of C(ansible_ssh_common_args) for such a machine without this plugin (from inventory variables,
+        C(group_vars) next to the inventory, the command line, the environment or Ansible's configuration) is appended
+        to the plugin's, so that both a C(ProxyJump) and the host key check remain in effect. C(group_vars) next to a
+        playbook cannot be seen here.
+      - Where C(ansible_ssh_args), from the same places, contains one of the three options that this plugin sets
         (C(UserKnownHostsFile), C(HostKeyAlias), C(StrictHostKeyChecking)), or host key checking is off in Ansible's
         configuration, such a machine gets an C(ansible_ssh_args) of its own, with the plugin's arguments first.
-        Otherwise SSH would not find the machine's host keys, or not check them.
+        Otherwise SSH would not find the machine's host keys, or would not check them.
     type: str
     default: ""
 seealso:
   - module: brine.virt.virt_info
-    description: The same records, by a task.
+    description: The same records, from a task.
 """
 
 EXAMPLES = r"""
@@ -138,7 +139,7 @@ plugin: brine.virt.domains
 hypervisor_group: hypervisors
 
 ---
-# Hypervisors by name and by URI, reached by TLS, a short limit, groups of one's own
+# Hypervisors by name and by URI, reached over TLS, a short time limit, groups of your own
 plugin: brine.virt.domains
 transport: tls
 hypervisors:
@@ -152,7 +153,7 @@ groups:
   big: virt_memory_mib >= 8192
 
 ---
-# This machine alone, answers kept for a minute
+# Only this machine, answers cached for a minute
 plugin: brine.virt.domains
 hypervisors:
   - {name: me, uri: "qemu:///system"}
@@ -173,16 +174,16 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible.utils.vars import combine_vars, load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import require_libvirt
-from ansible_collections.brine.virt.plugins.module_utils._model.rules import one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._xml import LXML_IMPORT_ERROR
-from ansible_collections.brine.virt.plugins.plugin_utils._connection_vars import (
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import LXML_IMPORT_ERROR
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri, require_libvirt
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.connection_vars import (
     ConnectionVars,
     ssh_options,
     ssh_settings,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import (
     MACHINES_GROUP,
     group_names,
     host_vars,
@@ -190,16 +191,15 @@ from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import (
     name_hosts,
     ssh_args_with_ours_first,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import (
-    Entry,
-    Hypervisor,
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import (
+    HypervisorEntry,
+    InventoryHypervisor,
     ask_hypervisors,
-    make_uri,
     read_entries,
     unasked,
     warn_of,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._known_hosts import update_known_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import update_known_hosts
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible.inventory.data import InventoryData
@@ -258,7 +258,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """An option that may hold templates. The file is the user's own, so these are trusted."""
         return self.templar.template(self.get_option(option))
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[HypervisorEntry]:
         """The hypervisors to ask, by name."""
         entries = read_entries(self._templated("hypervisors") or [])
         group_name = self._templated("hypervisor_group")
@@ -271,7 +271,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                     hint="Name its inventory first: -i hosts.yml -i cloud.virt.yml",
                 )
             listed = {entry.name for entry in entries}
-            entries += [Entry(host.name) for host in group.get_hosts() if host.name not in listed]
+            entries += [HypervisorEntry(host.name) for host in group.get_hosts() if host.name not in listed]
         elif not entries:
             raise VirtError(
                 "no hypervisors are named",
@@ -279,29 +279,29 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             )
         return entries
 
-    def _hypervisor(self, entry: Entry) -> Hypervisor:
+    def _hypervisor(self, entry: HypervisorEntry) -> InventoryHypervisor:
         """An entry with its URI; what it leaves open comes from the host of that name in the inventory.
 
         Raises VirtError when a variable that this needs cannot be read.
         """
         if entry.uri:
-            return Hypervisor(entry.name, entry.uri)
+            return InventoryHypervisor(entry.name, entry.uri)
         variables = self._variables_of(entry.name)
         own_uri = variables.get("virt_uri")
         if own_uri:
             uri = str(own_uri)
             is_ssh = uri.partition("://")[0].endswith("+ssh") and entry.name in self._data.hosts
-            return Hypervisor(entry.name, uri, ssh_settings(variables)[0] if is_ssh else None)
+            return InventoryHypervisor(entry.name, uri, ssh_settings(variables)[0] if is_ssh else None)
         transport = entry.transport or self.get_option("transport")
         if variables.get("ansible_connection") in ("local", "ansible.builtin.local"):
             transport = "local"
         if transport == "local":
-            return Hypervisor(entry.name, make_uri(host=entry.name, transport=transport))
+            return InventoryHypervisor(entry.name, make_uri(host=entry.name, transport=transport))
         address = str(variables.get("ansible_host") or entry.name)
         if transport != "ssh":
-            return Hypervisor(entry.name, make_uri(host=address, transport=transport))
+            return InventoryHypervisor(entry.name, make_uri(host=address, transport=transport))
         settings, user, port = ssh_settings(variables)
-        return Hypervisor(entry.name, make_uri(host=address, transport="ssh", user=user, port=port), settings)
+        return InventoryHypervisor(entry.name, make_uri(host=address, transport="ssh", user=user, port=port), settings)
 
     def _variables_of(self, name: str) -> ConnectionVars:
         """What the inventory says of a host, group_vars and host_vars included."""
@@ -322,7 +322,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     # answers
 
-    def _answers(self, entries: list[Entry], path: str, cache: bool) -> tuple[list[dict[str, t.Any]], bool]:
+    def _answers(self, entries: list[HypervisorEntry], path: str, cache: bool) -> tuple[list[dict[str, t.Any]], bool]:
         """The hypervisors' answers as plain data, and whether they are of now."""
         key = self.get_cache_key(path)
         use_cache = self.get_option("cache")
@@ -336,7 +336,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._cache[key] = answers
         return answers, True
 
-    def _ask(self, entries: list[Entry]) -> list[dict[str, t.Any]]:
+    def _ask(self, entries: list[HypervisorEntry]) -> list[dict[str, t.Any]]:
         hypervisors, not_asked = [], []
         for entry in entries:
             try:

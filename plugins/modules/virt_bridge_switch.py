@@ -9,16 +9,17 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_bridge_switch
-short_description: Put a host's uplink into a bridge, and back unless confirmed
+short_description: Put a host's uplink into a bridge, with automatic rollback
 version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
-  - The half of the role P(brine.virt.virt_bridge#role) that runs on the host. Use the role, which calls this module in
+  - The part of the role P(brine.virt.virt_bridge#role) that runs on the host. Use the role, which calls this module in
     the right order.
-  - Makes a bridge and moves everything that the uplink has to it, addresses, routes, DHCP and name servers, by files
-    of systemd-networkd beside the uplink's own, which are not touched.
-  - The change undoes itself unless the controller confirms it over a connection made after it.
+  - Creates a bridge and moves everything that the uplink has to it (addresses, routes, DHCP and name servers), with
+    systemd-networkd files next to the uplink's own, which are not touched.
+  - The change is rolled back automatically unless the controller confirms it over a connection that was opened after
+    the change.
   - A bridge that exists is left as it is.
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -31,6 +32,7 @@ attributes:
     support: full
   action_group:
     support: none
+    membership: []
 options:
   name:
     description: Name of the bridge.
@@ -43,26 +45,26 @@ options:
     type: str
   phase:
     description:
-      - V(prepare) looks at the host and, when the bridge is missing, starts the switch, which applies the change some
+      - V(prepare) inspects the host and, if the bridge is missing, starts the switch, which applies the change three
         seconds later.
       - V(arrive) waits until the change is applied.
-      - V(confirm) makes the change last, when the bridge has all that the uplink had. It has to come after V(arrive)
-        and over a new connection, which proves that the host is reached.
-      - V(report) tells how the last switch ended.
+      - V(confirm) makes the change permanent if the bridge has everything that the uplink had. It has to come after
+        V(arrive) and over a new connection, which proves that the host can be reached.
+      - V(report) reports how the last switch ended.
     type: str
     choices: [prepare, arrive, confirm, report]
     default: prepare
   confirm_seconds:
     description:
-      - With O(phase=prepare), how many seconds the switch waits for the confirmation before it puts the old network
-        back.
+      - With O(phase=prepare), how many seconds the switch waits for the confirmation before it restores the old
+        network.
     type: int
     default: 60
 """
 
 EXAMPLES = r"""
 ---
-- name: Start to put the uplink into br0
+- name: Start putting the uplink into br0
   brine.virt.virt_bridge_switch:
     name: br0
   register: switch
@@ -80,15 +82,15 @@ EXAMPLES = r"""
 RETURN = r"""
 state:
   description:
-    - V(present) when the bridge is there and no change is under way.
-    - V(absent) with O(phase=prepare) in check mode when the bridge would be made, with O(phase=report) when no switch
-      was started.
-    - V(armed), V(applied), V(confirmed), V(rolling_back) or V(rolled_back) when a switch is or was at work.
+    - V(present) if the bridge exists and no change is under way.
+    - V(absent) with O(phase=prepare) in check mode if the bridge would be created, and with O(phase=report) if no
+      switch was started.
+    - V(armed), V(applied), V(confirmed), V(rolling_back) or V(rolled_back) if a switch is or was under way.
   returned: always
   type: str
   sample: armed
 uplink:
-  description: The interface that is to be the bridge's port.
+  description: The interface that will be the bridge's port.
   returned: when a change is planned or under way
   type: str
   sample: eth0
@@ -99,17 +101,17 @@ ports:
   elements: str
   sample: [eth0]
 addresses:
-  description: Global addresses that the bridge has, or is to have.
+  description: Global addresses that the bridge has, or will have.
   returned: with O(phase=prepare)
   type: list
   elements: str
   sample: ["192.0.2.10/24"]
 log:
-  description: What the switch said.
+  description: The log of the switch.
   returned: with O(phase=report)
   type: list
   elements: str
-  sample: ["10:15:02 putting eth0 into br0", "10:16:02 nobody confirmed in 60 s"]
+  sample: ["10:15:02 putting eth0 into br0", "10:16:02 not confirmed within 60 s"]
 """
 
 import re
@@ -118,10 +120,15 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._bridge import switch
-from ansible_collections.brine.virt.plugins.module_utils._bridge.change import Change, missing_on_bridge, plan_bridge
-from ansible_collections.brine.virt.plugins.module_utils._bridge.observe import NETWORKD_FOLDERS, observe_network
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    InputError,
+    VirtError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._network import rollback
+from ansible_collections.brine.virt.plugins.module_utils._network.change import Change, missing_on_bridge, plan_bridge
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import NETWORKD_FOLDERS, observe_network
 
 # A DHCP client on the new bridge may take this long to have its lease again.
 _COMPLETE_SECONDS = 20
@@ -129,14 +136,14 @@ _COMPLETE_SECONDS = 20
 
 def prepare(module: AnsibleModule, name: str, uplink: str | None) -> dict[str, t.Any]:
     """Look, plan, and start the switch when there is something to do."""
-    change = switch.pending(name)
+    change = rollback.pending(name)
     if change is not None:
         # The controller of an earlier run is gone; this one may confirm its change.
         if uplink not in (None, change.uplink):
             raise ConflictError(
                 f"a change of {name} with the uplink {change.uplink} is under way", hint="Run again when it is over"
             )
-        return _planned(change, switch.ARMED)
+        return _planned(change, rollback.ARMED)
     network = observe_network()
     change = plan_bridge(network, name, uplink)
     if change is None:
@@ -145,8 +152,8 @@ def prepare(module: AnsibleModule, name: str, uplink: str | None) -> dict[str, t
         return {"changed": False, "state": "present", "ports": ports, "addresses": addresses}
     if module.check_mode:
         return _planned(change, "absent")
-    switch.arm(change, module.params["confirm_seconds"])
-    return _planned(change, switch.ARMED)
+    rollback.arm(change, module.params["confirm_seconds"])
+    return _planned(change, rollback.ARMED)
 
 
 def _planned(change: Change, state: str) -> dict[str, t.Any]:
@@ -162,29 +169,29 @@ def _planned(change: Change, state: str) -> dict[str, t.Any]:
 
 def arrive(name: str) -> dict[str, t.Any]:
     """Wait until a change is applied."""
-    switch.wait_until_applied(name)
-    return {"changed": False, "state": _expect(name, switch.APPLIED)}
+    rollback.wait_until_applied(name)
+    return {"changed": False, "state": _expect(name, rollback.APPLIED)}
 
 
 def confirm(name: str) -> dict[str, t.Any]:
     """Make an applied change last, when the bridge has all that the uplink had."""
-    change = switch.pending(name)
+    change = rollback.pending(name)
     if change is None:
-        return {"changed": False, "state": _expect(name, switch.CONFIRMED)}
+        return {"changed": False, "state": _expect(name, rollback.CONFIRMED)}
     deadline = time.monotonic() + _COMPLETE_SECONDS
     missing = missing_on_bridge(observe_network(), change)
     while missing and time.monotonic() < deadline:
         time.sleep(0.5)
         missing = missing_on_bridge(observe_network(), change)
     if missing:
-        switch.abort(name, f"{name} came up without {', '.join(missing)}")
+        rollback.abort(name, f"{name} came up without {', '.join(missing)}")
         raise HostError(f"{name} came up without {', '.join(missing)}", hint="The old network is back")
-    switch.confirm(name)
-    return {"changed": True, "state": _expect(name, switch.CONFIRMED)}
+    rollback.confirm(name)
+    return {"changed": True, "state": _expect(name, rollback.CONFIRMED)}
 
 
 def _expect(name: str, wanted: str) -> str:
-    state = switch.state(name)
+    state = rollback.state(name)
     if state != wanted:
         raise HostError(f"the change of {name} is {state or 'absent'}, not {wanted}")
     return wanted
@@ -205,16 +212,16 @@ def main() -> None:
         # The kernel's limit is 15 characters; a name ends up in file names and in a unit's name.
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,14}", name):
             raise InputError(
-                f"{name!r} is no name for a bridge",
+                f"{name!r} is not a valid name for a bridge",
                 where="name",
                 hint="Use up to 15 letters, digits, _ and -, such as br0",
             )
         if phase == "prepare":
             result = prepare(module, name, module.params["uplink"])
         elif phase == "report":
-            result = {"changed": False, "state": switch.state(name) or "absent", "log": switch.log(name)}
+            result = {"changed": False, "state": rollback.state(name) or "absent", "log": rollback.log(name)}
         elif module.check_mode:
-            result = {"changed": False, "state": switch.state(name) or "absent"}
+            result = {"changed": False, "state": rollback.state(name) or "absent"}
         else:
             result = arrive(name) if phase == "arrive" else confirm(name)
     except VirtError as exc:

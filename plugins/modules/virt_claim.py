@@ -9,15 +9,16 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_claim
-short_description: Take the names of new machines, so that two runs cannot make one machine twice
+short_description: Claim the names of new machines, so that two runs cannot create the same machine
 version_added: "0.1.0"
 description:
-  - The role P(brine.virt.virt_provision#role) calls it before M(brine.virt.virt_init), where there are several
-    hypervisors. A single task with M(brine.virt.virt_init) does not need it.
+  - Claims the names of new machines on a hypervisor, withdraws such claims, and says which names are taken there.
+  - The role P(brine.virt.virt_provision#role) calls it before M(brine.virt.virt_init) if there are several hypervisors.
+    A single task with M(brine.virt.virt_init) does not need it.
   - A claim is a machine without disks and nics, marked as unfinished, which M(brine.virt.virt_init) turns into the
-    machine itself. One that a killed run has left is shared with the next run that comes to this hypervisor.
-  - Under the same lock it looks again at what the hypervisor was chosen by. What does not hold any more is an error,
-    and nothing is claimed.
+    machine itself. One that a killed run has left behind is taken over by the next run on this hypervisor.
+  - While it holds the hypervisor's lock, it checks again why the hypervisor was chosen (O(decision)). If something is
+    no longer true, the task fails, and nothing is claimed.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -33,7 +34,7 @@ attributes:
 options:
   machines:
     description:
-      - The machines whose names are to be claimed, as P(brine.virt.place#filter) returned them in C(new_by_host).
+      - The machines whose names to claim, as P(brine.virt.place#filter) returned them in C(new_by_host).
     type: list
     elements: dict
     default: []
@@ -43,21 +44,21 @@ options:
         type: str
         required: true
       memory_mib:
-        description: The most memory that it can have, in MiB.
+        description: The maximum memory that it can have, in MiB.
         type: int
         required: true
       vcpus:
-        description: The most virtual CPUs that it can have.
+        description: The maximum number of virtual CPUs that it can have.
         type: int
         required: true
   decision:
     description:
-      - What this hypervisor was chosen by, as in M(brine.virt.virt_init).
+      - Why this hypervisor was chosen, as in O(brine.virt.virt_init#module:decision).
     type: dict
     default: {}
   withdraw:
     description:
-      - Claims to be withdrawn first, UUIDs by name. What is more than a claim by now stays.
+      - Claims to withdraw first, UUIDs by name. What has become more than a claim by now is kept.
     type: dict
     default: {}
   look_for:
@@ -67,7 +68,7 @@ options:
     elements: str
     default: []
   lock_timeout:
-    description: How many seconds to wait for another run that is at work on this hypervisor.
+    description: How many seconds to wait for another run that holds this hypervisor's lock.
     type: int
     default: 300
 seealso:
@@ -82,19 +83,20 @@ EXAMPLES = r"""
       - {name: web1, memory_mib: 2048, vcpus: 2}
   register: claimed
 
-- name: Give it back
+- name: Withdraw the claim
   brine.virt.virt_claim:
     withdraw: "{{ claimed.claims }}"
 """
 
 RETURN = r"""
 claims:
-  description: The UUIDs of the claims by name. A name that a machine on this hypervisor has is not among them.
+  description: The UUIDs of the claims by name. A name that a machine on this hypervisor already has is not included.
   returned: success
   type: dict
   sample: {web1: 4a5e8c3e-6ad5-4c39-9d3b-9f1c8f3d1c55}
 machines:
-  description: The machines here that have one of the names of O(look_for), by name, whether they are more than a claim.
+  description:
+    - The machines here that have one of the names in O(look_for), by name; C(claimed) says whether one is only a claim.
   returned: success
   type: dict
   sample: {web1: {uuid: 4a5e8c3e-6ad5-4c39-9d3b-9f1c8f3d1c55, claimed: true}}
@@ -105,17 +107,15 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
-from ansible_collections.brine.virt.plugins.module_utils._host.storage_pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._model import rules
-from ansible_collections.brine.virt.plugins.module_utils._model.machine_name import machine_name
-from ansible_collections.brine.virt.plugins.module_utils._work.claims import (
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
     Claim,
     is_claim,
     look_for,
@@ -123,15 +123,14 @@ from ansible_collections.brine.virt.plugins.module_utils._work.claims import (
     new_claims,
     withdraw_claims,
 )
-from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
-    Decision,
-    check_decision,
-    check_maintenance,
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import (
+    PlacementDecision,
+    check_hypervisor,
     read_decision,
 )
 
 # libvirt writes memory in KiB, in 64 bits.
-_AMOUNT = rules.whole_number(1, 2**53)
+_AMOUNT = validators.whole_number(1, 2**53)
 
 
 def read_claims(machines: list[dict[str, t.Any]]) -> list[Claim]:
@@ -143,20 +142,21 @@ def read_claims(machines: list[dict[str, t.Any]]) -> list[Claim]:
         with mistakes.noted():
             name = machine_name(item["name"], f"{where}.name")
             if any(name == one.name for one in claims):
-                raise InputError(f"{name!r} is there twice", where=f"{where}.name", hint="Name each machine once")
+                raise InputError(f"{name!r} is given twice", where=f"{where}.name", hint="Name each machine once")
             amounts = [_AMOUNT(item[key], f"{where}.{key}") for key in ("memory_mib", "vcpus")]
             claims.append(Claim(name, *amounts))
     mistakes.conclude()
     return claims
 
 
-def claim(conn: VirConnect, wanted: list[Claim], decision: Decision, check_mode: bool) -> tuple[bool, dict[str, str]]:
+def claim(
+    conn: VirConnect, wanted: list[Claim], decision: PlacementDecision, check_mode: bool
+) -> tuple[bool, dict[str, str]]:
     """Take the names; whether something is, or would be, changed, and the claims."""
     domains = list_domains(conn)
     new = new_claims(wanted, domains)
-    names = [one.name for one in wanted if one.name not in domains or is_claim(domains[one.name])]
-    check_maintenance(names, read_maintenance() if is_local(conn.getURI()) else None)
-    check_decision(new, decision, domains, Pools(conn), names)
+    unmade = [one for one in wanted if one.name not in domains or is_claim(domains[one.name])]
+    check_hypervisor(unmade, decision, conn, domains, Pools(conn))
     if check_mode:
         wanted = [one for one in wanted if one not in new]
     return bool(new), make_claims(conn, wanted, domains)
@@ -169,7 +169,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     decision = read_decision(params["decision"], "decision")
     writes = wanted or params["withdraw"]
     # Looking needs no lock, and must not wait for a run that is at work here.
-    lock = hypervisor_lock("init", patience_seconds=params["lock_timeout"]) if writes else contextlib.nullcontext()
+    lock = hypervisor_lock("init", wait_seconds=params["lock_timeout"]) if writes else contextlib.nullcontext()
     with open_connection(params["uri"]) as conn:
         changed = False
         claims: dict[str, str] = {}

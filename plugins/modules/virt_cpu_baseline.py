@@ -13,11 +13,11 @@ short_description: Find the CPU that all hypervisors can give their machines
 version_added: "0.1.0"
 description:
   - Finds the best CPU that machines can have on each of several hypervisors, so that they can move between them while
-    they run.
-  - Libvirt on the hypervisor that this runs on works it out from the data that O(cpus) has of all of them. No other
+    running.
+  - Libvirt on the hypervisor that this runs on computes it from the data about all of them in O(cpus). No other
     hypervisor is asked, and nothing is changed.
   - Run it on the hypervisor with the oldest libvirt. Features that this libvirt does not know are left out, and named
-    in RV(missing), so that the result is one that all of them understand.
+    in RV(missing), so that all of them understand the result.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -27,10 +27,10 @@ extends_documentation_fragment:
 options:
   cpus:
     description:
-      - By the name of each hypervisor, the CPU that it can give, which M(brine.virt.virt_host_info) with C(guest_cpu)
+      - By the name of each hypervisor, the CPU that it can offer, which M(brine.virt.virt_host_info) with C(guest_cpu)
         returns as C(guest_cpu).
-      - They must be of one architecture, one kind of virtualisation and one maker; between others, machines that run
-        cannot move.
+      - They must be of the same architecture, kind of virtualisation and vendor; otherwise running machines cannot move
+        between them.
     type: dict
     required: true
 seealso:
@@ -53,7 +53,7 @@ EXAMPLES = r"""
   run_once: true
   register: fleet
 
-- name: Make a machine that can move to each of them
+- name: Create a machine that can move to each of them
   brine.virt.virt_init:
     name: web1
     vcpus: 2
@@ -65,7 +65,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 cpu:
-  description: The common CPU, as M(brine.virt.virt_init) takes it in C(cpu) and in C(default_cpu).
+  description: The common CPU, as M(brine.virt.virt_init) accepts it in C(cpu) and in C(default_cpu).
   returned: success
   type: dict
   sample:
@@ -75,7 +75,7 @@ cpu:
     vendor: Intel
     features: {vme: require, avx2: disable}
 missing:
-  description: By hypervisor, the features that another one has and this one has not. They are what the baseline lacks.
+  description: By hypervisor, the features that it has not but another one has. They are not part of the baseline.
   returned: success
   type: dict
   sample:
@@ -85,10 +85,10 @@ missing:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._host.baseline import find_baseline
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._model.guest_cpu import read_guest_cpu
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.cpu_baseline import find_baseline
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.guest_cpu import read_guest_cpu
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 
 
 def main() -> t.NoReturn:

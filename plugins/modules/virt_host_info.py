@@ -2,20 +2,20 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible module: what a hypervisor has, and what of it is promised already."""
+"""Ansible module: what a hypervisor has, and what of it is allocated already."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 ---
 module: virt_host_info
-short_description: Show what a hypervisor has, and how much of it its machines take
+short_description: Show the resources of a hypervisor, and how much of them its machines use
 version_added: "0.1.0"
 description:
-  - Shows CPUs, memory, storage pools, bridges, networks, machines and stored images of one hypervisor, asked for now.
-  - Shows when its TLS certificates end as well.
-  - Memory and CPUs count as committed as soon as a machine is defined, whether it runs or not, with the most that it
-    may take. That is what the filter P(brine.virt.place#filter) counts with.
+  - Shows CPUs, memory, storage pools, bridges, networks, machines and stored images of one hypervisor, as they are now.
+  - Also shows when its TLS certificates expire.
+  - Memory and CPUs count as committed as soon as a machine is defined, whether it runs or not, at the maximum that it
+    may use. The filter P(brine.virt.place#filter) is based on these numbers.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -29,13 +29,13 @@ options:
     default: images
   guest_cpu:
     description:
-      - Whether to ask for RV(host.guest_cpu) too. That needs the right to change things in libvirt, as root has it.
+      - Whether to return RV(host.guest_cpu) too. That needs a read-write connection to libvirt, which root has.
     type: bool
     default: false
   timeout:
     description:
-      - How many seconds the hypervisor may take for the whole answer. For opening a connection it has 15 of them, so
-        that a libvirt that is frozen is found out early.
+      - How many seconds the hypervisor may take for the whole answer. Of these it has 15 to accept the connection, so
+        that a libvirt that hangs is detected early.
     type: int
     default: 30
 seealso:
@@ -49,7 +49,7 @@ EXAMPLES = r"""
   brine.virt.virt_host_info:
   register: hypervisor
 
-- name: Show how much memory can still be promised
+- name: Show how much memory is available for new machines
   ansible.builtin.debug:
     msg: "{{ hypervisor.host.memory.free_mib }} MiB free of {{ hypervisor.host.memory.total_mib }} MiB"
 """
@@ -73,7 +73,7 @@ host:
       type: str
       sample: 9.0.0
     qemu_version:
-      description: Version of QEMU, or null where machines do not run in QEMU.
+      description: Version of QEMU, or null if machines do not run in QEMU.
       type: str
       sample: 7.2.19
     arch:
@@ -81,7 +81,7 @@ host:
       type: str
       sample: x86_64
     domain_types:
-      description: What can run machines of the hypervisor's own architecture, C(kvm) first if it is there.
+      description: The domain types for machines of the hypervisor's own architecture, C(kvm) first if it is available.
       type: list
       elements: str
       sample: [kvm, qemu]
@@ -91,7 +91,7 @@ host:
       elements: str
       sample: [pc, pc-i440fx-7.2, pc-q35-7.2, q35]
     default_machine_type:
-      description: The one that a new machine gets which names none, by its full name. Null where there is no C(q35).
+      description: The full name of the machine type that a new machine gets by default. Null if there is no C(q35).
       type: str
       sample: pc-q35-7.2
     cpu:
@@ -101,7 +101,7 @@ host:
     guest_cpu:
       description:
         - The best CPU that machines can have here and still be moved, for M(brine.virt.virt_cpu_baseline). C(features)
-          are those that differ from the model. Null unless O(guest_cpu) is V(true).
+          are those that differ from the model. Null unless O(guest_cpu) is V(true), or if it cannot be determined.
       type: dict
       sample:
         arch: x86_64
@@ -124,7 +124,7 @@ host:
     pools:
       description:
         - The storage pools. Sizes are null while a pool is not active.
-        - The room in a directory of the hypervisor itself is measured now; of other pools it is as of their last
+        - The free space in a directory of the hypervisor itself is measured now; for other pools it is as of their last
           refresh.
       type: list
       elements: dict
@@ -138,7 +138,7 @@ host:
           allocation_mib: 20480
           available_mib: 81920
     bridges:
-      description: Bridges, those of active libvirt networks among them. Null when they cannot be known.
+      description: Bridges, including those of active libvirt networks. Null if they cannot be determined.
       type: list
       elements: str
       sample: [br0, virbr0]
@@ -149,11 +149,11 @@ host:
       sample: [{name: default, active: true, autostart: true, bridge: virbr0, forward: nat}]
     machines:
       description:
-        - The machines. C(vcpus) and C(memory_mib) are the most that a machine may take; null for one that cannot be
+        - The machines. C(vcpus) and C(memory_mib) are the maximum that a machine may use; null for one that cannot be
           read.
-        - C(building) is true while M(brine.virt.virt_init) makes the machine, or when it was cut off in the middle;
-          C(claimed) as in M(brine.virt.virt_info).
-        - C(anti_affinity) are the groups of which no two machines are to be on one hypervisor.
+        - C(building) is true while M(brine.virt.virt_init) creates the machine, or if that was interrupted; C(claimed)
+          as in M(brine.virt.virt_info).
+        - C(anti_affinity) are the groups of which no two machines should be on the same hypervisor.
       type: list
       elements: dict
       sample:
@@ -167,7 +167,8 @@ host:
           anti_affinity: [web]
     images:
       description:
-        - The stored images. C(size_mib) is what the image takes, C(virtual_size_mib) the disk that it stands for.
+        - The stored images. C(size_mib) is the space that the image uses, C(virtual_size_mib) the size of the disk that
+          a machine sees.
       type: list
       elements: dict
       sample:
@@ -180,14 +181,14 @@ host:
     maintenance:
       description:
         - Since when (C(since)) and why (C(reason)) the hypervisor is in maintenance, as M(brine.virt.virt_maintenance)
-          noted it; null when it is not.
-        - Also null when O(uri) leads to another host than the one that the module runs on.
+          recorded it; null if it is not.
+        - Also null if O(uri) leads to another host than the one that the module runs on.
       type: dict
       sample: {since: "2026-11-21T10:00:00Z", reason: new disks}
     certificates:
       description:
-        - The certificates in libvirt's and QEMU's places on the host that the module runs on. Empty when O(uri) means
-          another one.
+        - The certificates in libvirt's and QEMU's directories on the host that the module runs on. Empty if O(uri)
+          leads to another host.
         - C(kind) is V(authority), V(libvirt_server), V(libvirt_client), V(qemu_server) or V(qemu_client). C(not_after)
           is in UTC; C(days_left) is negative after that.
       type: list
@@ -203,7 +204,7 @@ host:
           not_after: "2027-03-01T10:00:00+00:00"
           days_left: 364
     revocation_lists:
-      description: What authorities have revoked, and until when each list counts.
+      description: What authorities have revoked, and until when each list is valid.
       type: list
       elements: dict
       sample:
@@ -212,7 +213,7 @@ host:
           next_update: "2036-02-27T10:00:00+00:00"
           revoked: 2
     errors:
-      description: What could not be found out, one sentence each.
+      description: What could not be determined, one sentence each.
       type: list
       elements: str
       sample: []
@@ -220,14 +221,13 @@ host:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import OPEN_SECONDS, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_host import (
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import OPEN_SECONDS, is_local, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import (
     DEFAULT_IMAGE_POOL,
-    is_local,
     observe_host,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._tls.observe import observe_certificates, observe_revocations
 
 # One machine that does not answer must not keep the task from ending.

@@ -14,21 +14,23 @@ version_added: "0.1.0"
 description:
   - Brings a disk image from the controller, from the web, or from a path on the hypervisor into the image store, which
     is a storage pool of files. Removes images that nothing uses.
-  - A stored image is named after its content, C(NAME-DIGEST.FORMAT) with the first 16 digits of its sha256. It is
-    read-only and never overwritten, so machines can stand on it as long as they like. The same name means the same
-    bytes on every hypervisor. An image with new content under an old name is stored beside the old one.
-  - The image is there whole or not at all. What a broken or killed run leaves is cleared by the next run.
-  - Nothing is sent or downloaded when the store has the image already.
-  - The image may be compressed as a whole, by xz, gzip, zstd or bzip2. It is decompressed on the hypervisor while it
-    comes, and stored decompressed. O(checksum) is that of the compressed file, as it is published.
-  - Both the format and the compression are found by looking at the content, never by the file's name. The format may be
+  - A stored image is named after its content, C(NAME-DIGEST.FORMAT) with the first 16 hex digits of its sha256. It is
+    read-only and never overwritten, so that it can back machines for as long as they exist. The same name means the
+    same bytes on every hypervisor. An image with new content under an old name is stored next to the old one.
+  - The image is in the store either completely or not at all. What a failed or killed run leaves behind is removed by
+    the next run.
+  - Nothing is sent or downloaded if the store already has the image.
+  - The image may be compressed as a whole with xz, gzip, zstd or bzip2. It is decompressed on the hypervisor while it
+    arrives, and stored decompressed. O(checksum) is that of the compressed file, as it is published.
+  - Both the format and the compression are determined from the content, never from the file's name. The format may be
     qcow2 or raw. An image that has a backing file or an external data file, is encrypted, in an archive, or in another
-    format is refused, and the error names the command that makes it fit.
-  - An image that is cut off or damaged is refused, as far as its own tables (C(qemu-img check)), its compression and
+    format is refused, and the error names the command that converts it.
+  - A truncated or damaged image is refused, as far as its own tables (C(qemu-img check)), its compression and
     O(checksum) can tell. A raw image has no such tables. Without a checksum, nothing can tell whether it is whole.
   - The file that the image comes from is never changed.
-  - While an image is hashed, sent, downloaded, copied or decompressed, the play's output says every few seconds how
-    far it is, how fast it goes and how long it will still take; not of what is done within three seconds.
+  - While an image is hashed, sent, downloaded, copied or decompressed, the play's output shows the progress, the rate
+    and the time left every few seconds, but not for anything that takes less than three seconds. They are read over a
+    second connection, if Ansible's connection is V(ssh) or V(local); over other connections no progress is shown.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -38,11 +40,11 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is sent or downloaded in check mode but a checksum file. Of an O(url) that the store lacks, the server
-        is asked whether it is there, and the size that it names has to fit into the pool. That such an image turns out
-        to be unusable is only found out by the real run, and its format, size and sha256 are null before that.
-      - A compressed file at O(path) is decompressed to see what is in it, and nothing of it is written.
-      - Nothing is said about progress.
+      - Nothing but a checksum file is sent or downloaded in check mode. For an O(url) that the store lacks, the server
+        is asked whether the file exists, and the size that it reports has to fit into the pool. Whether such an image
+        is usable is only found out in the real run; until then its format, size and sha256 are null.
+      - A compressed file at O(path) is decompressed to look at its content, but nothing of it is written.
+      - No progress is shown.
   diff_mode:
     support: full
   idempotent:
@@ -50,69 +52,71 @@ attributes:
 options:
   _withheld:
     description:
-      - What the module's action plugin has taken out of the other options because it is secret. Not for tasks.
+      - The secrets that the module's action plugin has removed from the other options. Not for use in tasks.
     type: dict
   name:
     description:
-      - What machines call the image.
+      - The name by which machines refer to the image.
       - Up to 63 letters, digits, dots, dashes and underscores, the first a letter or digit.
       - Required unless O(state=pruned), where it limits the work to the images of this name. For O(state=absent) it may
         also be the name of a volume, which is one of several images of a name.
     type: str
   state:
     description:
-      - V(present) has the image in the store.
-      - V(absent) removes the image O(name), with all contents that are stored under this name. If anything uses one of
-        them, it fails, names the user, and removes none.
-      - V(pruned) removes all images that nothing uses, but for the newest of each name, see O(keep).
-      - An image is used by a machine, running or not, that has it as a disk or below one, that was made from it, or
-        has a snapshot with it, and by any volume in an active storage pool that stands on it, even if no machine has
-        this volume. Images that are being stored are not touched, and no machine is made meanwhile.
+      - V(present) makes sure that the image is in the store.
+      - V(absent) removes the image O(name), in all versions that are stored under this name. If anything uses one of
+        them, the task fails, names what uses it, and removes none.
+      - V(pruned) removes all images that nothing uses, except the newest of each name, see O(keep).
+      - An image is in use by a machine, running or not, if it is one of the machine's disks or backs one, if the
+        machine was created from it, or has a snapshot with it. It is also in use by any volume in an active storage
+        pool that it backs, even if no machine uses this volume. Images that are being stored are not touched, and no
+        machine is created in the meantime.
     type: str
     choices: [present, absent, pruned]
     default: present
   src:
     description:
-      - An image file on the controller.
+      - An image file on the controller. O(state=present) needs one of O(src), O(url) and O(path).
       - A relative path is looked for in C(files) of the role or playbook, as usual.
       - A compressed file is sent as it is. The controller looks into it first, which needs the program C(zstd) there
         for zstd; without it, the hypervisor finds out what is in the file.
-      - It takes room for a second copy in the hypervisor's temporary directory (C(remote_tmp)) while it is sent.
+      - While it is sent, it needs space for a second copy in the hypervisor's temporary directory (C(remote_tmp)).
     type: str
   url:
     description:
       - The address of an image, beginning with C(https://) or C(http://). The hypervisor downloads it.
       - It may have a user and a password before the host, as in C(https://USER:PASSWORD@example.org/debian.qcow2), or a
-        token in its query. Neither stands in the hypervisor's log, in the output of Ansible or in what the store keeps;
-        errors show eight asterisks. The same goes for the address of a checksum file.
-      - O(checksum) is required, so that the store can be asked first.
+        token in its query. Neither appears in the hypervisor's log, in the output of Ansible or in what the store
+        keeps; errors show eight asterisks instead. The same goes for the address of a checksum file.
+      - O(checksum) is required, so that the store can be checked first.
     type: str
   path:
     description:
-      - An image file on the hypervisor. Its blocks are shared with the stored image where the file system can, and
-        where it is not compressed.
+      - An image file on the hypervisor. Its blocks are shared with the stored image where the file system supports it
+        and the file is not compressed.
     type: path
   checksum:
     description:
-      - What the file hashes to, as C(sha256:) or C(sha512:) and the hex digits. Anything else is refused. It is
+      - The hash of the file, as C(sha256:) or C(sha512:) and the hex digits. A file with another hash is refused. It is
         verified before the image enters the store.
-      - Or the address of a checksum file, as distributions publish them beside their images. An algorithm before it, as
-        in C(sha256:https://example.org/CHECKSUM), takes that one only; otherwise the longest that the file has is
-        taken.
-      - A checksum file has lines as C(sha256sum) writes them, with or without C(--tag), or one hash alone. Comments and
-        a PGP signature around them are passed over; the signature is not verified. The line is looked for by the last
-        part of O(url), O(path) or O(src). If there is none, the task fails.
+      - Or the address of a checksum file, as distributions publish them alongside their images. With an algorithm
+        before it, as in C(sha256:https://example.org/CHECKSUM), only that one is used; otherwise the longest hash in
+        the file is used.
+      - A checksum file has lines as C(sha256sum) writes them, with or without C(--tag), or a single hash. Comments and
+        a PGP signature around them are skipped; the signature is not verified. The line is found by the last part of
+        O(url), O(path) or O(src). If there is none, the task fails.
       - The checksum file is fetched at each run, by the hypervisor for O(url) and O(path), and by the controller for
-        O(src). It may have 1 MiB at most. From an address with C(https) no redirection to one with C(http) is followed.
+        O(src). It may be 1 MiB at most. A redirect from C(https) to C(http) is not followed.
       - With a checksum file, O(url) may be one whose content changes, such as the newest build of a release. The image
-        is brought again when the list has a new checksum for it.
+        is downloaded again when the file has a new checksum for it.
     type: str
   content_checksum:
     description:
-      - What the image itself hashes to, decompressed, as C(sha256:) and the hex digits. Anything else is refused.
-      - The store is asked for it too. So an image that the store has is not transferred, even where it is not known
-        what the image came from.
-      - For O(src) it is found out by the controller.
+      - The hash of the image itself, decompressed, as C(sha256:) and the hex digits. An image with another hash is
+        refused.
+      - The store is searched for it as well. So an image that the store has is not transferred again, even if it is not
+        known which file it came from.
+      - For O(src) it is not needed, as the controller determines it.
     type: str
   pool:
     description: The storage pool that the store is in. It must be of type dir, fs or netfs, and active.
@@ -120,40 +124,33 @@ options:
     default: images
   keep:
     description:
-      - How many images of each name stay when O(state=pruned), although nothing uses them. The newest are those that
-        were stored last, used or not.
-      - V(0) removes all that nothing uses. The default is V(1).
+      - How many images of each name O(state=pruned) keeps although nothing uses them. These are the ones stored last;
+        images in use are counted too.
+      - V(0) removes all images that nothing uses. The default for O(state=pruned) is V(1).
     type: int
   ignore_unseen:
     description:
-      - Where users of an image may be that cannot be seen, nothing is removed by O(state=pruned) with a warning, and
-        O(state=absent) fails. This is a storage pool that is not active, or a disk that cannot be read.
-      - V(true) takes it that nothing there uses an image. It says nothing of other hypervisors, see O(used_elsewhere).
+      - If an image may be in use where that cannot be seen, that is, in a storage pool that is not active or by a disk
+        that cannot be read, O(state=pruned) removes nothing and warns, and O(state=absent) fails.
+      - V(true) assumes that nothing there uses an image. It does not cover other hypervisors, see O(used_elsewhere).
     type: bool
     default: false
   used_elsewhere:
     description:
       - The volumes of the pool that machines of other hypervisors use, by name. They are not removed.
       - One hypervisor cannot see what the machines of another one use. In a pool that several may share, nothing is
-        removed unless this option says that all the others were asked. The pool may be shared when it is of type
-        V(netfs), or lies on a network or cluster file system (NFS, CephFS, GlusterFS, GFS2, OCFS2 and such).
-      - The empty list says that they were asked, and use none.
+        removed unless this option is given, which confirms that all the others were asked. A pool may be shared if it
+        is of type V(netfs), or is on a network or cluster file system (NFS, CephFS, GlusterFS, GFS2, OCFS2 and such).
+      - The empty list means that they were asked, and use none.
     type: list
     elements: str
   timeout:
     description:
-      - Seconds until a download or a decompression is given up, and how long to wait for another run that works on the
-        same store or makes machines.
-      - A server that sends nothing for a minute is given up earlier.
+      - Seconds until a download or a decompression is aborted, and how long to wait for another run that works on the
+        same store or creates machines.
+      - A download is aborted earlier if the server sends nothing for a minute.
     type: int
     default: 3600
-  progress_file:
-    description:
-      - Where to write lines about the progress, in a file that is made and removed again.
-      - The play's output has them without it.
-      - They are read over a second connection, where Ansible's connection is V(ssh) or V(local). Over others nothing is
-        said about progress.
-    type: path
 requirements:
   - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
   - zstd (package C(zstd)) on the host that the task runs on, for images that are compressed with it
@@ -161,13 +158,14 @@ notes:
   - The task runs on the hypervisor itself, as a user who may write to the pool's directory, usually root.
   - The checksums of the files that an image came from are kept in an extended attribute of the stored file
     (C(user.brine.provenance)), so that they are known when the task runs again. On a file system without extended
-    attributes, a compressed image is transferred again at each run, to find out that it is stored already, and a
-    warning says so; check mode then reports a change that the run finds to be none. A C(sha512) of an image that is not
-    compressed is found out there by reading the stored images of this O(name).
-  - Decompression leaves 1 GiB of the store's file system free, or one fiftieth of a small one, and is given up before
-    that. A small file can hold more than any disk has room for.
-  - An image that the store has under another name is not transferred and takes no space twice. The file gets this name
-    too (a hard link), and goes with its last name. Where the file system has no links, it is copied within the store.
+    attributes, a compressed image is transferred again at each run before it turns out to be stored already, and a
+    warning says so; check mode then reports a change that the real run does not make. There, the C(sha512) of an image
+    that is not compressed is determined by reading the stored images of this O(name).
+  - Decompression leaves 1 GiB of the store's file system free, or one fiftieth of a small one, and is aborted before it
+    would use more. A small compressed file can expand to more than any disk can hold.
+  - An image that the store has under another name is neither transferred nor stored twice. The file gets the new name
+    too (a hard link), and is deleted with its last name. Where the file system has no hard links, it is copied within
+    the store.
 seealso:
   - module: brine.virt.virt_init
   - module: ansible.builtin.get_url
@@ -175,24 +173,24 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Have an image of the controller on every hypervisor
+- name: Store an image from the controller on every hypervisor
   brine.virt.virt_image:
     name: centos
     src: centos.qcow2
 
-- name: Have a certain build of Debian
+- name: Store a certain build of Debian
   brine.virt.virt_image:
     name: debian
     url: https://cloud.debian.org/images/cloud/trixie/20250814-2204/debian-13-genericcloud-amd64-20250814-2204.qcow2
     checksum: https://cloud.debian.org/images/cloud/trixie/20250814-2204/SHA512SUMS
 
-- name: Have the newest build of Ubuntu, and bring it again when there is a newer one
+- name: Store the newest build of Ubuntu, and download it again when there is a newer one
   brine.virt.virt_image:
     name: ubuntu
     url: https://cloud-images.ubuntu.com/noble/current/noble-server-cloudimg-amd64.img
     checksum: sha256:https://cloud-images.ubuntu.com/noble/current/SHA256SUMS
 
-- name: Have Fedora, with the checksum file's signature around its lines
+- name: Store Fedora, whose checksum file is signed
   brine.virt.virt_image:
     name: fedora
     url: "{{ fedora }}/Fedora-Cloud-Base-Generic-42-1.1.x86_64.qcow2"
@@ -200,7 +198,7 @@ EXAMPLES = r"""
   vars:
     fedora: https://download.fedoraproject.org/pub/fedora/linux/releases/42/Cloud/x86_64/images
 
-- name: Have an image that is published compressed, by the checksum of the compressed file
+- name: Store an image that is published compressed, with the checksum of the compressed file
   brine.virt.virt_image:
     name: coreos
     url: "{{ coreos }}/42.20250803.3.0/x86_64/fedora-coreos-42.20250803.3.0-qemu.x86_64.qcow2.xz"
@@ -208,13 +206,13 @@ EXAMPLES = r"""
   vars:
     coreos: https://builds.coreos.fedoraproject.org/prod/streams/stable/builds
 
-- name: Have an image that somebody put on the hypervisor
+- name: Store an image that is already on the hypervisor
   brine.virt.virt_image:
     name: appliance
     path: /srv/appliance.raw.zst
   register: appliance
 
-- name: Make a machine that stands on exactly this image
+- name: Create a machine that is backed by exactly this image
   brine.virt.virt_init:
     name: app1
     vcpus: 1
@@ -228,7 +226,7 @@ EXAMPLES = r"""
   check_mode: true
   register: unused
 
-- name: Remove all builds of Ubuntu that nothing uses, but for the two newest
+- name: Remove all builds of Ubuntu that nothing uses, except the two newest
   brine.virt.virt_image:
     name: ubuntu
     state: pruned
@@ -241,7 +239,7 @@ EXAMPLES = r"""
   check_mode: true
   register: seen
 
-- name: Remove from the shared pool what none of them uses
+- name: Remove what none of them uses from the shared pool
   brine.virt.virt_image:
     state: pruned
     used_elsewhere: >-
@@ -259,16 +257,16 @@ RETURN = r"""
 image:
   description:
     - The image in the store.
-    - In check mode, what is not known of an image that is not stored yet is null.
+    - In check mode, what is not yet known about an image is null.
   returned: O(state=present)
   type: dict
   contains:
     name:
-      description: What machines call it.
+      description: The name by which machines refer to it.
       type: str
       sample: debian
     volume:
-      description: The volume's name, which says the content.
+      description: The volume's name, which identifies the content.
       type: str
       sample: debian-4f2c9e5d1b7a8036.qcow2
     pool:
@@ -276,23 +274,23 @@ image:
       type: str
       sample: images
     path:
-      description: Where it lies on the hypervisor.
+      description: Its path on the hypervisor.
       type: str
-      sample: /var/lib/libvirt/images/brine/debian-4f2c9e5d1b7a8036.qcow2
+      sample: /var/lib/libvirt/virt-images/debian-4f2c9e5d1b7a8036.qcow2
     format:
       description: The format, V(qcow2) or V(raw).
       type: str
       sample: qcow2
     sha256:
-      description: What all bytes of the stored file hash to. Of a compressed image, this is not the published checksum.
+      description: The hash of the whole stored file. For a compressed image this is not the published checksum.
       type: str
       sample: 4f2c9e5d1b7a8036c0a2b1d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718
     size_bytes:
-      description: How large the file is.
+      description: The size of the file.
       type: int
       sample: 343932928
     virtual_size_bytes:
-      description: How large the disk is that a machine sees.
+      description: The size of the disk that a machine sees.
       type: int
       sample: 3221225472
 pruned:
@@ -302,7 +300,7 @@ pruned:
   elements: dict
   contains:
     name:
-      description: What machines called it.
+      description: The name by which machines referred to it.
       type: str
       sample: ubuntu
     volume:
@@ -314,17 +312,17 @@ pruned:
       type: str
       sample: images
     size_bytes:
-      description: How large the file was.
+      description: The size of the file.
       type: int
       sample: 618925568
 kept:
-  description: The images that were looked at and stay.
+  description: The images that were considered and kept.
   returned: O(state=pruned)
   type: list
   elements: dict
   contains:
     name:
-      description: What machines call it.
+      description: The name by which machines refer to it.
       type: str
       sample: debian
     volume:
@@ -336,7 +334,7 @@ kept:
       type: str
       sample: images
     size_bytes:
-      description: How large the file is.
+      description: The size of the file.
       type: int
       sample: 343932928
     used_by:
@@ -345,7 +343,7 @@ kept:
       elements: str
       sample: [machine web1, volume default/web1-system.qcow2]
     reason:
-      description: Why it stays.
+      description: Why it is kept.
       type: str
       sample: used by machine web1, volume default/web1-system.qcow2
 """
@@ -353,48 +351,53 @@ kept:
 import os
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host import image_files
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.image_fetch import (
+from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
+from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import (
     check_url,
     look_at_url,
     name_in_url,
     resolve_checksum,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import (
-    Preview,
-    Source,
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import (
+    ImagePreview,
+    ImageSource,
     checksums,
     preview,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.image_prune import (
+from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import (
+    inspect_file,
+    read_header,
+    require_file,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import (
     ASK_THE_OTHERS,
-    Leave,
-    Verdict,
+    PruneDecision,
+    PruneOptions,
     prune_images,
     remove_images,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.image_store import (
+from ansible_collections.brine.virt.plugins.module_utils._host.images.store import (
+    HashedImage,
     ImageStore,
-    Kept,
     as_result,
     require_own_host,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.image_stream import Tell, untold
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
-from ansible_collections.brine.virt.plugins.module_utils._model import rules
-from ansible_collections.brine.virt.plugins.module_utils._model.checksum import (
+from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
+from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import (
     Checksum,
     parse_checksum,
     read_content_checksum,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.image_header import compression
-from ansible_collections.brine.virt.plugins.module_utils._model.image_name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter
+from ansible_collections.brine.virt.plugins.module_utils._model.image.header import compression
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 
 SOURCES = ("src", "url", "path")
@@ -418,11 +421,10 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "ignore_unseen": {"type": "bool", "default": False},
     "used_elsewhere": {"type": "list", "elements": "str"},
     "timeout": {"type": "int", "default": 3600},
-    "progress_file": {"type": "path"},
 }
 FORGETS = (
-    "The file system of pool {pool} has no extended attributes for {name}. Where it came from is forgotten, and it will"
-    " be transferred again by the next run."
+    "The file system of pool {pool} has no extended attributes for {name}. Its origin cannot be remembered, and the "
+    "next run will transfer it again."
 )
 
 
@@ -438,15 +440,16 @@ def main() -> None:
         ],
         required_by={"url": "checksum"},
         has_secrets=has_secrets,
+        beside=[PROGRESS_FILE],
     )
 
     def work() -> dict[str, t.Any]:
         params = opened(module.params)
         check_options(params)
         if params["state"] == "present":
-            with progress_file(None if module.check_mode else params["progress_file"]) as progress:
-                tell = Meter(progress.say, params["name"]).at
-                return have_image(params, check_mode=module.check_mode, warn=module.warn, tell=tell)
+            with progress_file(None if module.check_mode else params[PROGRESS_FILE]) as progress:
+                on_progress = ProgressMeter(progress.write_line, params["name"]).at
+                return have_image(params, check_mode=module.check_mode, warn=module.warn, on_progress=on_progress)
         return clear_images(params, check_mode=module.check_mode, warn=module.warn)
 
     finish(module, work)
@@ -459,10 +462,12 @@ def check_options(params: dict[str, t.Any]) -> None:
         given = params[option] is not None and params[option] is not False
         if given and state not in states:
             raise InputError(
-                f"means nothing with state: {state}", where=option, hint=f"It is for state: {' or '.join(states)}"
+                f"does not apply to state: {state}", where=option, hint=f"It is for state: {' or '.join(states)}"
             )
     if params["keep"] is not None and params["keep"] < 0:
-        raise InputError(f"{params['keep']} is no number of images", where="keep", hint="0 keeps none of the unused")
+        raise InputError(
+            f"{params['keep']} is not a valid number of images", where="keep", hint="0 keeps none of the unused"
+        )
     require_own_host(params["uri"])
 
 
@@ -471,19 +476,19 @@ def have_image(
     *,
     check_mode: bool,
     warn: t.Callable[[str], None] = lambda _text: None,
-    tell: Tell = untold,
+    on_progress: ProgressCallback = no_progress,
 ) -> dict[str, t.Any]:
     """Have the image in the store, as far as this can be done on the hypervisor alone, and say what changed.
 
     For a file of the controller (src) the store is only asked: when it lacks the image, the answer is changed and has
     no volume, and the action plugin sends the file and calls again with its path.
     """
-    name = rules.name(params["name"], "name")
+    name = validators.name(params["name"], "name")
     deadline = Deadline(params["timeout"])
-    source = read_source(params, deadline, tell)
+    source = read_source(params, deadline, on_progress)
     planned: dict[str, t.Any] = {}
     with open_connection(params["uri"]) as conn:
-        store = ImageStore(conn, params["pool"], read_only=check_mode, tell=tell)
+        store = ImageStore(conn, params["pool"], read_only=check_mode, on_progress=on_progress)
         before = store.volumes(name)
         kept, origins = search(store.find, name, source)
         changed = False
@@ -498,8 +503,8 @@ def have_image(
                     warn(FORGETS.format(pool=params["pool"], name=name))
             else:
                 if source.url:
-                    store.require_room(source, look_at_url(source.url, deadline, "url"))
-                ahead = look_ahead(source, deadline) if source.path else None
+                    store.require_free_space(source, look_at_url(source.url, deadline, "url"))
+                ahead = preview_source(source, deadline) if source.path else None
                 kept = store.find(name, Checksum("sha256", ahead.sha256)) if ahead else None
                 known = {"sha256": source.content.digest if source.content else None}
                 planned = store.planned(name, ahead) if ahead else known
@@ -515,7 +520,9 @@ def have_image(
     }
 
 
-def search(look: t.Callable[..., Kept | None], name: str, source: Source) -> tuple[Kept | None, tuple[Checksum, ...]]:
+def search(
+    look: t.Callable[..., HashedImage | None], name: str, source: ImageSource
+) -> tuple[HashedImage | None, tuple[Checksum, ...]]:
     """An image by what its file hashes to, or by what it does itself; and the checksums that it is proven to come from.
 
     Only a source without path and url has been looked into, by the action plugin. Of another one, that a file becomes
@@ -527,16 +534,18 @@ def search(look: t.Callable[..., Kept | None], name: str, source: Source) -> tup
     return look(name, source.content), () if source.path or source.url else source.origins
 
 
-def at_hand(store: ImageStore, name: str, source: Source) -> Source:
+def at_hand(store: ImageStore, name: str, source: ImageSource) -> ImageSource:
     """The source itself, or in its place the same image when the store has it under another name."""
     twin, origins = (None, ()) if source.path else search(store.find_twin, name, source)
     if twin is None:
         return source
     content = Checksum("sha256", twin.sha256)
-    return Source(path=twin.image.path, checksum=content, content=source.content, origins=origins)
+    return ImageSource(path=twin.image.path, checksum=content, content=source.content, origins=origins)
 
 
-def read_source(params: dict[str, t.Any], deadline: Deadline, tell: Tell = untold) -> Source:
+def read_source(
+    params: dict[str, t.Any], deadline: Deadline, on_progress: ProgressCallback = no_progress
+) -> ImageSource:
     """Where the image is to come from, with all checksums that are known of it; a file here has been hashed for that.
 
     A src has neither path nor url: its bytes are elsewhere.
@@ -546,30 +555,30 @@ def read_source(params: dict[str, t.Any], deadline: Deadline, tell: Tell = untol
     if url:
         check_url(url, "url")
         checksum = resolve_checksum(params["checksum"], name_in_url(url), deadline, "checksum")
-        return Source(url=url, checksum=checksum, content=inside, origins=(checksum,))
+        return ImageSource(url=url, checksum=checksum, content=inside, origins=(checksum,))
     if not path:
         checksum = parse_checksum(params["checksum"], "checksum")
-        return Source(checksum=checksum, content=inside, origins=(checksum,))
-    image_files.require_file(path, "path")
+        return ImageSource(checksum=checksum, content=inside, origins=(checksum,))
+    require_file(path, "path")
     wanted = None
     if params["checksum"]:
         wanted = resolve_checksum(params["checksum"], os.path.basename(path), deadline, "checksum")
-    source = Source(path=path, checksum=wanted)
-    content = image_files.hash_file(path, source.algorithms, tell)
+    source = ImageSource(path=path, checksum=wanted)
+    content = image_files.hash_file(path, source.algorithms, on_progress)
     source.verify(content)
     checksum = Checksum("sha256", content.sha256)
-    return Source(path=path, checksum=checksum, content=inside, origins=checksums(content))
+    return ImageSource(path=path, checksum=checksum, content=inside, origins=checksums(content))
 
 
-def look_ahead(source: Source, deadline: Deadline) -> Preview:
+def preview_source(source: ImageSource, deadline: Deadline) -> ImagePreview:
     """What a file here, which has been hashed, would be in the store. Raises what the real run would raise."""
     path = source.what
-    header, size_bytes = image_files.read_header(path)
+    header, size_bytes = read_header(path)
     if source.checksum is None or compression(header) is not None:
         return preview(source, deadline)
-    found = image_files.inspect_file(path, path)
+    found = inspect_file(path, path)
     source.verify_image(source.checksum.digest)
-    return Preview(source.checksum.digest, found.format, size_bytes, found.virtual_size_bytes)
+    return ImagePreview(source.checksum.digest, found.format, size_bytes, found.virtual_size_bytes)
 
 
 def clear_images(
@@ -579,44 +588,47 @@ def clear_images(
     deadline = Deadline(params["timeout"])
     pruned = params["state"] == "pruned"
     elsewhere = params["used_elsewhere"]
-    leave = Leave(
+    prune_options = PruneOptions(
         keep=1 if params["keep"] is None else params["keep"],
         ignore_unseen=params["ignore_unseen"],
         used_elsewhere=None if elsewhere is None else frozenset(elsewhere),
     )
     name = params["name"]
     if name is not None and (pruned or parse_image_volume(name) is None):
-        name = rules.name(name, "name")
+        name = validators.name(name, "name")
     with open_connection(params["uri"]) as conn:
         work = prune_images if pruned else remove_images
-        clearance = work(conn, params["pool"], name, leave, deadline, check_mode=check_mode)
-    if clearance.blocked:
-        hint = f". {ASK_THE_OTHERS}" if clearance.shared else ""
-        warn(f"No image is removed, as one may be used where nothing can be seen: {'; '.join(clearance.unseen)}{hint}")
+        prune_result = work(conn, params["pool"], name, prune_options, deadline, check_mode=check_mode)
+    if prune_result.blocked:
+        hint = f". {ASK_THE_OTHERS}" if prune_result.shared else ""
+        warn(
+            f"No image is removed, as one may be in use where that cannot be checked: "
+            f"{'; '.join(prune_result.unseen)}{hint}"
+        )
     answer = {
-        "changed": bool(clearance.gone),
-        "pruned": [_result(params, verdict) for verdict in clearance.verdicts if verdict.goes],
+        "changed": bool(prune_result.gone),
+        "pruned": [_result(params, decision) for decision in prune_result.decisions if decision.goes],
         "diff": {
-            "before": {"volumes": list(clearance.before)},
-            "after": {"volumes": [volume for volume in clearance.before if volume not in clearance.gone]},
+            "before": {"volumes": list(prune_result.before)},
+            "after": {"volumes": [volume for volume in prune_result.before if volume not in prune_result.gone]},
         },
     }
     if pruned:
         answer["kept"] = [
-            {**_result(params, verdict), "used_by": list(verdict.users), "reason": verdict.reason}
-            for verdict in clearance.verdicts
-            if not verdict.goes
+            {**_result(params, decision), "used_by": list(decision.users), "reason": decision.reason}
+            for decision in prune_result.decisions
+            if not decision.goes
         ]
     return answer
 
 
-def _result(params: dict[str, t.Any], verdict: Verdict) -> dict[str, t.Any]:
-    image = verdict.image
+def _result(params: dict[str, t.Any], decision: PruneDecision) -> dict[str, t.Any]:
+    image = decision.image
     return {
         "name": image.name,
         "volume": image.volume,
         "pool": params["pool"],
-        "size_bytes": verdict.size_bytes,
+        "size_bytes": decision.size_bytes,
     }
 
 

@@ -12,8 +12,8 @@ module: virt_info
 short_description: Show the machines of a hypervisor
 version_added: "0.1.0"
 description:
-  - Shows everything that is known of one machine, or of all machines of a hypervisor, asked for now.
-  - A machine that cannot be read stays in the list; RV(machines[].errors) says why.
+  - Shows the current facts of all machines of a hypervisor, or of some of them.
+  - A machine that cannot be read is still listed; RV(machines[].errors) says why.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -23,14 +23,19 @@ extends_documentation_fragment:
 options:
   name:
     description:
-      - Name of the only machine to show.
-      - A machine that does not exist is no error. RV(machine) is null then.
-    type: str
+      - Names of the machines to show, or the name of a single one. Without this option, all machines are shown; with an
+        empty list, none.
+      - A text is split at commas. A name that has a comma in it must be in a list.
+      - It is not an error if a machine does not exist. Its name is then in RV(missing).
+    type: list
+    elements: str
   addresses:
     description:
       - Whether to find out the addresses of running machines.
       - They come from the machine's own static configuration, the DHCP leases of libvirt's networks, the guest agent,
-        and the neighbour table of the hypervisor, the next one only asked while a nic has no address.
+        and the neighbour table of the hypervisor. Each of these is only consulted if the ones before it gave no address
+        for a nic.
+      - With V(true) the connection to libvirt is read-write, because guest agents do not answer on a read-only one.
     type: bool
     default: true
   agent_timeout:
@@ -39,8 +44,8 @@ options:
     default: 2
   timeout:
     description:
-      - How many seconds the hypervisor may take for the whole answer. For opening a connection it has 15 of them, so
-        that a libvirt that is frozen is found out early.
+      - How many seconds the hypervisor may take for the whole answer. Of these it has 15 to accept the connection, so
+        that a libvirt that hangs is detected early.
     type: int
     default: 30
 seealso:
@@ -70,15 +75,30 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ found.machine.address | default('web1 has no address', true) }}"
   when: found.machine is not none
+
+- name: Ask for several machines
+  brine.virt.virt_info:
+    name: [web1, web2]
+  register: found
+
+- name: Check that they exist
+  ansible.builtin.assert:
+    that: found.missing | length == 0
 """
 
 RETURN = r"""
 machine:
-  description: The record of the machine O(name), as in RV(machines), or null when there is none.
-  returned: when O(name) is given
+  description: The record of the machine O(name), as in RV(machines), or null if it does not exist.
+  returned: when O(name) is a single name
   type: dict
+missing:
+  description: Those of O(name) that do not exist on this hypervisor.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 machines:
-  description: The records of the machines, sorted by name. What is not known is null.
+  description: The records of the machines, sorted by name. Unknown values are null.
   returned: success
   type: list
   elements: dict
@@ -97,19 +117,19 @@ machines:
       type: str
       sample: running
     vcpus:
-      description: Virtual CPUs now.
+      description: Current number of virtual CPUs.
       type: int
       sample: 2
     vcpus_max:
-      description: Most virtual CPUs that it can have without a restart.
+      description: Maximum number of virtual CPUs that it can have without being powered off and on.
       type: int
       sample: 2
     memory_mib:
-      description: Memory now, in MiB.
+      description: Current memory, in MiB.
       type: int
       sample: 2048
     memory_max_mib:
-      description: Most memory that it can have without a restart, in MiB.
+      description: Maximum memory that it can have without being powered off and on, in MiB.
       type: int
       sample: 2048
     autostart:
@@ -117,35 +137,35 @@ machines:
       type: bool
       sample: true
     persistent:
-      description: Whether it stays defined after a stop.
+      description: Whether it stays defined when it is stopped.
       type: bool
       sample: true
     managed:
-      description: Whether this collection made it.
+      description: Whether this collection created it.
       type: bool
       sample: true
     building:
-      description: Whether it is still being made, or was cut off while it was.
+      description: Whether it is still being created, or its creation was interrupted.
       type: bool
       sample: false
     claimed:
       description:
-        - Whether only its name is taken, by a run that has not decided yet whether it makes the machine here, or that
-          was cut off before it had.
+        - Whether only its name is claimed, by a run that has not yet decided whether to create the machine here, or
+          that was interrupted before it had.
       type: bool
       sample: false
     moving:
       description:
-        - The hypervisors that it is being moved between, as they call themselves. Null when nobody moves it.
-        - It stays there when a run of M(brine.virt.virt_migrate) was cut off, until the next run finishes or clears
-          what that has left.
+        - The hypervisors that it is being moved between, by their own host names. Null when it is not being moved.
+        - It remains set when a run of M(brine.virt.virt_migrate) was interrupted, until the next run finishes or cleans
+          up the move.
       type: dict
       sample: null
     pending:
       description:
-        - What it is defined with and does not have yet, in the words of M(brine.virt.virt_init). It gets it when it is
-          powered off and on; a reboot in the guest is not enough.
-        - Null when it is not known.
+        - What is set in its definition but not in effect yet, by the option names of M(brine.virt.virt_init). It takes
+          effect when the machine is powered off and on; a reboot in the guest is not enough.
+        - Null when it is unknown.
       type: list
       elements: str
       sample: [memory]
@@ -158,7 +178,7 @@ machines:
       type: str
       sample: Serves the shop
     domain_type:
-      description: What runs it.
+      description: Its domain type in libvirt, such as V(kvm) or V(qemu).
       type: str
       sample: kvm
     machine_type:
@@ -174,19 +194,19 @@ machines:
       type: str
       sample: bios
     cpu_mode:
-      description: How its CPU is chosen.
+      description: Its CPU mode.
       type: str
       sample: host-model
     disks:
       description:
-        - Its disks. C(name) is ours and null for a disk that this collection did not name. C(pool) and C(volume) are
-          set when the source is a volume of a known pool. C(backing) is what an overlay stands on, as far as libvirt
-          says it. C(guest_path) is the name that a Linux guest has for a virtio disk.
-        - What C(source) is depends on C(type), which libvirt names. It is a path for V(file), V(block), V(dir) and
+        - Its disks. C(name) is the name in M(brine.virt.virt_init), and null for a disk that this collection did not
+          name. C(pool) and C(volume) are set if the source is a volume of a known pool. C(backing) is what an overlay
+          is backed by, as far as libvirt reports it. C(guest_path) is the path of a virtio disk in a Linux guest.
+        - What C(source) is depends on C(type), which is libvirt's. It is a path for V(file), V(block), V(dir) and
           V(vhostuser); C(protocol:name) for V(network), such as V(rbd:vms/web1), and C(protocol:) where the protocol
           needs no name; C(pool/volume) for V(volume); and C(nvme:), the PCI address of the drive, a slash and the
           number of the namespace for V(nvme), such as V(nvme:0000:01:00.0/1). It is null for a drive without a medium,
-          and for what has no such word. C(backing) is said in the same way.
+          and for types without such a form. C(backing) is given in the same way.
       type: list
       elements: dict
       sample:
@@ -202,18 +222,18 @@ machines:
           format: qcow2
           size_bytes: 8589934592
           allocation_bytes: 524288000
-          backing: /var/lib/libvirt/brine-images/debian-0123456789abcdef.qcow2
+          backing: /var/lib/libvirt/virt-images/debian-0123456789abcdef.qcow2
           readonly: false
     nics:
       description:
         - Its network interfaces. C(origin) of an address is V(static), V(lease), V(agent) or V(arp).
-        - What C(source) is depends on C(type), which libvirt names. It is the name of the bridge, the network or the
-          hypervisor's device for V(bridge), V(network) and V(direct), and the name of what it is plugged into for
+        - What C(source) is depends on C(type), which is libvirt's. It is the name of the bridge, the network or the
+          hypervisor's device for V(bridge), V(network) and V(direct), and the name of what it is connected to for
           V(internal) and V(vds); a path for V(vdpa) and V(vhostuser); a PCI address such as V(0000:03:00.1) for
           V(hostdev); and C(address:port) for V(client), V(server), V(mcast) and V(udp), either part of which may be
           empty. It is null for V(ethernet) and V(null), for V(user) unless it is bound to a device of the hypervisor,
           and for types that are not known here.
-        - C(model) is null where libvirt names none.
+        - C(model) is null if libvirt reports none.
       type: list
       elements: dict
       sample:
@@ -225,7 +245,7 @@ machines:
           target: vnet0
           addresses: [{address: 192.0.2.17, prefix: 24, family: ipv4, origin: agent}]
     graphics:
-      description: Its consoles with a picture. Ports are null while it does not run.
+      description: Its graphical consoles. Ports are null while it is not running.
       type: list
       elements: dict
       sample: [{type: vnc, listen: 127.0.0.1, port: 5900, tls_port: null}]
@@ -239,7 +259,7 @@ machines:
       elements: str
       sample: [192.0.2.17, "2001:db8::17"]
     user:
-      description: The user that its seed made for Ansible.
+      description: The user that its seed created for Ansible.
       type: str
       sample: ansible
     tags:
@@ -248,27 +268,28 @@ machines:
       elements: str
       sample: [web]
     labels:
-      description: What its hypervisor must have.
+      description: The labels that its hypervisor must have.
       type: list
       elements: str
       sample: [ssd, zone=a]
     anti_affinity:
-      description: The groups of which no two machines are to be on one hypervisor.
+      description: The groups of which no two machines should be on the same hypervisor.
       type: list
       elements: str
       sample: [web]
     variables:
-      description: Variables that it brings into the inventory.
+      description: Variables that the inventory sets for it.
       type: dict
       sample: {http_port: 8080}
     image:
-      description: The stored image that its first disk was made from.
+      description: The stored image that its first disk was created from.
       type: dict
       sample: {name: debian, volume: debian-0123456789abcdef.qcow2, pool: images}
     seed:
-      description: How it was seeded.
+      description:
+        - How it was seeded, the hash of what the seed was made from, and its user. Null without a seed.
       type: dict
-      sample: {method: nocloud, sha256: 9f86d081884c7d65, user: ansible}
+      sample: {method: nocloud, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, user: ansible}
     host_keys:
       description: Its public SSH host keys.
       type: list
@@ -279,12 +300,12 @@ machines:
       type: str
       sample: /var/log/libvirt/qemu/web1-serial.log
     tied_by:
-      description: What of its hypervisor it holds, so that it cannot be moved to another one.
+      description: What ties it to its hypervisor, so that it cannot be moved to another one.
       type: list
       elements: str
       sample: [a device of the hypervisor]
     errors:
-      description: What could not be found out, one sentence each.
+      description: What could not be determined, one sentence each.
       type: list
       elements: str
       sample: []
@@ -292,10 +313,11 @@ machines:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import OPEN_SECONDS, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import pending_of
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 
 # Of the time limit, the part that single machines may take: one that does not answer must not hide the others.
 MACHINES_SHARE = 0.8
@@ -305,13 +327,13 @@ def main() -> t.NoReturn:
     """Answer with the records of the machines."""
     module = make_module(
         {
-            "name": {"type": "str"},
+            "name": {"type": "list", "elements": "str"},
             "addresses": {"type": "bool", "default": True},
             "agent_timeout": {"type": "int", "default": 2},
             "timeout": {"type": "int", "default": 30},
         }
     )
-    name = module.params["name"]
+    names = module.params["name"]
     addresses = module.params["addresses"]
     seconds = module.params["timeout"]
     if seconds < 1:
@@ -325,16 +347,18 @@ def main() -> t.NoReturn:
             return observe_machines(
                 conn,
                 addresses=addresses,
-                pending=True,
-                names=None if name is None else [name],
+                pending=pending_of,
+                names=names,
                 agent_timeout_seconds=module.params["agent_timeout"],
                 timeout_seconds=seconds * MACHINES_SHARE,
             )
 
     def work() -> dict[str, t.Any]:
         machines = run_in_time(observe, seconds)
-        result: dict[str, t.Any] = {"changed": False, "machines": machines}
-        if name is not None:
+        found = {machine["name"] for machine in machines}
+        missing = [name for name in dict.fromkeys(names or ()) if name not in found]
+        result: dict[str, t.Any] = {"changed": False, "machines": machines, "missing": missing}
+        if names is not None and len(names) == 1:
             result["machine"] = machines[0] if machines else None
         return result
 

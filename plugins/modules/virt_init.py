@@ -8,39 +8,41 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_init
-short_description: Make machines on a hypervisor, from profiles and images
+short_description: Create and update machines on a hypervisor, from profiles and images
 version_added: "0.1.0"
 description:
-  - Makes one machine, or the many of O(machines), on the hypervisor that the task runs on. Each gets its disks as
+  - Creates one machine, or all those in O(machines), on the hypervisor that the task runs on. Each gets its disks as
     overlays on a stored image, its nics, and a seed that cloud-init reads at the first boot; then it is started.
-  - A machine that is there already is never made anew. It is compared with what the task names, and brought there;
-    what libvirt filled in is no difference, and what the task does not name stays as it is. Only O(start) is V(true)
-    unless the task says otherwise, so that a machine which is off is started. What a running machine
-    cannot take waits until it is powered off and on, and is reported in RV(machines[].pending). What would leave it
-    without its data or unable to boot is an error.
-  - A machine that is there already may have what is not offered for new machines, such as another model of a nic, a
-    disk on the bus V(ide), or a disk that is in no storage pool. The task may ask for it in the words that
-    M(brine.virt.virt_info) and libvirt have for it, and it is no difference. For a new machine it is an error.
-  - Everything is checked before anything is changed. A machine whose building fails is taken back, the others are
-    kept,
-    and the task fails at the end.
-  - A machine that is saved (C(virsh managedsave)) keeps its devices, since it resumes with those that it had. A task
+  - An existing machine is never recreated, only updated to what the task asks for. What libvirt has filled in does not
+    count as a difference, and what the task does not mention stays as it is. Only O(start) is V(true) unless the task
+    says otherwise, so that a machine which is off is started. A change that cannot be made while the machine runs takes
+    effect when it is powered off and on, and is reported in RV(machines[].pending) until then. A change that would lose
+    data or leave the machine unable to boot is an error.
+  - An existing machine may have what is not offered for new machines, such as another nic model, a disk on the bus
+    V(ide), or a disk outside any storage pool. The task may state it in the terms that M(brine.virt.virt_info) and
+    libvirt use, and it does not count as a difference. For a new machine it is an error.
+  - Everything is checked before anything is changed. If creating a machine fails, that machine is rolled back, the
+    others are kept, and the task fails at the end.
+  - A machine that is saved (C(virsh managedsave)) keeps its devices, because it resumes with those that it had. A task
     that would change them is refused.
-  - A run that was killed half-way leaves a machine marked as unfinished. The next run clears what that one had made,
-    which it knows by the marks of the volumes, and starts again. Another volume that has come to have such a name
-    stays, and so do volumes in pools of block devices and in clusters, which carry no mark. A machine that somebody has
-    started meanwhile is never cleared, nor a volume that anything else uses. The error says what it is and what to do.
-  - An error that nobody expected (a fault of the collection) is the error of its machine alone, while it is planned
-    and while it is made. What is wrong in the task itself is found before anything is changed.
-  - A machine that is being moved (M(brine.virt.virt_migrate)), or whose move was cut off, is not changed. That is an
-    error, unless it is as the task asks for.
-  - A hypervisor in maintenance (M(brine.virt.virt_maintenance)) gets no new machine. That is looked at when the task
-    has the hypervisor for itself, however long ago the hypervisor was chosen.
+  - A run that was killed half-way leaves a machine marked as unfinished. The next run removes what that run had
+    created, which it recognises by the marks of the volumes, and starts over. A volume of such a name without the mark
+    is kept, and so are volumes in pools of block devices and in clusters, which cannot carry a mark. A machine that
+    somebody has started in the meantime is never removed, nor is a volume that anything else uses. The error names the
+    machine or volume, and says what to do.
+  - An unexpected error (a bug in the collection) fails only the machine where it occurs, both while planning and while
+    creating. Mistakes in the task itself are found before anything is changed.
+  - A machine that is being moved (M(brine.virt.virt_migrate)), or whose move was interrupted, is not changed. That is
+    an error, unless the machine is already as the task asks for.
+  - A hypervisor in maintenance (M(brine.virt.virt_maintenance)) gets no new machine. This is checked while the task
+    holds the hypervisor's lock, however long ago the hypervisor was chosen.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._uri
+  - brine.virt._devices
   - brine.virt._hardware
+  - brine.virt._seed
 attributes:
   check_mode:
     support: full
@@ -51,282 +53,170 @@ attributes:
   idempotent:
     support: full
 notes:
-  - What is secret in the options stands neither in the hypervisor's log nor in the output of Ansible, at any verbosity
-    and in check mode too. This is, in O(seed), O(graphics) and O(variables), the value of each key that is called after
-    a password, a hash, a token, a private key or another key that nobody else may know (C(secret_access_key),
-    C(registration_key)); the passwords of C(chpasswd); private keys in any text; the contents of files with
-    C(secret=true), and of other files the lines that are called so; a C(user_data) that is a text; C(passwd) in O(xml);
-    and the password or query in an address.
-  - The controller takes them out of the options and sends them beside them. A task that gets the module to run past
-    that is refused before anything is logged or done. What else is secret, such as a password in C(run_commands), is
-    known only where the same text also stands in one of these places.
+  - Secrets in the options appear neither in the hypervisor's log nor in the output of Ansible, at any verbosity and in
+    check mode too. In O(seed), O(graphics) and O(variables) these are the values of all keys named after a password, a
+    hash, a token, a private key or another secret key (C(secret_access_key), C(registration_key)); the passwords of
+    C(chpasswd); private keys in any text; the contents of files with C(secret=true), and in other files the lines with
+    such a key; a C(user_data) given as text; C(passwd) in O(xml); and the password or query in an address.
+  - The controller removes them from the options and sends them separately. A task that runs the module in a way that
+    bypasses this is refused before anything is logged or done. Any other secret, such as a password in C(run_commands),
+    is recognised only where the same text also occurs in one of these places.
 requirements:
   - cryptography (package C(python3-cryptography)) for the SSH host keys of O(seed)
   - bsdtar (package C(libarchive-tools) on Debian and Ubuntu, C(bsdtar) elsewhere) for O(seed)
-  - PyYAML (package C(python3-yaml)) where the user-data of O(seed) is a text
+  - PyYAML (package C(python3-yaml)) where the user-data of O(seed) is given as text
   - guestfish for seeds of method V(guestfs)
 options:
   _withheld:
     description:
-      - What the module's action plugin has taken out of the other options because it is secret. Not for tasks.
+      - The secrets that the module's action plugin has removed from the other options. Not for use in tasks.
     type: dict
   name:
     description:
-      - Name of the machine, unique in the whole cloud. It is also its host name, unless O(seed) says otherwise.
+      - Name of the machine, unique in the whole cloud. It is also its host name, unless O(seed) sets another one.
+      - A task needs this option or O(machines).
       - Up to 63 letters, digits, dots, dashes and underscores, the first a letter or digit.
     type: str
   image:
     description:
-      - Image for the first disk, as M(brine.virt.virt_image) stored it. Its name is enough where the store holds one
-        version of it; the name of its volume names one version.
-      - It takes the place of the image that this disk has from a profile. A machine without a disk, or whose first disk
-        has another origin (C(source), C(backing), or an image of its own in O(disks)), is refused.
+      - Image for the first disk, as M(brine.virt.virt_image) stored it. Its name is enough if the store holds only one
+        version of it; the name of its volume selects a particular version.
+      - It replaces the image that this disk has from a profile. A machine without a disk, or whose first disk has
+        another origin (C(source), C(backing), or an image of its own in O(disks)), is refused.
     type: str
   clone:
     description:
-      - How disks with an image come from it, unless they say it themselves. V(overlay) keeps only the difference to
-        the
-        image, V(copy) is a copy of all of it, which shares its blocks with the image where the file system can.
-      - The default is V(overlay) in pools of files, V(copy) in others, which have no overlays, and for disks with
-        C(format=raw).
+      - How disks are created from an image, unless a disk sets this itself. V(overlay) stores only the difference from
+        the image; V(copy) is a full copy, which shares its blocks with the image where the file system supports it.
+      - The default is V(overlay) in pools of files. It is V(copy) in other pools, which have no overlays, and for disks
+        with C(format=raw).
     type: str
     choices: [overlay, copy]
   disk_profile:
     description:
-      - Name of the disk profile. Null, or the word V(none) in any case, is no profile at all. The word is refused where
-        O(disk_profiles) has a profile of that name; null always means no profile.
-      - The profile V(default) is one disk C(system) of 8192 MiB, unless O(disk_profiles) has another one of that
-        name. A machine that names no profile is made with it. Of one that is there already it then asks nothing; its
-        disks stay as they are. A machine of O(machines) that names V(default) itself is compared with it.
+      - Name of the disk profile. Null, or the word V(none) in upper or lower case, means no profile. The word is
+        refused if O(disk_profiles) has a profile of that name; null always means no profile.
+      - The profile V(default) is one disk C(system) of 8192 MiB, unless O(disk_profiles) has another profile of that
+        name. A new machine that names no profile is created with it. It is not applied to an existing machine that
+        names no profile, whose disks stay as they are. A machine in O(machines) that names V(default) itself is
+        compared with it.
     type: raw
     default: default
     aliases: [disk]
   disk_profiles:
     description:
-      - Disk profiles by name. Each is a list of disks, in the shapes that O(disks) takes. All of them are checked, also
-        those that no machine has.
+      - Disk profiles by name. Each is a list of disks, in the formats that O(disks) accepts. All of them are checked,
+        even those that no machine uses.
       - The data may be what a Salt configuration has under C(virt.disk) or C(virt) C(disk), or that configuration as a
-        whole. One without profiles of this kind is refused, and so is a profile beside these keys.
+        whole. A configuration without disk profiles is refused, and so is a profile next to these keys.
     type: dict
     default: {}
-  disks:
-    description:
-      - Disks of this machine alone, laid over the profile's by name. A disk names only the keys that it changes; one
-        with a new name is added, also to a machine that is there already, and while it runs.
-      - A key that is null is unset, so that it is as if the profile did not name it.
-      - Either a list of mappings with C(name), or a list of mappings from the name to the keys, or one such mapping.
-      - C(size), as O(memory); no less than the image's. Without it a disk is as large as its image. A disk that is
-        there grows, also while the machine runs, and never shrinks.
-      - C(pool), the name of the storage pool, by default V(default). It has to exist.
-      - C(format), V(qcow2) or V(raw). The default is V(qcow2) in pools of files, V(raw) in others. It is remembered
-        with the machine. What stands in the disk, which is the guest's to write, never changes it.
-      - C(image), the disk's own image. Only the first disk gets the machine's O(image). A disk that is V(absent) does
-        not count.
-      - C(clone), as O(clone); C(overlay), V(true) for V(clone=overlay).
-      - C(backing), an existing volume that the disk is an overlay on; its name, or a mapping with C(volume), C(pool)
-        and C(format), which is refused if the volume has another one.
-      - C(source), an existing volume of C(pool) that is used as it is, by its name or its path; for a C(cdrom) also a
-        URL. V(none) empties a drive.
-      - A volume of C(source) or C(backing) has the format that the machines of this hypervisor have it in, or had when
-        this collection made it for them. For a volume that no machine knows, say C(format). Without it, the ending of
-        its name (C(.qcow2), C(.raw), C(.iso)) and its first bytes have to say the same, since a guest may have written
-        these. Such a qcow2 volume is refused if it leads to a file that is no volume of a storage pool, or to one that
-        a machine writes to, or if it has its data in another file.
-      - A volume of C(source) is refused if anything else uses it, by whatever name and in whatever pool. That is a
-        machine (also in its saved state, a snapshot, a checkpoint or a backup), another disk of this task, or an
-        overlay. It is refused as well if that cannot be known, as with a pool that is not active. An image of the store
-        is not written to either. Two disks of a task may share a volume if both say C(shareable) or C(readonly). Next
-        to machines that are there already, a disk that says so, or a C(cdrom), may have what they have. A volume of
-        C(backing) is refused if anything writes to it, or may come back to do so.
-      - The same is looked at when a disk that is there is no longer to be C(readonly) or C(shareable). A disk on a
-        volume that was not made for the machine does not grow if it is C(readonly), or if anything else uses it.
-      - To give a disk another name, take it out under the old one and name its volume as C(source) under the new one,
-        in one task.
-      - C(device), V(disk) (default), V(cdrom), V(floppy) or V(lun).
-      - C(model), the bus, V(virtio) (default), V(scsi), V(sata) (default for a C(cdrom)), V(usb) or V(fdc). A disk
-        that is there keeps the one that it has.
-      - C(io), C(cache), C(discard), C(detect_zeroes), C(iothread), C(serial), C(boot_order), C(readonly) and
-        C(shareable), as libvirt has them.
-      - Salt's words C(overlay_image), C(source_file), C(backing_store_path), C(backing_store_format) and C(iothread_id)
-        are known as well.
-      - C(state), V(absent) takes a disk out of the machine. Its volume stays where it is, and is no longer the
-        machine's.
-    type: raw
   nic_profile:
     description:
-      - Name of the nic profile. Null, or the word V(none) in any case, is no profile at all. The word is refused where
-        O(nic_profiles) has a profile of that name; null always means no profile.
-      - The profile V(default) is one nic C(eth0) on bridge C(br0), unless O(nic_profiles) has another one of that
-        name. A machine that names no profile is made with it. Of one that is there already it then asks nothing; its
-        nics stay as they are. A machine of O(machines) that names V(default) itself is compared with it.
+      - Name of the nic profile. Null, or the word V(none) in upper or lower case, means no profile. The word is refused
+        if O(nic_profiles) has a profile of that name; null always means no profile.
+      - The profile V(default) is one nic C(eth0) on bridge C(br0), unless O(nic_profiles) has another profile of that
+        name. A new machine that names no profile is created with it. It is not applied to an existing machine that
+        names no profile, whose nics stay as they are. A machine in O(machines) that names V(default) itself is compared
+        with it.
     type: raw
     default: default
     aliases: [nic]
   nic_profiles:
     description:
-      - Nic profiles by name. Each is a list or a mapping of nics, in the shapes that O(nics) takes. All of them are
-        checked, also those that no machine has.
+      - Nic profiles by name. Each is a list or a mapping of nics, in the formats that O(nics) accepts. All of them are
+        checked, even those that no machine uses.
       - The data may be what a Salt configuration has under C(virt.nic) or C(virt) C(nic), or that configuration as a
-        whole. One without profiles of this kind is refused, and so is a profile beside these keys.
+        whole. A configuration without nic profiles is refused, and so is a profile next to these keys.
     type: dict
-    default: {}
-  nics:
-    description:
-      - Nics of this machine alone, laid over the profile's by name, as O(disks) are, in the same shapes. In the machine
-        they have these names.
-      - C(bridge), C(network) or C(direct), the bridge of the hypervisor, the libvirt network, or the device of the
-        hypervisor (by macvtap) that the nic is plugged into; also as C(type) and C(source). It has to exist.
-      - C(mode) for V(direct), V(bridge) (default), V(vepa), V(private) or V(passthrough); C(portgroup) for
-        C(network).
-      - C(model), V(virtio) (default), V(e1000e), V(e1000) or V(rtl8139). A nic that is there keeps the one that it
-        has, and its C(mac) and what it is plugged into, unless others are named.
-      - C(mac), by default made from the names of machine and nic, so that a machine made again has the same one.
-      - C(vlan), a tag, a list of tags, or a list of mappings with C(id) and C(native).
-      - C(virtualport), a type, or a mapping with C(type) and its parameters.
-      - C(filter), a network filter's name, or a mapping with C(name) and C(parameters).
-      - C(bandwidth), with C(inbound) and C(outbound), each with C(average), C(peak) and C(burst) in KiB (a second).
-      - C(link), V(up) or V(down); C(mtu); C(boot_order); C(queues); C(trust_guest_rx_filters).
-      - C(state), V(absent) takes a nic out of the machine.
-      - C(addresses), static addresses with prefix, such as V(192.0.2.10/24).
-      - C(gateway), for static addresses; one, or a list with one of each family.
-      - C(nameservers) and C(search), name servers and domains to search in.
-      - C(routes), a list of mappings with C(to) (a network, or V(default)), C(via) and, where wanted, C(metric).
-      - C(dhcp4) and C(dhcp6), whether the machine asks DHCP. Without C(dhcp4) it asks exactly when it has no
-        C(addresses).
-      - C(accept_ra), whether it listens to router advertisements; by default as the image has it.
-    type: raw
-    aliases: [interfaces]
-  seed:
-    description:
-      - What the machine finds at its first boot. V(false) is none at all.
-      - The machine's SSH host keys are made here as well. Their public halves stand in the machine's metadata, from
-        where P(brine.virt.domains#inventory) takes them.
-      - C(method), V(nocloud) (default) for images with cloud-init, V(guestfs) for images without, or V(none).
-      - V(nocloud) is a small disk that cloud-init reads. V(guestfs) writes into the machine's first disk before
-        it is started, inside libguestfs's appliance, and needs guestfish on the hypervisor
-        (C(virt_hypervisor_guestfs) of the role P(brine.virt.virt_hypervisor#role)). It knows Linux images with
-        netplan, NetworkManager, systemd-networkd or ifupdown. C(packages), C(run_commands), C(user_data),
-        C(network), C(locale) and C(instance_id) are refused with it. It does not install python3 and does not
-        grow the root file system. An image with SELinux labels its files at its first boot, and starts once
-        more for it. A cloud-init that is in the image is switched off.
-      - C(hostname), by default the first part of C(fqdn), else the machine's name.
-      - C(fqdn), the full host name, such as V(web1.example.org).
-      - C(instance_id), by default made from the machine's name and the seed, so that cloud-init takes a changed
-        seed for a new one. With one of your own, a refreshed seed has an effect only when you change it.
-      - C(user), the user that Ansible logs in as, by default V(ansible). It may use sudo without a password.
-      - C(authorized_keys), the public SSH keys of this user, as a list, or as a text with one a line.
-      - C(password_hash), the hash of this user's password for /etc/shadow, such as C(openssl passwd -6) or the
-        filter P(ansible.builtin.password_hash#filter) makes. It is for the console; SSH takes keys alone,
-        unless C(ssh_pwauth) is V(true).
-      - C(ssh_pwauth), whether sshd takes passwords, by default V(false).
-      - C(users), more users, each a mapping with C(name) and, where wanted, C(gecos), C(groups) (made when
-        missing), C(shell) (default V(/bin/bash)), C(sudo) (default V(false); without a password),
-        C(authorized_keys) and C(password_hash). Without a hash the password is locked.
-      - C(files), files to write, each a mapping with C(path) and, where wanted, C(content), C(owner) (default
-        V(root:root)), C(mode) (default V("0644"), in quotes), C(encoding) (V(text), the default, or V(base64)),
-        and C(secret) (default V(false)). The content of a file with V(secret=true) stands in no output.
-        cloud-init before 21.4 writes files before it makes users, and so cannot give them to these.
-      - C(timezone), such as V(Europe/Vienna).
-      - C(locale), such as V(C.UTF-8).
-      - C(packages), packages to install.
-      - C(run_commands), commands to run once, each a line for the shell or a list of words.
-      - C(network), a whole network configuration of cloud-init, version 1 or 2, in place of the one that is
-        made of O(nics). The key C(network) around it may be there.
-      - C(user_data), cloud-init's user-data, as data or as text. Data and cloud-config texts are merged with
-        what this module writes, key by key, lists appended. Other texts (scripts, include files, boothooks,
-        part handlers, cloud-config archives, jinja templates) go beside it as a part of their own.
-      - C(pool), the storage pool of the seed volume, by default V(default).
-      - The seed is stored on the hypervisor in a volume that root can read. See the notes for what of it is kept out
-        of logs and output.
-    type: raw
     default: {}
   seed_policy:
     description:
-      - V(keep) leaves the seed of a machine that is there, and reports V(seed) in RV(machines[].outdated) when the
-        task asks for another one. C(authorized_keys) alone for all machines of a task are not taken for that.
-      - V(refresh) writes it anew. cloud-init does all of it again when the machine starts next; what the machine has
-        it
-        keeps, its SSH host keys too. Only for seeds of method V(nocloud).
+      - V(keep) leaves the seed of an existing machine alone, and reports V(seed) in RV(machines[].outdated) when the
+        task asks for a different one. C(authorized_keys) given for all machines of a task, and nothing else, do not
+        count as a difference.
+      - V(refresh) rewrites it. cloud-init applies all of it again the next time the machine starts. What the machine
+        has, including its SSH host keys, it keeps. Only for seeds of method V(nocloud).
     type: str
     choices: [keep, refresh]
     default: keep
   enable_vnc:
-    description: Salt's word for O(graphics) V(vnc).
+    description: Salt's name for O(graphics) V(vnc).
     type: bool
   enable_qcow:
-    description: Salt's word for O(clone). V(true) is V(clone=overlay), V(false) is V(clone=copy).
+    description: Salt's name for O(clone). V(true) is V(clone=overlay), V(false) is V(clone=copy).
     type: bool
   boot_dev:
-    description: Salt's word for C(devices) of O(boot), a text with blanks between them.
+    description: Salt's name for C(devices) of O(boot), as text, separated by spaces.
     type: str
   stop_on_reboot:
-    description: Salt's word for C(reboot) of O(events). V(true) is V(destroy), V(false) is V(restart).
+    description: Salt's name for C(reboot) of O(events). V(true) is V(destroy), V(false) is V(restart).
     type: bool
   start:
     description:
-      - Whether the machine is to be running. With V(false) a machine stays as it is, and a new one is not started.
-        A warning names each machine that runs nevertheless.
+      - Whether the machine should be running. With V(false) an existing machine is neither started nor stopped, and a
+        new one is not started. A warning names each machine that is running all the same.
     type: bool
     default: true
   autostart:
-    description: Whether the machine starts with its hypervisor. Left as it is when not named.
+    description: Whether the machine starts with its hypervisor. Unchanged if not given.
     type: bool
   title:
-    description: A short title. Left as it is when not named.
+    description: A short title. Unchanged if not given.
     type: str
   description:
-    description: A longer description. Left as it is when not named.
+    description: A longer description. Unchanged if not given.
     type: str
   tags:
-    description: Tags; the live inventory has a group for each. Left as they are when not named.
+    description: Tags; the live inventory has a group for each. Unchanged if not given.
     type: list
     elements: str
   labels:
     description:
-      - What the hypervisor of this machine must have in its variable C(virt_labels). A list such as C([ssd, zone=a]),
+      - What a hypervisor must have in its variable C(virt_labels) to run this machine. A list such as C([ssd, zone=a]),
         or a mapping, in which C(zone) with the value C(a) is C(zone=a), and C(ssd) with V(true) is C(ssd).
-      - They are noted in the machine, and P(brine.virt.place#filter) and P(brine.virt.moves#filter) keep to them. Here
-        nothing is refused. Left as they are when not named.
+      - They are stored with the machine, and P(brine.virt.place#filter) and P(brine.virt.moves#filter) respect them.
+        This module itself does not enforce them. Unchanged if not given.
     type: raw
   anti_affinity:
     description:
-      - Names of groups. Of each group no two machines are put on one hypervisor, so that one failure does not take
+      - Names of groups. No two machines of a group are put on the same hypervisor, so that one failure does not affect
         both.
-      - They are noted in the machine, and P(brine.virt.place#filter) and P(brine.virt.moves#filter) keep to them. Here
-        nothing is refused. Left as they are when not named.
+      - They are stored with the machine, and P(brine.virt.place#filter) and P(brine.virt.moves#filter) respect them.
+        This module itself does not enforce them. Unchanged if not given.
     type: list
     elements: str
   variables:
     description:
-      - Variables that the live inventory gives the machine. They can be read by everybody who may read the machine's
-        definition, so they are no place for secrets. Left as they are when not named.
+      - Variables that the live inventory gives the machine. Everybody who may read the machine's definition can read
+        them, so do not put secrets here. Unchanged if not given.
     type: dict
   machines:
     description:
       - Many machines in one task. Each is a mapping with the options of a single machine and their aliases, except
-        O(disk_profiles) and O(nic_profiles), which stand beside O(machines) for all of them. The key C(hypervisor),
-        which
-        P(brine.virt.place#filter) reads, is accepted and has no meaning here.
-      - Every option of a single machine but O(name) can stand beside O(machines), and is the default for each of them.
-        What a machine says itself takes its place, the whole option at once; a null in a machine unsets it. Only
-        O(seed) is laid over its default key by key.
+        O(disk_profiles) and O(nic_profiles), which are given next to O(machines) for all of them. The key
+        C(hypervisor), which P(brine.virt.place#filter) reads, is accepted and has no effect here.
+      - Every option of a single machine but O(name) can be given next to O(machines), and is then the default for each
+        of them. A machine's own value replaces the whole default; a null in a machine unsets it. Only O(seed) is merged
+        with its default key by key.
     type: list
     elements: dict
   places:
     description:
-      - What messages call the items of O(machines), one name for each, where they come from another list of the user's.
+      - What messages call the items of O(machines), one name for each, if they come from another list in the user's
+        files.
       - Without it they are called C(machines[0]) and so on.
     type: list
     elements: str
   concurrency:
-    description: How many of O(machines) are built at the same time.
+    description: How many of O(machines) are created or updated at the same time.
     type: int
     default: 8
   images:
     description:
-      - Images by the names that O(image) and C(image) of O(disks) have for them, each as M(brine.virt.virt_image)
-        returned it. Names that are not in here are looked up in the image store.
-      - In check mode such an image counts as stored, even if it only would be.
+      - Images by the names that O(image) and C(image) of O(disks) use, each as M(brine.virt.virt_image) returned it.
+        Other names are looked up in the image store.
+      - In check mode such an image counts as stored, even if it has not been stored yet.
     type: dict
     default: {}
   image_pool:
@@ -335,37 +225,37 @@ options:
     default: images
   default_cpu:
     description:
-      - The CPU of new machines that name neither a mode nor a model in O(cpu), in the same words; for example what
+      - The CPU of new machines that give neither a mode nor a model in O(cpu), in the same format; for example what
         M(brine.virt.virt_cpu_baseline) found, so that they can move to every hypervisor.
-      - Machines that are there already keep the CPU that they have.
+      - Existing machines keep the CPU that they have.
     type: dict
   default_machine_type:
     description:
-      - The machine type of new machines that name none in O(machine_type); for example the C(machine_type) that
+      - The machine type of new machines that give none in O(machine_type); for example the C(machine_type) that
         P(brine.virt.place#filter) found, which every hypervisor knows.
-      - Machines that are there already keep the type that they have.
+      - Existing machines keep the type that they have.
     type: str
   claims:
     description:
       - The names that the same run has claimed on this hypervisor, as M(brine.virt.virt_claim) returned them. A claim
-        becomes the machine. One that is not there any more is an error, and nothing is made.
-      - When something keeps the machines from being made, their claims are withdrawn.
+        becomes the machine. If a claim no longer exists, the task fails, and nothing is created.
+      - If the machines cannot be created, their claims are withdrawn.
     type: dict
     default: {}
   decision:
     description:
-      - What this hypervisor was chosen by, as P(brine.virt.place#filter) returned it in C(decisions). It is looked at
-        again when the task has the hypervisor for itself; what does not hold any more is an error, and nothing is
-        made.
-      - C(memory_mib) and C(vcpus), how much may be promised to machines in all; C(pools_mib), by the name of a pool,
+      - Why this hypervisor was chosen, as P(brine.virt.place#filter) returned it in C(decisions). It is checked again
+        while the task holds the hypervisor's lock; if something is no longer true, the task fails, and nothing is
+        created.
+      - C(memory_mib) and C(vcpus), how much may be committed to machines in total; C(pools_mib), by the name of a pool,
         the free MiB that the new machines need there.
-      - C(machines), by the names of the machines that were here, their UUIDs, or null for any. One that is here no
-        more is not made again, since it may have been moved; nor is another machine of its name taken for it. That is
-        the error of this machine alone.
+      - C(machines), by the names of the machines that were here, their UUIDs, or null for any. A machine that is no
+        longer here is not recreated, because it may have been moved; nor is another machine of the same name mistaken
+        for it. This fails only the machine in question.
     type: dict
     default: {}
   lock_timeout:
-    description: How many seconds to wait for another run that is at work on this hypervisor.
+    description: How many seconds to wait for another run that holds this hypervisor's lock.
     type: int
     default: 300
 seealso:
@@ -384,7 +274,7 @@ EXAMPLES = r"""
     seed:
       authorized_keys: "{{ lookup('ansible.builtin.file', '~/.ssh/id_ed25519.pub') }}"
 
-- name: A database with its own profiles, one disk larger than its profile says
+- name: A database with its own profiles and one disk larger than in its profile
   brine.virt.virt_init:
     name: db1
     vcpus: 4
@@ -439,7 +329,7 @@ EXAMPLES = r"""
       - {name: cd, device: cdrom, pool: iso, source: installer.iso}
     seed: false
 
-- name: A task as a Salt user writes it
+- name: A task with Salt's names
   brine.virt.virt_init:
     name: centos1
     cpu: 2
@@ -450,7 +340,7 @@ EXAMPLES = r"""
       eth0: {bridge: br0}
     enable_vnc: true
 
-- name: Many machines in one task, their seeds alike
+- name: Many machines in one task, with the same seed
   brine.virt.virt_init:
     machines:
       - {name: web1, vcpus: 1, memory: 512, image: debian, tags: [web], anti_affinity: [web]}
@@ -462,12 +352,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 machine:
-  description: The machine's record, read again after the run, in the words of M(brine.virt.virt_info).
-  returned: when O(name) is used and the machine is there
+  description: The machine's record, read again after the run, in the format of M(brine.virt.virt_info).
+  returned: when O(name) is used and the machine exists
   type: dict
   sample: {"name": "web1", "state": "running", "vcpus": 2, "memory_mib": 1024}
 machines:
-  description: What became of each machine, in the order of the wish.
+  description: The result for each machine, in the order of the task.
   returned: always, once everything has been checked
   type: list
   elements: dict
@@ -478,12 +368,12 @@ machines:
       returned: always
       sample: web1
     changed:
-      description: Whether something was, or would be, changed.
+      description: Whether anything was, or would be, changed.
       type: bool
       returned: always
       sample: true
     failed:
-      description: Whether it failed and was taken back.
+      description: Whether it failed and was rolled back.
       type: bool
       returned: always
       sample: false
@@ -504,20 +394,20 @@ machines:
       returned: always
       sample: ["define machine web1", "start web1"]
     pending:
-      description: What the machine gets only when it is powered off and on. A reboot in the guest is not enough.
+      description: What changes only when the machine is powered off and on. A reboot in the guest is not enough.
       type: list
       elements: str
       returned: always
       sample: ["memory"]
     restart_required:
-      description: Whether something waits for the machine to be powered off and on.
+      description: Whether any change takes effect only when the machine is powered off and on.
       type: bool
       returned: always
       sample: false
     outdated:
       description:
-        - What the machine was made with and the wish has differently, such as V(image), V(seed) or V(disks.data.pool).
-          It stays as it is.
+        - What the machine was created with and the task now gives differently, such as V(image), V(seed) or
+          V(disks.data.pool). It stays as it is.
       type: list
       elements: str
       returned: always
@@ -525,60 +415,45 @@ machines:
     machine:
       description: The machine's record, as RV(machine).
       type: dict
-      returned: when the machine is there
+      returned: when the machine exists
       sample: {"name": "web1", "state": "running"}
 """
 
 import contextlib
+import functools
 import typing as t
-from collections.abc import Sequence
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError, as_ours
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import read_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_machines import observe_machines
-from ansible_collections.brine.virt.plugins.module_utils._host.observe_networks import is_local
-from ansible_collections.brine.virt.plugins.module_utils._model.existing import (
-    Existing,
-    FindExisting,
-    none_exists,
-    read_values,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.hardware_cpu import CPU
-from ansible_collections.brine.virt.plugins.module_utils._model.pool_name import (
-    DirectoryAsPoolError,
-    with_pool_named,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, none_exists
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import (
     Machine,
     read_machine,
     read_machines,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.task_options import named_options
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import DirectoryAsPoolError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.task_options import named_options
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import withdrawn_on_error
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import machines_gone, read_decision
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
+    check_still_chosen,
+    left_running,
+    make_plans,
+    preview_results,
+    read_specs_here,
+    records_of,
+    run_plans,
+)
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
-from ansible_collections.brine.virt.plugins.module_utils._work.claims import Claim, new_claims, withdraw_claims
-from ansible_collections.brine.virt.plugins.module_utils._work.decision import (
-    Decision,
-    check_decision,
-    check_maintenance,
-    machines_gone,
-    read_decision,
-)
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._work.machines import (
-    carry_out,
-    is_new,
-    left_running,
-    look_ahead,
-    make_plans,
-)
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},
@@ -656,7 +531,7 @@ TASK_OPTIONS = (
 MACHINE_OPTIONS = tuple(name for name in ARGUMENTS if name not in TASK_OPTIONS)
 
 
-def read_wishes(params: dict[str, t.Any], existing: FindExisting = none_exists) -> list[Machine]:
+def read_specs(params: dict[str, t.Any], existing: FindExisting = none_exists) -> list[Machine]:
     """The machines that the task asks for: one by the module's own options, or the list with these as its defaults.
 
     existing: the machines that are there already.
@@ -685,26 +560,7 @@ def check_ahead(params: dict[str, t.Any]) -> None:
     """Raise InputError for what is wrong whatever machines there are, without waiting for the hypervisor."""
     # A directory where a pool is to be named is complained of when the pool's name can be told.
     with contextlib.suppress(DirectoryAsPoolError):
-        read_wishes(params, lambda _name: Existing())
-
-
-def read_wishes_here(params: dict[str, t.Any], hypervisor: Hypervisor, gone: t.Container[str] = ()) -> list[Machine]:
-    """The same on a hypervisor, whose machines may keep what they have.
-
-    gone: machines that were there when the run looked. What they had is not known any more, and is no mistake.
-    Where the task has the directory of a pool, the error has the pool's name.
-    """
-
-    def existing(name: str) -> Existing | None:
-        domain = hypervisor.domains.get(name)
-        if name in gone:
-            return Existing()
-        return None if domain is None or is_new(domain) else Existing(read_values(domain.xml, domain.notes))
-
-    try:
-        return read_wishes(params, existing)
-    except DirectoryAsPoolError as exc:
-        raise with_pool_named(exc, {pool.path: pool.name for pool in hypervisor.pools.all()}) from exc
+        read_specs(params, lambda _name: Existing())
 
 
 def check_images(images: t.Mapping[str, t.Any]) -> None:
@@ -712,18 +568,8 @@ def check_images(images: t.Mapping[str, t.Any]) -> None:
     for name, image in images.items():
         if not isinstance(image, dict):
             raise InputError(
-                f"{image!r} is no image", where=f"images.{name}", hint="Give what virt_image returned as image"
+                f"{image!r} is not an image", where=f"images.{name}", hint="Give what virt_image returned as image"
             )
-
-
-def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, decision: Decision) -> None:
-    """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines."""
-    new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
-    names = [machine.name for machine in new]
-    check_maintenance(names, read_maintenance() if is_local(hypervisor.conn.getURI()) else None)
-    needs = [Claim(machine.name, machine.memory_mib, machine.vcpus) for machine in new]
-    missing = new_claims(needs, hypervisor.domains)
-    check_decision(missing, decision, hypervisor.domains, hypervisor.pools, names)
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
@@ -735,7 +581,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     default_type = params["default_machine_type"] or None
     decision = read_decision(params["decision"], "decision")
     check_images(params["images"])
-    with open_connection(params["uri"]) as conn, hypervisor_lock("init", patience_seconds=params["lock_timeout"]):
+    with open_connection(params["uri"]) as conn, hypervisor_lock("init", wait_seconds=params["lock_timeout"]):
         hypervisor = Hypervisor(
             conn,
             image_pool=params["image_pool"],
@@ -745,20 +591,16 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             default_machine_type=default_type,
             claims=params["claims"],
         )
-        try:
+        with withdrawn_on_error(conn, hypervisor.claims, check_mode=module.check_mode):
             gone = machines_gone(decision, hypervisor.domains)
-            machines = read_wishes_here(params, hypervisor, gone)
+            machines = read_specs_here(functools.partial(read_specs, params), hypervisor, gone)
             check_still_chosen([machine for machine in machines if machine.name not in gone], hypervisor, decision)
             plans = make_plans(machines, hypervisor, where, params["places"], gone)
-        except VirtError:
-            if not module.check_mode:
-                withdraw_claims(conn, hypervisor.claims)
-            raise
         if any(todo.created for todo in plans) and hypervisor.guests.emulated:
             module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")
         for name in left_running(plans, hypervisor):
-            module.warn(f"Machine {name} runs, and start: false does not stop it. Shut it down to have it off.")
-        outcomes = look_ahead(plans) if module.check_mode else carry_out(plans, concurrency=params["concurrency"])
+            module.warn(f"Machine {name} is running, and start: false does not stop it. Shut it down to stop it.")
+        outcomes = preview_results(plans) if module.check_mode else run_plans(plans, concurrency=params["concurrency"])
         names = [machine.name for machine in machines]
         records = records_of(conn, names, module.warn)
     results = [outcome.as_result() for outcome in outcomes]
@@ -783,19 +625,10 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     if failed:
         kept = [result["name"] for result in results if not result["failed"]]
         words = "; ".join(f"{result['name']}: {result['msg']}" for result in failed)
-        module.fail_json(msg=f"{words}. These are as wished: {', '.join(kept) or 'none'}", **answer)
+        module.fail_json(msg=f"{words}. Succeeded: {', '.join(kept) or 'none'}", **answer)
     if params["machines"] is None and names[0] in records:
         answer["machine"] = records[names[0]]
     return answer
-
-
-def records_of(conn: VirConnect, names: Sequence[str], warn: t.Callable[[str], None]) -> dict[str, t.Any]:
-    """What is true of the machines now. A failure here must not hide what became of them."""
-    try:
-        return {record["name"]: record for record in observe_machines(conn, addresses=False, names=names)}
-    except Exception as exc:
-        warn(f"What is true of the machines now cannot be told: {as_ours(exc)}")
-        return {}
 
 
 def main() -> None:

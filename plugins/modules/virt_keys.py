@@ -9,21 +9,21 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_keys
-short_description: Keep the keys and certificates of libvirt and QEMU on a host
+short_description: Manage the TLS keys and certificates of libvirt and QEMU on a host
 version_added: "0.1.0"
 description:
-  - Gives a host the TLS keys and certificates that libvirt and QEMU use, and keeps them up to date. Or gives an
-    account a client certificate, with which it may connect to the hypervisors.
-  - The host makes its own keys, and sends a request. The controller signs it with the cloud's authority, whose key
-    stays on the controller. A private key never leaves the host that it was made on, and is in no result and no
-    variable.
+  - Gives a host the TLS keys and certificates that libvirt and QEMU use, and keeps them up to date. Or gives an account
+    a client certificate, with which it may connect to the hypervisors.
+  - The host generates its own keys and sends a certificate request. The controller signs it with the cloud's
+    certificate authority, whose key stays on the controller. A private key never leaves the host that it was generated
+    on, and appears in no result and no variable.
   - Each certificate is valid for all names and addresses of the host, see O(names).
-  - What is there decides. A certificate is renewed when it ends in fewer than O(renew_before) days, lacks a name or
-    an address, has the wrong name, type of key or authority, when its key is missing, does not belong to it, or could
-    be read by others. Otherwise it stays. A run that was cut off is finished by the next one.
-  - libvirt's daemon reads new files without a restart. Open connections and machines go on.
-  - The authority is made on first use, in the folder O(authority) of the controller. It may be one of your own, see
-    O(authority_certificate).
+  - A certificate is renewed if it expires in fewer than O(renew_before) days, lacks a name or an address, has the wrong
+    name, key type or authority, or if its key is missing, does not belong to it, or could be read by others. Otherwise
+    it is kept. An interrupted run is finished by the next one.
+  - libvirt's daemon reads new files without a restart. Open connections and machines are not affected.
+  - The authority is created on first use, in the folder O(authority) on the controller. You can use your own instead,
+    see O(authority_certificate).
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -35,7 +35,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - No key, no request and no authority is made in check mode.
+      - No key, no request and no authority is created in check mode.
   diff_mode:
     support: full
   idempotent:
@@ -43,9 +43,9 @@ attributes:
 options:
   kinds:
     description:
-      - What the host is to have.
-      - V(libvirt) is the server and client certificates of libvirt's daemon, in C(/etc/pki/libvirt), with the
-        authority in C(/etc/pki/CA). Their keys are root's.
+      - What the host should have.
+      - V(libvirt) is the server and client certificates of libvirt's daemon, in C(/etc/pki/libvirt), with the authority
+        in C(/etc/pki/CA). Their keys are root's.
       - V(qemu) is the server and client certificates of QEMU, in C(/etc/pki/qemu), which migration with native TLS
         uses. Their keys belong to the account that QEMU runs as.
       - V(client) is a client certificate for the account that the task runs as, in O(folder). It needs O(name).
@@ -55,9 +55,9 @@ options:
     default: [libvirt, qemu]
   state:
     description:
-      - V(present) has the authorities, the revocation list and the certificates there.
-      - V(trusted) has the authorities and the revocation list there, and leaves certificates alone. When the authority
-        changes, all hosts have to trust the new one before the first has a certificate from it, see O(peers).
+      - V(present) installs the authorities, the revocation list and the certificates.
+      - V(trusted) installs the authorities and the revocation list, and leaves certificates alone. When the authority
+        changes, all hosts have to trust the new one before the first gets a certificate from it, see O(peers).
     type: str
     choices: [present, trusted]
     default: present
@@ -67,7 +67,7 @@ options:
       - The default is the host's inventory name. It has to be given for V(client) in O(kinds).
     type: str
   names:
-    description: Names and addresses beside the host's own, for example those in a migration network.
+    description: Names and addresses in addition to the host's own, for example those in a migration network.
     type: list
     elements: str
     default: []
@@ -75,10 +75,11 @@ options:
     description:
       - Whether the certificates are valid for the inventory name, C(ansible_host), the host name, the full host name
         and all global addresses of the host.
-      - Left out are addresses on bridges that exist inside each host, such as C(virbr0) and C(docker0), and IPv6
-        addresses that are given for a time only.
-      - A host says itself which names and addresses it has. It gets none that the inventory has for another host of
-        the play or of O(peers), unless O(names) has it. V(false) takes O(name) and O(names) only.
+      - Addresses on bridges that exist inside each host, such as C(virbr0) and C(docker0), and temporary IPv6 addresses
+        are left out.
+      - A host itself reports which names and addresses it has. It gets none that belong to another host of the play or
+        of O(peers) according to the inventory, unless O(names) has it. With V(false) only O(name) and O(names) are
+        used.
       - A name that the host no longer has stays in its certificate until the next renewal.
     type: bool
     default: true
@@ -86,23 +87,23 @@ options:
     description:
       - The O of the certificates. Their OU is C(hypervisor) for libvirt, C(migration) for QEMU and C(operator) for
         clients.
-      - Those are the names that C(tls_allowed_dn_list) in libvirt's configuration is made of. QEMU's stay off that
-        list, since a guest that broke out of its QEMU could read its key.
+      - C(tls_allowed_dn_list) in libvirt's configuration is made of these names. QEMU's certificates are not on that
+        list, because a guest that broke out of its QEMU could read its key.
     type: str
     default: brine.virt
   key_type:
-    description: V(ecdsa) is P-256, V(rsa) has 3072 bits. Stronger keys of the type are left as they are.
+    description: V(ecdsa) is P-256, V(rsa) has 3072 bits. Stronger keys of the same type are left as they are.
     type: str
     choices: [ecdsa, rsa]
     default: ecdsa
   days:
     description:
-      - How long a new certificate is valid. It never outlives its authority, so it may be shorter when that ends
-        sooner.
+      - How many days a new certificate is valid. It never outlives its authority, so it is valid for fewer days if that
+        expires sooner.
     type: int
     default: 365
   renew_before:
-    description: How many days before its end a certificate is renewed. Fewer than O(days).
+    description: How many days before it expires a certificate is renewed. Must be less than O(days).
     type: int
     default: 30
   folder:
@@ -122,21 +123,22 @@ options:
     type: str
   authority:
     description:
-      - The folder of the authority, on the controller. It is made with mode 0700. Keep a backup of it.
-      - It has the authorities' certificates and keys (0600), what was issued, and what was revoked.
+      - The folder of the authority, on the controller. It is created with mode 0700. Keep a backup of it.
+      - It contains the authorities' certificates and keys (0600), and records of what was issued and revoked.
     type: path
     default: ~/.config/brine-virt/authority
   authority_since:
     description:
-      - A moment in UTC, such as V(2027-01-31) or V(2027-01-31T12:00:00). An authority that was made here before it
-        is followed by a new one, once the moment has come. The former one is trusted beside it until
+      - A timestamp in UTC, such as V(2027-01-31) or V(2027-01-31T12:00:00). An authority that was created here before
+        that time is replaced by a new one once that time has come. The former one is still trusted until
         O(trust_old=false).
       - A new O(organization) has the same effect.
     type: str
   authority_days:
     description:
-      - How long a new authority is valid.
-      - One that was made here is followed by a new one as soon as a certificate of O(days) would outlive it.
+      - How many days a new authority is valid.
+      - An authority that was created here is replaced by a new one as soon as a certificate valid for O(days) would
+        outlive it.
     type: int
     default: 3650
   authority_passphrase:
@@ -144,8 +146,8 @@ options:
     type: str
   authority_certificate:
     description:
-      - A file on the controller with the certificate of your own authority, in place of one that is made, followed by
-        its chain if it is an intermediate one. All certificates in the file are trusted by the hosts.
+      - A file on the controller with the certificate of your own authority, to be used instead of a generated one,
+        followed by its chain if it is an intermediate one. All certificates in the file are trusted by the hosts.
       - RSA and ECDSA keys are supported.
     type: path
   authority_key:
@@ -153,61 +155,61 @@ options:
     type: path
   trust_old:
     description:
-      - Whether hosts go on trusting former authorities.
-      - V(false) takes the former ones out, which fails while a host in O(peers) has a certificate from one of
-        them. One that ends in fewer than O(renew_before) days goes anyway.
+      - Whether hosts keep trusting former authorities.
+      - V(false) removes the former ones, which fails while a host in O(peers) has a certificate from one of them. One
+        that expires in fewer than O(renew_before) days is removed anyway.
     type: bool
     default: true
   peers:
     description:
-      - What all hosts of the cloud answered to this module with O(state=trusted), by their names. Null, or anything
-        else that is no such answer, stands for a host that did not answer.
-      - It matters while the authority changes only. Certificates of a new authority are given out once all of
-        these hosts trust it. Before that, the old authority goes on.
+      - The results of this module with O(state=trusted) from all hosts of the cloud, by host name. Null, or anything
+        else that is not such a result, means that a host did not answer.
+      - It matters only while the authority changes. Certificates of a new authority are issued once all of these hosts
+        trust it. Until then, the old authority remains in use.
     type: dict
   revoked:
     description:
-      - Certificates that are no longer to be accepted, each by its serial number in hex (as RV(certificates) shows
-        it), or by its CN, which revokes all that were issued to this CN so far.
-      - A CN in this list gets no new certificate. Taken off the list it may have one again; what was revoked stays
-        revoked.
+      - Certificates that are no longer to be accepted, each by its serial number in hex (as RV(certificates) shows it),
+        or by its CN, which revokes all that were issued to this CN so far.
+      - A CN in this list gets no new certificate. After it is removed from the list it may get one again; what was
+        revoked stays revoked.
     type: list
     elements: str
     default: []
   replace_foreign:
     description:
-      - Whether to replace certificates that are from an authority unknown here. Without it this fails.
-      - The old files are kept beside, as C(FILE.TIME.old). The unknown authority stays trusted until
+      - Whether to replace certificates from an unknown authority. Otherwise the task fails if there are any.
+      - The old files are kept next to the new ones, as C(FILE.TIME.old). The unknown authority stays trusted until
         O(trust_old=false).
     type: bool
     default: false
   exchange:
-    description: What the two halves of this module say to each other. Not for tasks.
+    description: What the two halves of this module exchange. Not for use in tasks.
     type: dict
 requirements:
   - cryptography (package C(python3-cryptography)) on the host, and on the controller, where ansible-core has it
 notes:
-  - The revocation list counts until its authority ends, so nothing depends on its being renewed in time. GnuTLS, and so
-    libvirt and QEMU, would go on with a list that is too old; OpenSSL would then refuse everybody.
+  - The revocation list is valid until its authority expires, so nothing depends on its being renewed in time. With an
+    outdated list, GnuTLS, and so libvirt and QEMU, would still accept connections; OpenSSL would refuse them all.
   - Hosts whose clocks are more than an hour behind the controller's do not accept a new certificate yet.
 seealso:
   - module: brine.virt.virt_host_info
-    description: Shows when certificates end.
+    description: Shows when certificates expire.
   - name: TLS certificates in libvirt
-    description: What the files are, and where they lie.
+    description: What the files are, and where they are.
     link: https://libvirt.org/kbase/tlscerts.html
 """
 
 EXAMPLES = r"""
 ---
-- name: Have libvirt's and QEMU's certificates on the host
+- name: Install libvirt's and QEMU's certificates on the host
   brine.virt.virt_keys:
     names:
       - "{{ inventory_hostname }}.migration.example.org"
       - 198.51.100.11
   become: true
 
-- name: Have a client certificate for the account that runs Ansible
+- name: Install a client certificate for the account that runs Ansible
   brine.virt.virt_keys:
     kinds: [client]
     name: alice
@@ -225,10 +227,9 @@ EXAMPLES = r"""
 RETURN = r"""
 certificates:
   description:
-    - The certificates in the places that O(kinds) names, as they are now. The facts are missing where there is no
-      certificate that can be read.
-    - C(reasons) says what is wrong with one. After a run it is empty, but for one that
-      waits for O(peers), and in check mode.
+    - The certificates of O(kinds), as they are now. If there is no readable certificate, its facts are missing.
+    - C(reasons) says what is wrong with a certificate. After a run it is empty, except in check mode and for a
+      certificate that waits for O(peers).
   returned: success
   type: list
   elements: dict
@@ -244,7 +245,9 @@ certificates:
       days_left: 365
       reasons: []
 authority:
-  description: The authority that signs. C(fingerprint) is its sha256, or V(new) for one that check mode did not make.
+  description:
+    - The authority that signs. C(fingerprint) is its sha256, or V(new) for one that was not created because of check
+      mode.
   returned: success
   type: dict
   sample:
@@ -263,12 +266,12 @@ issuers:
   type: list
   elements: str
   sample: [0f343b0931126a20f133d67c2b018a3b1cbfae0c8f3a6b3a1a5d8d0f6c5e2f11]
-done:
-  description: What was done, or would be, one sentence each.
+actions:
+  description: What was, or would be, done, one sentence each.
   returned: success
   type: list
   elements: str
-  sample: ["/etc/pki/libvirt/servercert.pem: new, as it ends in 12 days"]
+  sample: ["/etc/pki/libvirt/servercert.pem: new, as it expires in 12 days"]
 kept:
   description: Files that were replaced and are kept under these names.
   returned: success
@@ -277,7 +280,7 @@ kept:
   sample: []
 reloaded:
   description:
-    - Whether libvirt's daemon was told to read its certificates. One that is not running reads them when it starts.
+    - Whether libvirt's daemon was made to reload its certificates. One that is not running reads them when it starts.
   returned: success
   type: bool
   sample: true
@@ -287,19 +290,19 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.judge import Wish
-from ansible_collections.brine.virt.plugins.module_utils._tls.keep import (
-    Orders,
-    Report,
+from ansible_collections.brine.virt.plugins.module_utils._tls.check import TlsSpec
+from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_name, own_names
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KINDS, find_places
+from ansible_collections.brine.virt.plugins.module_utils._tls.reload import MARK
+from ansible_collections.brine.virt.plugins.module_utils._tls.renewal import (
+    RenewalReport,
+    TrustUpdate,
     conclude,
     install_all,
     prepare,
 )
-from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_name, own_names
-from ansible_collections.brine.virt.plugins.module_utils._tls.places import KINDS, find_places
-from ansible_collections.brine.virt.plugins.module_utils._tls.reload import MARK
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "kinds": {"type": "list", "elements": "str", "choices": list(KINDS), "default": ["libvirt", "qemu"]},
@@ -336,45 +339,45 @@ def keep_keys(
     reload_mark: str = MARK,
     warn: t.Callable[[str], None] = lambda _text: None,
 ) -> dict[str, t.Any]:
-    """One visit of the controller, see _tls/keep.py. root: where the host's files begin, for tests."""
+    """One visit of the controller, see _tls/renewal.py. root: where the host's files begin, for tests."""
     exchange = params["exchange"]
     if exchange is None:
-        raise InputError("virt_keys works only together with the controller's half of it")
+        raise InputError("virt_keys works only with its action plugin on the controller")
     places = find_places(params["kinds"], folder=params["folder"], qemu_user=params["qemu_user"], root=root)
     if places.note:
         warn(places.note)
-    wish = read_wish(params)
-    report = Report(check_mode, reload_mark)
+    spec = read_spec(params)
+    report = RenewalReport(check_mode, reload_mark)
     if "certificates" in exchange:
-        install_all(places, wish, exchange["certificates"], report)
+        install_all(places, spec, exchange["certificates"], report)
     else:
-        orders = Orders(
-            trust=_authorities(exchange, "trust"),
-            tolerated=_authorities(exchange, "tolerated"),
+        trust_update = TrustUpdate(
+            trust=_read_cas(exchange, "trust"),
+            tolerated=_read_cas(exchange, "tolerated"),
             drop_unknown=exchange["drop_unknown"],
             revocations=exchange["revocations"],
             only_trust=params["state"] == "trusted",
         )
-        prepare(places, wish, orders, report)
+        prepare(places, spec, trust_update, report)
     conclude(report)
-    return as_result(report, wish)
+    return as_result(report, spec)
 
 
-def _authorities(exchange: dict[str, t.Any], key: str) -> tuple[t.Any, ...]:
+def _read_cas(exchange: dict[str, t.Any], key: str) -> tuple[t.Any, ...]:
     return tuple(certs.read_certificates(exchange[key], f"exchange.{key}")) if exchange[key] else ()
 
 
-def read_wish(params: dict[str, t.Any]) -> Wish:
+def read_spec(params: dict[str, t.Any]) -> TlsSpec:
     """What the certificates are to be; at the first visit the names of the host are found out."""
     exchange = params["exchange"]
-    return Wish(
+    return TlsSpec(
         organization=params["organization"],
         name=params["name"],
         names=tuple(exchange["names"] if "names" in exchange else _find_names(params)),
         key_type=params["key_type"],
         renew_before_days=params["renew_before"],
-        known=_authorities(exchange, "known"),
-        accepted=_authorities(exchange, "accepted"),
+        known=_read_cas(exchange, "known"),
+        accepted=_read_cas(exchange, "accepted"),
         replace_foreign=params["replace_foreign"],
     )
 
@@ -392,14 +395,14 @@ def _find_names(params: dict[str, t.Any]) -> list[str]:
     return [name for name in dict.fromkeys([*found, *given]) if name not in others]
 
 
-def as_result(report: Report, wish: Wish) -> dict[str, t.Any]:
+def as_result(report: RenewalReport, spec: TlsSpec) -> dict[str, t.Any]:
     """The report as plain data for the action plugin."""
     return {
         "changed": bool(report.done),
-        "done": report.done,
+        "actions": report.done,
         "kept": report.kept,
         "requests": report.requests,
-        "names": list(wish.names),
+        "names": list(spec.names),
         "certificates": report.certificates,
         "trusts": report.trusts,
         "issuers": sorted(set(report.issuers)),

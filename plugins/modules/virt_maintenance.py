@@ -9,18 +9,18 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_maintenance
-short_description: Put a hypervisor into maintenance, or end it
+short_description: Begin or end the maintenance of a hypervisor
 version_added: "0.1.0"
 description:
   - A hypervisor in maintenance gets no new machine, neither from P(brine.virt.place#filter) nor by a migration that
-    P(brine.virt.moves#filter) plans. The machines that it has stay and run on.
-  - The mark is a file on the hypervisor, C(/var/lib/brine-virt/maintenance.json). It stays over a restart until it is
-    taken away with O(state=absent). M(brine.virt.virt_host_info) shows it.
+    P(brine.virt.moves#filter) plans. The machines that it has stay and keep running.
+  - The mark is a file on the hypervisor, C(/var/lib/brine-virt/maintenance.json). It survives a reboot, until it is
+    removed with O(state=absent). M(brine.virt.virt_host_info) shows it.
   - The hypervisor's libvirt shows it as well, as the description of a secret without a value, so that
-    M(brine.virt.virt_migrate) on other hypervisors sees it, also for machines that are on their way already. Where
-    libvirt cannot be reached, the file alone is written, with a warning.
-  - It has begun when no run is at work here any more that makes machines and may not have seen it. The mark is written
-    first; then such a run is waited for.
+    M(brine.virt.virt_migrate) on other hypervisors sees it, even for machines that are already being moved. If libvirt
+    cannot be reached, only the file is written, with a warning.
+  - The mark is written first. Then the module waits for any run that is creating machines here and may not have seen
+    the mark; after that the maintenance has begun.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -43,13 +43,13 @@ options:
     default: present
   reason:
     description:
-      - Why, in one line. It is shown where a machine is refused.
-      - A maintenance that has begun keeps its reason, unless another one is named.
+      - The reason, in one line. It is shown when a machine is refused.
+      - A maintenance that has already begun keeps its reason, unless another one is given.
     type: str
   lock_timeout:
     description:
-      - With O(state=present), how many seconds to wait for a run that is at work on this hypervisor. When that is over,
-        the task fails, and the maintenance stays.
+      - With O(state=present), how many seconds to wait for a run that holds this hypervisor's lock. After that the task
+        fails, and the maintenance remains.
     type: int
     default: 300
 seealso:
@@ -83,25 +83,23 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import DEFAULT_URI, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import (
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import (
     Maintenance,
     begin,
     read_maintenance,
     write_maintenance,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.maintenance_mark import show_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._model import rules
-
-_OPEN_SECONDS = 15.0
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance_mark import show_maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.module_utils._module import finish
 
 
 def wanted(params: dict[str, t.Any], now: Maintenance | None) -> Maintenance | None:
     """The maintenance that the task asks for."""
-    reason = None if params["reason"] is None else rules.line(params["reason"], "reason")
+    reason = None if params["reason"] is None else validators.line(params["reason"], "reason")
     if params["state"] == "absent":
         if reason is not None:
             raise InputError("the end of a maintenance has no reason", where="reason", hint="Leave it out")
@@ -114,23 +112,24 @@ def wanted(params: dict[str, t.Any], now: Maintenance | None) -> Maintenance | N
 def show_to_others(module: AnsibleModule, maintenance: Maintenance | None) -> None:
     """Have libvirt show it. A host whose libvirt is down can be in maintenance too, so that is only a warning."""
     try:
-        with open_connection(DEFAULT_URI, timeout_seconds=_OPEN_SECONDS) as conn:
+        with open_connection(DEFAULT_URI) as conn:
             show_maintenance(conn, maintenance)
     except VirtError as exc:
         module.warn(f"Moves from other hypervisors do not see this change: {exc}. Run it again when libvirt answers")
 
 
-def wait_for_runs(patience_seconds: float) -> None:
+def wait_for_runs(wait_seconds: float) -> None:
     """Come back when no run makes machines here that may have looked before the maintenance began.
 
     Raises ConflictError when one does not end, HostError when that cannot be known.
     """
     try:
-        with hypervisor_lock("init", patience_seconds=patience_seconds):
+        with hypervisor_lock("init", wait_seconds=wait_seconds):
             pass
     except ConflictError as exc:
         raise ConflictError(
-            f"this hypervisor is in maintenance now, but a run that began before still makes machines here: {exc.what}",
+            f"this hypervisor is in maintenance now, but a run that began earlier is still creating "
+            f"machines here: {exc.what}",
             hint=exc.hint,
         ) from exc
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_pools
-short_description: Make storage pools of a hypervisor
+short_description: Create storage pools on a hypervisor
 version_added: "0.1.0"
 description:
-  - Makes storage pools of files, each in one folder, and has them running and started with the host.
+  - Creates storage pools of files, each in one directory, and makes sure that they are active and start with the host.
   - The role P(brine.virt.virt_hypervisor#role) calls it.
-  - A pool that exists with another path or type is an error. No pool is ever changed otherwise, moved or removed.
+  - A pool that exists with another path or type is an error. No pool is ever moved, removed or changed in any other
+    way.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -39,14 +40,14 @@ options:
         type: str
         required: true
       path:
-        description: Absolute path of its folder on the hypervisor. It is made when it is missing.
+        description: Absolute path of its directory on the hypervisor. It is created if it is missing.
         type: str
         required: true
 """
 
 EXAMPLES = r"""
 ---
-- name: Have the two pools that brine.virt works with
+- name: Create the two pools that brine.virt works with
   brine.virt.virt_pools:
     pools:
       - name: default
@@ -69,16 +70,16 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.pools import PoolWish, make_pool, plan_pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_setup import PoolSpec, make_pool, plan_pools
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Make what is missing."""
-    wishes = [PoolWish(name=pool["name"], path=pool["path"]) for pool in module.params["pools"]]
+    specs = [PoolSpec(name=pool["name"], path=pool["path"]) for pool in module.params["pools"]]
     with open_connection(module.params["uri"], read_only=module.check_mode) as conn:
-        plan = plan_pools(conn, wishes)
+        plan = plan_pools(conn, specs)
         if not module.check_mode:
             for step in plan:
                 if step.changes:

@@ -11,13 +11,13 @@ module: virt_profile_info
 short_description: Show what disk and nic profiles expand to
 version_added: "0.1.0"
 description:
-  - Shows the disks and nics that a machine would get from its profiles and its own overrides, in the words of
-    M(brine.virt.virt_init), with every default in it that does not depend on the hypervisor. With O(disk_profile=none)
-    and O(nic_profile=none) they make the same machine.
-  - Asks no hypervisor and changes nothing, so that it can run anywhere, also on the controller.
+  - Shows the disks and nics that a machine would get from its profiles and its own overrides, in the format of
+    M(brine.virt.virt_init), including every default that does not depend on the hypervisor. Together with
+    O(disk_profile=none) and O(nic_profile=none) they result in the same machine.
+  - Contacts no hypervisor and changes nothing, so it can run anywhere, including on the controller.
   - >-
-    Passwords and tokens in addresses, such as a disk's C(source), are taken out of the options on the controller and
-    sent in one hidden option. In what is returned and logged, asterisks stand in their place.
+    Passwords and tokens in addresses, such as a disk's C(source), are removed from the options on the controller
+    and sent in one hidden option. In what is returned and logged, they are replaced by asterisks.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -29,24 +29,24 @@ attributes:
 options:
   _withheld:
     description:
-      - What the module's action plugin has taken out of the other options because it is secret. Not for tasks.
+      - The secrets that the module's action plugin has removed from the other options. Not for use in tasks.
     type: dict
   name:
-    description: Name of the machine. MAC addresses that nobody named are made from it.
+    description: Name of the machine. MAC addresses that are not given are derived from it.
     type: str
     default: machine
   image:
     description: Image for the first disk.
     type: str
   clone:
-    description: How disks with an image come from it, as in M(brine.virt.virt_init).
+    description: How disks are created from an image, as in M(brine.virt.virt_init).
     type: str
     choices: [overlay, copy]
   enable_qcow:
-    description: Salt's word for O(clone), V(true) for V(clone=overlay) and V(false) for V(clone=copy).
+    description: Salt's name for O(clone), V(true) for V(clone=overlay) and V(false) for V(clone=copy).
     type: bool
   disk_profile:
-    description: Name of the disk profile, as in M(brine.virt.virt_init). Null, or V(none), is no profile at all.
+    description: Name of the disk profile, as in M(brine.virt.virt_init). Null, or V(none), means no profile.
     type: raw
     default: default
     aliases: [disk]
@@ -55,10 +55,10 @@ options:
     type: dict
     default: {}
   disks:
-    description: Disks laid over the profile's, as in M(brine.virt.virt_init).
+    description: Disks merged over the profile's, as in M(brine.virt.virt_init).
     type: raw
   nic_profile:
-    description: Name of the nic profile, as in M(brine.virt.virt_init). Null, or V(none), is no profile at all.
+    description: Name of the nic profile, as in M(brine.virt.virt_init). Null, or V(none), means no profile.
     type: raw
     default: default
     aliases: [nic]
@@ -67,7 +67,7 @@ options:
     type: dict
     default: {}
   nics:
-    description: Nics laid over the profile's, as in M(brine.virt.virt_init).
+    description: Nics merged over the profile's, as in M(brine.virt.virt_init).
     type: raw
     aliases: [interfaces]
 seealso:
@@ -94,14 +94,14 @@ EXAMPLES = r"""
 RETURN = r"""
 disks:
   description:
-    - The disks, in their order, as O(brine.virt.virt_init#module:disks) takes them. What is not there is decided by the
+    - The disks, in order, as O(brine.virt.virt_init#module:disks) accepts them. What is missing depends on the
       hypervisor's storage pool.
   returned: always
   type: list
   elements: dict
   sample: [{"name": "system", "size": 8192, "pool": "default", "model": "virtio"}]
 nics:
-  description: The nics, in their order, as O(brine.virt.virt_init#module:nics) takes them.
+  description: The nics, in order, as O(brine.virt.virt_init#module:nics) accepts them.
   returned: always
   type: list
   elements: dict
@@ -110,11 +110,11 @@ nics:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_plain_module
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, declared_nic
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
-from ansible_collections.brine.virt.plugins.module_utils._model.task_options import named_options
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.task_options import named_options
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {

@@ -9,11 +9,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_show
-short_description: Print a text as it stands
+short_description: Print text verbatim
 version_added: "0.1.0"
 description:
-  - Prints a text on the controller, line by line as it stands.
-  - The playbooks of this collection show their answers with it.
+  - Prints a text on the controller, line by line and unchanged.
+  - The playbooks of this collection show their results with it.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:

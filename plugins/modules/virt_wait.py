@@ -8,17 +8,18 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_wait
-short_description: Wait until machines answer, or say what was seen last
+short_description: Wait until machines answer, or report what was last seen of them
 version_added: "0.1.0"
 description:
-  - Waits on the hypervisor until each machine has an address and its SSH server greets there.
-  - While it waits, the play's output says every few seconds in which stage each machine is. The machine boots,
-    cloud-init runs, there is an address, and SSH answers.
-  - A machine that has stopped is not waited for. Neither is one whose serial console shows that nothing comes any
-    more, such as a kernel panic or no device to boot from, or that has booted, as its console says, and has had no
+  - Waits on the hypervisor until each machine has an address where its SSH server answers.
+  - While it waits, the play's output shows every few seconds which stage each machine has reached. The stages are
+    booting, cloud-init, address and SSH. They are read over a second connection, if Ansible's connection is V(ssh) or
+    V(local); over other connections no progress is shown.
+  - It stops waiting for a machine that has stopped, for one whose serial console shows that it will not come up (such
+    as a kernel panic, or no bootable device), and for one that has booted according to its console but has had no
     address for 60 seconds.
-  - When the time is over, the task fails with what was seen last of each machine that did not arrive, the end of its
-    serial console's log included.
+  - If the time runs out, the task fails and reports what was last seen of each machine that did not come up, including
+    the end of its serial console's log.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -27,7 +28,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - In check mode it does not wait, and asks nothing, because the machines may not have been made.
+      - In check mode it neither waits nor checks anything, because the machines may not exist yet.
   diff_mode:
     support: N/A
     details:
@@ -48,11 +49,6 @@ options:
     description: How many seconds to wait for all of them together.
     type: int
     default: 300
-  progress_file:
-    description:
-      - Where to write lines about the progress, in a file that is made and removed again.
-      - The play's output has them without it, where Ansible's connection is V(ssh) or V(local).
-    type: path
 seealso:
   - module: brine.virt.virt_init
 """
@@ -78,7 +74,7 @@ machines:
       returned: always
       sample: web1
     ready:
-      description: Whether it answers.
+      description: Whether its SSH server answers, or with O(port=0) whether it has an address.
       type: bool
       returned: always
       sample: true
@@ -88,17 +84,17 @@ machines:
       returned: always
       sample: 192.0.2.10
     seen:
-      description: What was seen last, in words.
+      description: What was last seen, as text.
       type: str
       returned: always
       sample: SSH answers at 192.0.2.10 port 22
     waited_seconds:
-      description: How long it was waited for.
+      description: How many seconds the module waited for it.
       type: float
       returned: always
       sample: 48.2
     serial_log_end:
-      description: The last lines of the serial console's log, for a machine that did not arrive.
+      description: The last lines of the serial console's log, for a machine that did not come up.
       type: list
       elements: str
       returned: when it is not ready
@@ -109,23 +105,23 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._errors import visible
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import visible
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
-from ansible_collections.brine.virt.plugins.module_utils._work.arrival import (
-    Arrival,
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import (
+    WaitState,
     wait_for_machines,
 )
 
 
-def as_result(arrival: Arrival) -> dict[str, t.Any]:
-    """One arrival in the words of the module's result."""
+def as_result(wait_state: WaitState) -> dict[str, t.Any]:
+    """What became of one machine, in the words of the module's result."""
     result: dict[str, t.Any] = {
-        key: getattr(arrival, key) for key in ("name", "ready", "address", "seen", "waited_seconds")
+        key: getattr(wait_state, key) for key in ("name", "ready", "address", "seen", "waited_seconds")
     }
-    if not arrival.ready:
-        result["serial_log_end"] = list(arrival.console.lines)
+    if not wait_state.ready:
+        result["serial_log_end"] = list(wait_state.console.lines)
     return result
 
 
@@ -134,24 +130,24 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     params = module.params
     if module.check_mode:
         return {"changed": False, "machines": []}
-    with open_connection(params["uri"]) as conn, progress_file(params["progress_file"]) as progress:
-        arrivals = wait_for_machines(
+    with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
+        wait_states = wait_for_machines(
             conn,
             params["names"],
             port=params["port"] or None,
             timeout_seconds=params["timeout"],
-            tell=progress.say,
+            on_progress=progress.write_line,
         )
-    results = [as_result(arrival) for arrival in arrivals]
+    results = [as_result(wait_state) for wait_state in wait_states]
     missing = [result for result in results if not result["ready"]]
     if missing:
         # One that nothing more is to be expected of was not waited for until the limit.
-        within = f"did not arrive within {params['timeout']} s"
-        late = {arrival.name: "does not arrive" if arrival.hopeless else within for arrival in arrivals}
+        within = f"was not reachable within {params['timeout']} s"
+        late = {wait_state.name: "is not reachable" if wait_state.hopeless else within for wait_state in wait_states}
         words = []
         for result in missing:
             end = result["serial_log_end"]
-            log = f" Its serial console says last: {' | '.join(end)}" if end else " Its serial console said nothing."
+            log = f" Its serial console ends with: {' | '.join(end)}" if end else " Its serial console showed nothing."
             words.append(f"{result['name']} {late[result['name']]}: {result['seen']}.{log}")
         module.fail_json(msg=visible(" ".join(words)), machines=results)
     return {"changed": False, "machines": results}
@@ -163,8 +159,8 @@ def main() -> None:
             "names": {"type": "list", "elements": "str", "required": True},
             "port": {"type": "int", "default": 22},
             "timeout": {"type": "int", "default": 300},
-            "progress_file": {"type": "path"},
-        }
+        },
+        beside=[PROGRESS_FILE],
     )
     finish(module, lambda: work(module))
 

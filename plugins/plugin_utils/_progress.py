@@ -22,7 +22,7 @@ from ansible.plugins.loader import connection_loader
 from ansible.utils.display import Display
 
 _LOOK_SECONDS = 2.0
-_PATIENCE_SECONDS = 3.0
+_WAIT_SECONDS = 3.0
 # So often in a row may a look fail before nobody looks any more.
 _TRIES = 3
 # With a password each failed look may be a failed login, after some of which an account is locked.
@@ -56,7 +56,7 @@ def own_connection(connection: ConnectionBase) -> ConnectionBase | None:
     """
     name = str(getattr(connection, "ansible_name", ""))
     if name not in _CONNECTIONS:
-        _say_quietly(f"no progress is shown over the connection {name or type(connection).__name__}")
+        _write_quietly(f"no progress is shown over the connection {name or type(connection).__name__}")
         return None
     try:
         # What has been found out for this task and host: variables, keywords, the command line and defaults together.
@@ -74,7 +74,7 @@ def own_connection(connection: ConnectionBase) -> ConnectionBase | None:
             raise TypeError(f"{name} is loaded as {type(own).__name__}")
         own.set_options(direct={**options, **retries})
     except Exception as exc:
-        _say_quietly(f"no progress is shown: {exc}")
+        _write_quietly(f"no progress is shown: {exc}")
         return None
     return own
 
@@ -90,7 +90,7 @@ def follow(connection: ConnectionBase, path: str, host: str | None = None) -> t.
 
 
 @contextlib.contextmanager
-def follow_size(connection: ConnectionBase, path: str, tell: t.Callable[[int], t.Any]) -> t.Iterator[None]:
+def follow_size(connection: ConnectionBase, path: str, on_progress: t.Callable[[int], t.Any]) -> t.Iterator[None]:
     """During the block, tell how many bytes a file on the host has. connection: the sender's, which is not used."""
 
     def looker(own: ConnectionBase) -> t.Callable[[], None]:
@@ -100,7 +100,7 @@ def follow_size(connection: ConnectionBase, path: str, tell: t.Callable[[int], t
             size = bytes(output).strip()
             # Nothing has come yet, or the shell says more than it was asked for.
             if size.isdigit():
-                tell(int(size))
+                on_progress(int(size))
 
         return look
 
@@ -140,7 +140,7 @@ def every(seconds: float, look: t.Callable[[], t.Any], *, tries: int = _TRIES) -
             except Exception as exc:  # a look that fails, in whatever way, is not to disturb what it looks at
                 failures += 1
                 if failures >= tries:
-                    _say_quietly(f"no more progress is shown: {exc}")
+                    _write_quietly(f"no more progress is shown: {exc}")
                     return
 
     thread = threading.Thread(target=run, name="progress", daemon=True)
@@ -154,10 +154,10 @@ def every(seconds: float, look: t.Callable[[], t.Any], *, tries: int = _TRIES) -
         yield
     finally:
         over.set()
-        thread.join(_PATIENCE_SECONDS)
+        thread.join(_WAIT_SECONDS)
 
 
-def _say_quietly(line: str) -> None:
+def _write_quietly(line: str) -> None:
     """For those who ask (-v)."""
     with contextlib.suppress(Exception):
         Display().v(line)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The controller's half of keeping secrets: they leave the options of a task before a module is sent, and its result.
 
-The other half is module_utils/_arguments.py. No module that is called like this needs Ansible's help to keep a secret
+The other half is module_utils/_module.py. No module that is called like this needs Ansible's help to keep a secret
 but for one option with ``no_log``.
 """
 

@@ -59,7 +59,7 @@ class Benchmark:
         """The options of virt_init for one of TASKS."""
         if name == "empty":
             return {"machines": []}
-        wish = {
+        spec = {
             "vcpus": 1,
             "memory": MEMORY_MIB,
             "image": "tiny",
@@ -67,7 +67,7 @@ class Benchmark:
             "start": False,
             **({} if name == "seeded" else {"seed": {"method": "none"}}),
         }
-        return {"machines": [{"name": machine, **wish} for machine in self.names]}
+        return {"machines": [{"name": machine, **spec} for machine in self.names]}
 
     def whole_task(self, name: str) -> float:
         """The seconds that the command line waits for a task. Ansible leaves the program that it sent on the host."""

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which checks there are, and how each is called."""
+"""Which checks there are, and how each is called.
+
+`make check` is for the time while one works: one ansible-core, one Python, nothing that takes long. LEFT_OUT names what
+it leaves to `make test`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ import functools
 import re
 import subprocess
 from pathlib import Path
-from xml.etree import ElementTree
 
 from .cores import Core, clean_environment, find_core, prepare_home
+from .junit import read_reports
 from .results import Counts
 from .runner import Check
 from .tree import copy_tree
@@ -19,15 +23,19 @@ NO_NEXT = "no Python 3.12 or newer with its headers is on this machine"
 SANITY_TELLS = re.compile(r"^(ERROR|FATAL): (?!Command )")
 
 
-def unit_counts(core: Core, python: str) -> Counts:
-    """Add up the unit tests that ansible-test reported for one Python in its JUnit files."""
-    counts = Counts()
-    for report in (core.copy / "tests/output/junit").glob(f"python{python}-*.xml"):
-        for suite in ElementTree.parse(report).getroot().iter("testsuite"):
-            total, skipped = (int(suite.get(name, "0")) for name in ("tests", "skipped"))
-            failed = sum(int(suite.get(name, "0")) for name in ("failures", "errors"))
-            counts += Counts(total - failed - skipped, failed, skipped)
-    return counts
+# What of `make test` is not in `make check`.
+LEFT_OUT = (
+    "ansible-test sanity",
+    "unit tests with ansible-core 2.21 and with Python 3.9",
+    "unit tests with the mark `slow`, which start whole runs of Ansible",
+    "four in five of the examples of hypothesis",
+    "the scenario in the lab",
+)
+
+
+def unit_counts(core: Core, pattern: str) -> tuple[Counts, list[str]]:
+    """Add up the unit tests in the JUnit files of one run, see read_reports."""
+    return read_reports((core.copy / "tests/output/junit").glob(pattern))
 
 
 def shell_scripts(copy: Path) -> list[str]:
@@ -64,7 +72,8 @@ def lint_checks(core: Core, build: Path) -> list[Check]:
             copy,
             lab,
         ),
-        check("rules of the house", ["python", "-m", "tests.gate.rules"]),
+        check("rules of the project", ["python", "-m", "tests.gate.rules"]),
+        check("documentation of structures", ["python", "-m", "tests.gate.options"]),
         check("shellcheck", ["shellcheck", "--external-sources", *shell_scripts(copy)]),
         check("yamllint", ["yamllint", "--strict", "."]),
         check("licences (reuse)", ["reuse", "lint", "--lines"]),
@@ -81,14 +90,25 @@ def lint_checks(core: Core, build: Path) -> list[Check]:
     ]
 
 
-def ansible_test_checks(
-    core: Core, build: Path, *, all_pythons: bool, old_python: str | None, pylint: bool = True
-) -> list[Check]:
+def quick_units(core: Core, build: Path) -> Check:
+    """Return the unit tests by pytest itself: ansible-test starts a process for each test, which takes longer."""
+    report = core.copy / "tests/output/junit/quick.xml"
+    options = ["-q", "--numprocesses=2", "--dist=worksteal", f"--junit-xml={report}"]
+    return Check(
+        f"unit tests {core.version}, Python {core.python}",
+        ["pytest", *options, "-m", "not slow", "--hypothesis-profile=quick", "tests/unit"],
+        core.copy,
+        # Outside the copy, which loses what git would not commit.
+        {**clean_environment(core, build), "PYTHONPYCACHEPREFIX": str(build / "cache/bytecode")},
+        count=functools.partial(unit_counts, core, report.name),
+    )
+
+
+def ansible_test_checks(core: Core, build: Path, *, all_pythons: bool, old_python: str | None) -> list[Check]:
     """Return sanity and unit tests of one ansible-core.
 
     `all_pythons`: sanity also compiles and imports with every Python of the machine that a hypervisor may have.
     `old_python`: one more Python, older than the controller's, for the unit tests of what runs on hypervisors.
-    `pylint`: False leaves that part of sanity out.
     """
     environment = {**clean_environment(core, build), "HOME": str(core.home)}
     check = functools.partial(Check, directory=core.copy, environment=environment, lane=core.version)
@@ -98,32 +118,29 @@ def ansible_test_checks(
         check(
             f"unit tests {core.version}, Python {python}",
             [tool, "units", "--venv", "--python", python, "--num-workers", "2"],
-            count=functools.partial(unit_counts, core, python),
+            count=functools.partial(unit_counts, core, f"python{python}-*.xml"),
         )
         for python in (core.python, old_python)
         if python
     ]
-    name, less = f"sanity {core.version}", []
-    if not pylint:
-        name, less = f"{name} without pylint", ["--skip-test", "pylint"]
-    return [*units, check(name, [tool, "sanity", "--venv", *pythons, *less], telling=SANITY_TELLS)]
+    return [*units, check(f"sanity {core.version}", [tool, "sanity", "--venv", *pythons], telling=SANITY_TELLS)]
 
 
 def make_catalogue(root: Path, *, quick: bool) -> list[Check]:
-    """Copy the checkout at `root` to where the checks want it, and return all checks.
-
-    `quick`: let only the newest ansible-core run pylint. It takes as long as all the rest of sanity, and the older
-    one's knows no more than the newer one's.
-    """
+    """Copy the checkout at `root` to where the checks want it, and return all checks. `quick`: without LEFT_OUT."""
     build = root / ".build"
-    current, following = find_core(build, "2.19", "venv"), find_core(build, "2.21", "venv-2.21")
+    current = find_core(build, "2.19", "venv")
+    following = None if quick else find_core(build, "2.21", "venv-2.21")
     if current is None:
         raise SystemExit("The tools of the gate are not installed: run `make check`, which installs them.")
     for core in filter(None, (current, following)):
         copy_tree(root, core.copy)
-        prepare_home(core, build)
         for report in (core.copy / "tests/output/junit").glob("*.xml"):
             report.unlink()
+    if quick:
+        return [quick_units(current, build), *lint_checks(current, build)]
+    for core in filter(None, (current, following)):
+        prepare_home(core, build)
     newest = following or current
     old_python = "3.9" if (build / "pythons/python3.9").exists() else None
     oldest: list[Check] = []
@@ -140,7 +157,6 @@ def make_catalogue(root: Path, *, quick: bool) -> list[Check]:
             build,
             all_pythons=newer,
             old_python=old_python if newer else None,
-            pylint=newer or not quick,
         )
     # The slowest first; the short ones fill the gaps.
     return [*sorted(tests, key=lambda check: "sanity" not in check.name), *lint, *oldest]

@@ -32,8 +32,9 @@ class Check:
     """One command that must exit with 0.
 
     `lane`: checks of one lane run one after another, because they share a directory. `skip`: why it cannot run on this
-    machine. `count`: after the command, gives how many unit tests passed, failed and were skipped; None for a check
-    that is one claim. `telling`: which lines of its output say what is wrong, when not all do.
+    machine. `count`: after the command, gives how many unit tests passed, failed and were skipped, and in a line each
+    what is wrong besides; None for a check that is one claim. `telling`: which lines of its output say what is wrong,
+    when not all do.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Check:
     environment: Mapping[str, str] = field(default_factory=dict)
     lane: str = ""
     skip: str = ""
-    count: t.Callable[[], Counts] | None = None
+    count: t.Callable[[], tuple[Counts, list[str]]] | None = None
     telling: re.Pattern[str] | None = None
 
 
@@ -134,13 +135,14 @@ class Runner:
             status = wait_for(process, timeout, lambda: self._stopped)
             del self._running[check.name]
         if status is None:
-            status, note = 1, f"not done after {timeout} s"
+            status, note = 1, f"not finished after {timeout} s"
         if self._stopped:
             return None
         seconds = time.monotonic() - began
         counts = Counts()
+        complaints: list[str] = []
         if check.count is not None:
-            counts = check.count()
+            counts, complaints = check.count()
             note = note or f"{counts.passed} tests passed" + (f", {counts.skipped} skipped" if counts.skipped else "")
             if not counts.passed and not status:
                 status, note = 1, "no test ran"
@@ -153,7 +155,7 @@ class Runner:
             text = log.read_text(encoding="utf-8", errors="replace").rstrip()
             if check.telling is not None:
                 text = "\n".join(filter(check.telling.search, text.splitlines())) or text
-            text = "\n".join(line[:LINE_LENGTH] for line in text.splitlines())
+            text = "\n".join(line[:LINE_LENGTH] for line in [*text.splitlines(), *complaints])
             self._print(f"\n{text}\n-- {check.name}: FAILED (exit {status}) after {seconds:.0f} s; all output: {log}\n")
         else:
             self._print(f"-- {check.name}: ok, {seconds:.0f} s{', ' + note if note else ''}")

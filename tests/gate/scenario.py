@@ -23,7 +23,7 @@ FULL_TIMEOUT_SECONDS = 4 * 3600
 class Scenario:
     """Runs `tests/scenario/run FILE`, which prints its own progress and writes its counts into FILE.
 
-    `full`: with the stories that take long.
+    `full`: with the scenarios that take long.
 
     FILE holds JSON: {"passed": n, "failed": n, "skipped": n}. In the environment, SCENARIO=no leaves the scenario out,
     and KEEP_LAB=1 leaves the lab up.

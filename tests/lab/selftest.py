@@ -15,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from brine_lab import processes
-from brine_lab.lab import this_lab
+from brine_lab.base import processes
+from brine_lab.base.lab import this_lab
 
 HERE = Path(__file__).resolve().parent
 LAB = this_lab()
@@ -82,7 +82,7 @@ def expect_trouble() -> None:
     began = time.monotonic()
     sending = [str(HERE / "lab"), "ssh", "hv2", "cat > /dev/null"]
     subprocess.run(sending, input=os.urandom(2_000_000), check=True)
-    expect(time.monotonic() - began > 1.5, "2 MB come in less time than 8 Mbit/s allow")
+    expect(time.monotonic() - began > 1.5, "2 MB arrive in less time than 8 Mbit/s allow")
     # Left in place, for `down` to remove.
     lab("cut", "hv1")
 
@@ -131,7 +131,7 @@ def main() -> int:
         expect_nothing_left(f"an up killed after {seconds} s, and a down")
 
     expect(Path("/proc/sys/net/ipv4/ip_forward").read_text() == forwarding, "ip_forward is not what it was")
-    print(f"{len(failures)} broken promises" + "".join(f"\n  {failure}" for failure in failures))
+    print(f"{len(failures)} failures" + "".join(f"\n  {failure}" for failure in failures))
     return 1 if failures else 0
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tell the stories that the command line names; tests/scenario/run calls this."""
+"""Run the scenarios that the command line names; tests/scenario/run calls this."""
 
 from __future__ import annotations
 
 import sys
 
-from .teller import main
+from .runner import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

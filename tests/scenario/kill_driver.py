@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs on a hypervisor of the lab: plans and makes one machine as virt_init does, and fails at a chosen moment.
 
-Arguments: the wish, by its name in WISHES; the number of the step, from 0, or ``none``; and what happens: death
+Arguments: the spec, by its name in SPECS; the number of the step, from 0, or ``none``; and what happens: death
 ``before`` it or ``during`` it, or a failure ``after`` it.
 """
 
@@ -17,12 +17,12 @@ import typing as t
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._work.machines import carry_out, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
 
 NEW: dict[str, t.Any] = {
     "name": "kill1",
@@ -31,7 +31,7 @@ NEW: dict[str, t.Any] = {
     "image": "tiny",
     "disks": [{"name": "system", "size": 256}],
 }
-# For a machine that is there and runs: volumes, the record, the living machine and the notes all change.
+# For a machine that is there and runs: volumes, the record, the running machine and the notes all change.
 MORE: dict[str, t.Any] = {
     **NEW,
     "clock": "localtime",
@@ -43,7 +43,7 @@ MORE: dict[str, t.Any] = {
     ],
     "nics": [{"name": "eth0"}, {"name": "eth1"}],
 }
-WISHES = {"new": NEW, "more": MORE}
+SPECS = {"new": NEW, "more": MORE}
 # Long enough for the call to reach the daemon, short enough for it to be still at work.
 DURING_SECONDS = 0.004
 
@@ -73,17 +73,17 @@ def deadly(apply: t.Callable[[], t.Any], moment: str) -> t.Callable[[], t.Any]:
     return wrapped
 
 
-def main(wish: str, number: str, moment: str = "before") -> int:
+def main(spec: str, number: str, moment: str = "before") -> int:
     """Make the machine, or die trying."""
-    with open_connection("qemu:///system") as conn, hypervisor_lock("init", patience_seconds=30):
-        plans = make_plans([read_machine(WISHES[wish])], Hypervisor(conn, image_pool="images"), "")
+    with open_connection("qemu:///system") as conn, hypervisor_lock("init", wait_seconds=30):
+        plans = make_plans([read_machine(SPECS[spec])], Hypervisor(conn, image_pool="images"), "")
         if number != "none":
             steps = list(plans[0].steps)
             index = int(number)
             steps[index] = dataclasses.replace(steps[index], apply=deadly(steps[index].apply, moment))
             plans = [dataclasses.replace(plans[0], steps=steps)]
-        outcome = carry_out(plans, concurrency=1)[0]
-    print(f"{wish}, {len(outcome.plan.steps)} steps, error: {outcome.error}")
+        outcome = run_plans(plans, concurrency=1)[0]
+    print(f"{spec}, {len(outcome.plan.steps)} steps, error: {outcome.error}")
     return 0 if outcome.error is None else 1
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the stories about moving machines have in common: the moves, and the looks at both sides by other tools."""
+"""What the scenarios about moving machines have in common: the moves, and the looks at both hypervisors by other
+tools."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from .cloud import COMMAND_SECONDS, Answer, Cloud, must
 # So slow that there is time for trouble before a machine has moved.
 CRAWL_MIB = 1
 _SECONDS_UNTIL_IT_FLOWS = 60
-_SECONDS_UNTIL_ALL_IS_TAKEN_BACK = 120
+_SECONDS_UNTIL_ALL_IS_ROLLED_BACK = 120
 
 
 def home(cloud: Cloud, name: str) -> str:
@@ -102,7 +103,7 @@ def life(cloud: Cloud, name: str) -> Life:
 
 
 def forget(cloud: Cloud, name: str) -> None:
-    """Take a story's own machine away, wherever it is and whatever is left of it."""
+    """Take a scenario's own machine away, wherever it is and whatever is left of it."""
     for host in cloud.hosts:
         cloud.on(
             host,
@@ -197,9 +198,9 @@ def on_its_way(cloud: Cloud, name: str, target: str, **options: t.Any) -> t.Iter
         move.stop()
 
 
-def taken_back(cloud: Cloud, source: str, target: str, before: tuple[str, str]) -> None:
-    """Both hypervisors come to be as they were; whoever takes back may need some time."""
-    end = time.monotonic() + _SECONDS_UNTIL_ALL_IS_TAKEN_BACK
+def rolled_back(cloud: Cloud, source: str, target: str, before: tuple[str, str]) -> None:
+    """Both hypervisors come to be as they were; whoever rolls back may need some time."""
+    end = time.monotonic() + _SECONDS_UNTIL_ALL_IS_ROLLED_BACK
     while (found := (cloud.state(source), cloud.state(target))) != before:
         lines = [set(a.splitlines()) ^ set(b.splitlines()) for a, b in zip(found, before, strict=True)]
         must(time.monotonic() < end, f"other than before on {source} and {target}: {lines}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stories begin with. Each need makes what is missing and leaves alone what is there."""
+"""What scenarios begin with. Each need makes what is missing and leaves alone what is there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typing as t
 
 from .cloud import FLEET, SUDO_HOST, Cloud, Failure, must
 
-# The lab's third host, of a later release than the first two. Only stories that need it see it.
+# The lab's third host, of a later release than the first two. Only scenarios that need it see it.
 NEWER = "hv3"
 RELEASES = "bookworm,bookworm,trixie"
 # On the image that boots in seconds.
@@ -17,7 +17,7 @@ TINY: dict[str, t.Any] = {"vcpus": 1, "memory": 128, "image": "tiny", "disks": [
 MOVER: dict[str, t.Any] = {**TINY, "name": "mover", "disks": [*TINY["disks"], {"name": "data", "size": 64}]}
 # A real Debian, which answers a ping and SSH.
 WEB = "web1"
-# What takes minutes to make is kept between stories that need it.
+# What takes minutes to make is kept between scenarios that need it.
 KEPT = {"web1": WEB}
 TRIES = 2
 # Ends well on a host that the collection has made a hypervisor.
@@ -27,12 +27,12 @@ _failed: dict[str, int] = {}
 
 
 def kept_for(wanted: t.Collection[str]) -> frozenset[str]:
-    """The machines that may stay when a story with these needs begins; "alone" keeps none."""
+    """The machines that may stay when a scenario with these needs begins; "alone" keeps none."""
     return frozenset() if "alone" in wanted else frozenset(KEPT.values())
 
 
 def provide(cloud: Cloud, need: str) -> None:
-    """Make it be there. One that failed twice is not tried again: it would cost every story its minutes."""
+    """Make it be there. One that failed twice is not tried again: it would cost every scenario its minutes."""
     if _failed.get(need, 0) >= TRIES:
         raise Failure(f"{need} failed before")
     try:

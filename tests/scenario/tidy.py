@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Takes away what stories left behind, however they ended: troubles of the network, machines, volumes, marks."""
+"""Takes away what scenarios left behind, however they ended: troubles of the network, machines, volumes, marks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def tidy(cloud: Cloud, keep: t.Collection[str]) -> None:
     if not hosts:
         return
     cloud.lab_well("heal")
-    # A host that lost its power in a story that failed.
+    # A host that lost its power in a scenario that failed.
     cloud.lab_well("up", "--hosts", str(len(hosts)))
     cloud.use()
     script = f"keep='{' '.join(keep)}' pools='{_POOLS}' images='{_IMAGES}'\n{_TIDY}"

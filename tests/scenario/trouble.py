@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Trouble for the lab's hosts, each with an end of its own that comes even when the story around it fails."""
+"""Trouble for the lab's hosts, each with an end of its own that comes even when the scenario around it fails."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def _healed(cloud: Cloud) -> t.Iterator[None]:
 
 @contextlib.contextmanager
 def small_pool(cloud: Cloud, host: str, name: str, mib: int) -> t.Iterator[str]:
-    """A storage pool with room for so much, in the memory of a host. Gives its directory; all in it goes at the end."""
+    """A storage pool with space for so much, in the memory of a host. Gives its directory; all in it goes at the
+    end."""
     directory = f"/srv/{name}"
     try:
         cloud.on(

@@ -5,20 +5,50 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+FIXTURES = Path(__file__).parent / "fixtures"
 # How long an example takes says how busy the machine is, and nothing of the code. A counterexample is printed with what
 # makes it again.
 settings.register_profile("brine.virt", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+# For `make check`, which gives the option --hypothesis-profile=quick.
+settings.register_profile("quick", settings.get_profile("brine.virt"), max_examples=20)
 settings.load_profile("brine.virt")
 
-# The directory that has ansible_collections in it: for PYTHONPATH and ANSIBLE_COLLECTIONS_PATH of other processes.
-ROOT = next(parent.parent for parent in Path(__file__).parents if parent.name == "ansible_collections")
-FIXTURES = Path(__file__).parent / "fixtures"
+
+def find_root() -> Path:
+    """Return a directory that has ansible_collections/brine/virt in it, wherever this checkout lies.
+
+    Where it lies somewhere else, as a clone does, a link to it is made in .build.
+    """
+    checkout = Path(__file__).resolve().parents[2]
+    if checkout.parts[-3:] == ("ansible_collections", "brine", "virt"):
+        return checkout.parents[2]
+    root = checkout / ".build/checkout"
+    link = root / "ansible_collections/brine/virt"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    # The other processes of pytest-xdist come by here too.
+    with contextlib.suppress(FileExistsError):
+        link.symlink_to("../../../..", target_is_directory=True)
+    return root
+
+
+# For PYTHONPATH and ANSIBLE_COLLECTIONS_PATH of other processes. ansible-test has arranged it all in this one; without
+# it, `pytest tests/unit/...` finds the collection by this.
+ROOT = find_root()
+sys.path.insert(0, str(ROOT))
+os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the marks that tests here may have."""
+    config.addinivalue_line("markers", "slow: starts whole runs of Ansible; `make check` leaves it to `make test`")
 
 
 @pytest.fixture

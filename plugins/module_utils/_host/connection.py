@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import queue
+import sys
 import threading
 import traceback
 import typing as t
+from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import (
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
     NotFoundError,
@@ -23,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
     UnsupportedError,
     VirtError,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
 
 LIBVIRT_IMPORT_ERROR: str | None = None
 try:
@@ -112,6 +114,8 @@ def _take_error_report(_context: t.Any, error: t.Any) -> None:
     It is kept for the exception that this thread raises next, see _keep_reports.
     """
     _reported.error = error
+    # libvirt calls this from the function of libvirt-python that raises a moment later.
+    _reported.function = sys._getframe(1).f_code
 
 
 def _keep_reports(error_class: t.Any) -> None:
@@ -127,7 +131,8 @@ def _keep_reports(error_class: t.Any) -> None:
         make(self, *words, **named)
         reported = getattr(_reported, "error", None)
         _reported.error = None
-        if self.err is None and reported is not None:
+        # A report that no exception followed is not the next one's: it may say that something is merely not there.
+        if self.err is None and reported is not None and _reported.function is sys._getframe(1).f_code:
             self.err = reported
             self.args = (reported[2],)
 
@@ -139,7 +144,7 @@ if libvirt is not None:
     _keep_reports(libvirt.libvirtError)
 
 
-def one_line(text: t.Any) -> str:
+def single_line_message(text: t.Any) -> str:
     """Any message as one clause: line breaks and runs of blanks become one blank, a closing full stop goes."""
     return " ".join(str(text).split()).rstrip(".")
 
@@ -147,7 +152,8 @@ def one_line(text: t.Any) -> str:
 def _class_of(exc: LibvirtError) -> type[VirtError]:
     code = exc.get_error_code()
     for error_class, names in _CLASSES_BY_CODE_NAME:
-        if code in {getattr(libvirt, name, None) for name in names}:
+        # An error without a code is none of those that this libvirt lacks.
+        if code is not None and code in {getattr(libvirt, name, None) for name in names}:
             # A failed system call is the connection's only when the remote protocol reports it: a full disk is not.
             if code == libvirt.VIR_ERR_SYSTEM_ERROR and exc.get_error_domain() not in (
                 libvirt.VIR_FROM_RPC,
@@ -164,11 +170,11 @@ def translate_error(exc: LibvirtError, what: str, where: str | None = None) -> V
     what: the clause that says what was being done (``cannot start machine web1``); libvirt's own words follow it.
     where: path in the user's input. Raise the result ``from exc``.
     """
-    return _class_of(exc)(f"{what}: {one_line(exc.get_error_message() or exc)}", where=where)
+    return _class_of(exc)(f"{what}: {single_line_message(exc.get_error_message() or exc)}", where=where)
 
 
 @contextlib.contextmanager
-def errors_as_ours(what: str, where: str | None = None) -> t.Iterator[None]:
+def translate_errors(what: str, where: str | None = None) -> t.Iterator[None]:
     """Inside the block, a libvirt error is raised as one of ours; everything else passes."""
     # Without the module nothing in the block can raise its error.
     caught: t.Any = libvirt.libvirtError if libvirt is not None else ()
@@ -176,6 +182,24 @@ def errors_as_ours(what: str, where: str | None = None) -> t.Iterator[None]:
         yield
     except caught as exc:
         raise translate_error(exc, what, where) from exc
+
+
+def is_local(uri: str) -> bool:
+    """Whether this URI means libvirt of the machine that this code runs on; the test driver is nobody's machine."""
+    parts = urlsplit(uri)
+    driver, _plus, transport = parts.scheme.partition("+")
+    return driver != "test" and not parts.hostname and transport in ("", "unix")
+
+
+def make_uri(*, host: str, transport: str, user: str | None = None, port: int | None = None) -> str:
+    """libvirt's URI of a hypervisor's system connection by this transport: ``local``, ``tls`` or ``ssh``."""
+    if transport == "local":
+        return DEFAULT_URI
+    address = f"[{host}]" if ":" in host else host
+    if transport == "tls":
+        return f"qemu+tls://{address}/system"
+    login = f"{user}@" if user else ""
+    return f"qemu+ssh://{login}{address}{f':{port}' if port else ''}/system"
 
 
 def require_libvirt() -> None:
@@ -195,17 +219,22 @@ def open_connection(
 
     read_only: a read-only connection is refused everything that changes something, and guest agent calls.
     timeout_seconds: limit for opening alone. libvirt has none of its own, so the opening goes on in a daemon thread
-    that nobody waits for, and closes what it may still get.
+    that nobody waits for; what it may still get is closed when it is dropped, by libvirt-python (virConnect.__del__).
     keepalive: later calls fail within half a minute when the daemon is frozen or out of reach; without it a call waits
     for ever, or as long as TCP does, a quarter of an hour. It takes a thread for the rest of the process.
     Raises UnreachableError when libvirt does not answer, UnsupportedError when Python lacks libvirt.
     """
     require_libvirt()
     opener = libvirt.openReadOnly if read_only else libvirt.open
-    with errors_as_ours(f"cannot connect to {uri}"):
-        if keepalive:
+
+    def connect() -> VirConnect:
+        with translate_errors(f"cannot connect to {uri}"):
+            return opener(uri)
+
+    if keepalive:
+        with translate_errors(f"cannot connect to {uri}"):
             run_events()
-        connection = _open_in_time(opener, uri, timeout_seconds)
+    connection = run_in_time(connect, timeout_seconds, f"{uri} did not answer")
     try:
         if keepalive:
             # A driver that has no daemon (test:///) says that it has no such thing, and has no need of it.
@@ -229,33 +258,3 @@ def run_events() -> None:
             libvirt.virEventRunDefaultImpl()
 
     threading.Thread(target=run, name="libvirt events", daemon=True).start()
-
-
-def _open_in_time(opener: t.Callable[[str], VirConnect], uri: str, timeout_seconds: float) -> VirConnect:
-    answers: queue.Queue[tuple[VirConnect, Exception | None]] = queue.Queue(maxsize=1)
-    abandoned = threading.Event()
-
-    def work() -> None:
-        try:
-            connection = opener(uri)
-        except Exception as exc:  # noqa: BLE001 - carried over to the thread that asked
-            answers.put((None, exc))
-            return
-        answers.put((connection, None))
-        if abandoned.is_set():
-            with contextlib.suppress(libvirt.libvirtError):
-                connection.close()
-
-    threading.Thread(target=work, name=f"open {uri}", daemon=True).start()
-    try:
-        connection, error = answers.get(timeout=timeout_seconds)
-    except queue.Empty:
-        abandoned.set()
-        with contextlib.suppress(queue.Empty, libvirt.libvirtError):
-            late, _late_error = answers.get_nowait()  # came just between the time-out and the mark
-            if late is not None:
-                late.close()
-        raise UnreachableError(f"{uri} did not answer within {timeout_seconds:g} s") from None
-    if error is not None:
-        raise error
-    return connection

@@ -10,8 +10,8 @@ import os
 import stat
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._file_lock import LockTimeout, locked_file
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, locked_file
 
 # Root's alone. In a directory where everybody may make files, anybody could hold a lock for ever.
 _SYSTEM_DIR = "/run/brine-virt"
@@ -28,7 +28,7 @@ LOCK_DIR = _default_dir()
 
 
 @contextlib.contextmanager
-def hypervisor_lock(purpose: str, *, patience_seconds: float, lock_dir: str = LOCK_DIR) -> t.Iterator[None]:
+def hypervisor_lock(purpose: str, *, wait_seconds: float, lock_dir: str = LOCK_DIR) -> t.Iterator[None]:
     """Hold the lock of this purpose for the block; the kernel lets go of it when the process dies, however it dies.
 
     Raises ConflictError when another run holds it for longer than patience_seconds, HostError when the directory of
@@ -38,11 +38,11 @@ def hypervisor_lock(purpose: str, *, patience_seconds: float, lock_dir: str = LO
     with contextlib.ExitStack() as held:
         try:
             _own_directory(lock_dir)
-            held.enter_context(locked_file(path, patience_seconds))
+            held.enter_context(locked_file(path, wait_seconds))
         except LockTimeout as exc:
             raise ConflictError(
-                f"another run has been at work on this hypervisor for more than {patience_seconds:g} s",
-                hint=f"Wait for it to end; fuser {path} names its process",
+                f"another run has been at work on this hypervisor for more than {wait_seconds:g} s",
+                hint=f"Wait for it to end; fuser {path} shows its process",
             ) from exc
         except OSError as exc:
             raise HostError(f"cannot open the lock {path}: {exc.strerror}", hint="Run as root (become: true)") from exc
@@ -57,5 +57,5 @@ def _own_directory(path: str) -> None:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise HostError(
             f"{path}, the directory of the locks, can be written to by others",
-            hint=f"Look who made it, and remove it: rm -r {path}",
+            hint=f"Check who created it, and remove it: rm -r {path}",
         )

@@ -16,23 +16,26 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import UnreachableError, VirtError, as_ours
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnreachableError, VirtError, as_virt_error
 
 Item = t.TypeVar("Item")
 Value = t.TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Outcome(t.Generic[Value]):
+class ItemResult(t.Generic[Value]):
     """What became of one item: its value, or the error instead."""
 
     value: Value | None = None
     error: VirtError | None = None
 
 
-def run_in_time(work: t.Callable[[], Value], timeout_seconds: float) -> Value:
-    """What ``work()`` returns. Raises UnreachableError when that takes longer, and leaves its thread behind."""
-    (outcome,) = map_in_threads(lambda _nothing: work(), [None], threads=1, timeout_seconds=timeout_seconds)
+def run_in_time(work: t.Callable[[], Value], timeout_seconds: float, late: str = "no answer") -> Value:
+    """What ``work()`` returns. Raises UnreachableError when that takes longer, and leaves its thread behind.
+
+    late: what the error says then, before the time. What the work returns after all is dropped.
+    """
+    (outcome,) = map_in_threads(lambda _nothing: work(), [None], threads=1, timeout_seconds=timeout_seconds, late=late)
     if outcome.error is not None:
         raise outcome.error
     return t.cast("Value", outcome.value)
@@ -44,11 +47,13 @@ def map_in_threads(
     *,
     threads: int,
     timeout_seconds: float | None = None,
-) -> list[Outcome[Value]]:
+    late: str = "no answer",
+) -> list[ItemResult[Value]]:
     """``work(item)`` for every item, at most ``threads`` at once; outcomes stand in the order of the items.
 
     timeout_seconds: limit for all of them together; what has no answer by then has an UnreachableError, and its
-    thread is left behind. Whatever an item raises is its outcome alone; what is no VirtError becomes one (as_ours).
+    thread is left behind. late: what that error says, before the time. Whatever an item raises is its outcome alone;
+    what is no VirtError becomes one (as_virt_error).
     """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, Value | None, Exception | None]] = queue.SimpleQueue()
@@ -70,16 +75,16 @@ def map_in_threads(
     for _number in range(min(threads, len(items))):
         threading.Thread(target=run, daemon=True).start()
 
-    late: Outcome[Value] = Outcome(error=UnreachableError(f"no answer within {timeout_seconds or 0:g} s"))
-    outcomes = [late] * len(items)
+    unanswered: ItemResult[Value] = ItemResult(error=UnreachableError(f"{late} within {timeout_seconds or 0:g} s"))
+    outcomes = [unanswered] * len(items)
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     try:
         for _item in items:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             index, value, error = done.get(timeout=left)
-            outcomes[index] = Outcome(value, None if error is None else as_ours(error))
+            outcomes[index] = ItemResult(value, None if error is None else as_virt_error(error))
     except queue.Empty:
-        pass  # the time is up: the rest keeps ``late``
+        pass  # the time is up: the rest stays unanswered
     finally:
         stop.set()
     return outcomes

@@ -15,8 +15,10 @@ import os
 import threading
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 
+# What the action plugin calls the path, which it sends beside the module's options.
+PROGRESS_FILE = "_progress_file"
 # A host that has no room for a line has room for the work, perhaps.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE})
 
@@ -37,9 +39,9 @@ class ProgressFile:
         except OSError as exc:
             if exc.errno in _FULL:
                 return
-            raise InputError(f"cannot make the file {path}: {exc.strerror}", where="progress_file") from exc
+            raise InputError(f"cannot create the file {path}: {exc.strerror}") from exc
 
-    def say(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """Append one line. A disk that is full must not end the work itself."""
         with self._lock, contextlib.suppress(OSError):
             if self._file is not None:

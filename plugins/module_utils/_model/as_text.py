@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A wish and a machine in the user's own words, for diffs: the declared fields, before and after."""
+"""A spec and a machine in the user's own words, for diffs: the declared fields, before and after."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import NETWORK_RULES
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import Nic
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import NETWORK_RULES
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import replace_xml_passwords
 
 _SECRETS = ("password",)
@@ -33,7 +33,7 @@ def _named(values: Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def declared(machine: Machine) -> dict[str, t.Any]:
-    """A new machine, as far as its wish says it. Seeds stay out: they may hold secrets."""
+    """A new machine, as far as its spec says. Seeds stay out: they may hold secrets."""
     hardware = {key: plain(value) for key, value in machine.hardware.items() if key not in ("vcpus", "memory")}
     return {
         "name": machine.name,

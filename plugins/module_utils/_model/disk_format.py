@@ -8,7 +8,8 @@ from __future__ import annotations
 import posixpath
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 
 RAW, QCOW2 = "raw", "qcow2"
 _BY_ENDING = {".raw": RAW, ".iso": RAW, ".qcow2": QCOW2}
@@ -17,6 +18,12 @@ _BY_ENDING = {".raw": RAW, ".iso": RAW, ".qcow2": QCOW2}
 def format_by_name(name: str) -> str | None:
     """The format that the name of a file promises; None where it has no ending that does."""
     return _BY_ENDING.get(posixpath.splitext(name)[1])
+
+
+def noted_format(note: VolumeNote) -> str | None:
+    """The format that a volume was made with, for older notes by the name that every file was given; None where nothing
+    says."""
+    return note.format or (RAW if note.role == "seed" else format_by_name(note.name))
 
 
 def driver_format(disk: etree._Element) -> str:

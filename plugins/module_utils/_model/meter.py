@@ -9,7 +9,7 @@ import contextlib
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB, format_size
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB, format_size
 
 # Nothing is said of what is over before anybody would ask.
 QUIET_SECONDS = 3.0
@@ -20,21 +20,21 @@ _LINES_FOR_ALL_TIME_SO_FAR = 30
 _CRAWL = 1024
 
 
-class Meter:
+class ProgressMeter:
     """Says at fitting times how much of a transfer is done, how fast it goes and when it will end.
 
-    say: takes each line. subject: what is under way (``web1``). clock: seconds, for tests.
+    write_line: takes each line. subject: what is under way (``web1``). clock: seconds, for tests.
     """
 
     def __init__(
         self,
-        say: t.Callable[[str], t.Any],
+        write_line: t.Callable[[str], t.Any],
         subject: str,
         *,
         quiet_seconds: float = QUIET_SECONDS,
         clock: t.Callable[[], float] = time.monotonic,
     ) -> None:
-        self._say = say
+        self._write_line = write_line
         self._subject = subject
         self._clock = clock
         self._began = clock()
@@ -56,7 +56,7 @@ class Meter:
             return
         self._next = now + min(_MOST_SECONDS, max(_LEAST_SECONDS, (now - self._began) / _LINES_FOR_ALL_TIME_SO_FAR))
         self._measure(now, done_bytes)
-        self._say(describe(self._subject, phase, done_bytes, total_bytes, self._rate))
+        self._write_line(describe(self._subject, phase, done_bytes, total_bytes, self._rate))
 
     def _measure(self, now: float, done_bytes: int) -> None:
         """The rate, smoothed: what has come since the last line counts as much as all before it."""
@@ -75,7 +75,7 @@ def describe(subject: str, phase: str, done_bytes: int, total_bytes: int | None,
     else:
         parts = [format_size(done_bytes)]
     if 0 < bytes_per_second < _CRAWL:
-        parts.append("hardly anything comes")
+        parts.append("stalled")
     elif bytes_per_second > 0:
         rate = bytes_per_second / MIB
         parts.append(f"{rate:.0f} MiB/s" if rate >= 100 else f"{rate:.3g} MiB/s")

@@ -110,8 +110,8 @@ def masks_of(secrets: t.Iterable[str]) -> set[str]:
         if not whole or whole.lower() in _NO_SECRETS:
             continue
         lines = [line.strip() for line in whole.splitlines()] if "\n" in whole else []
-        told = [line for line in lines if len(line) >= _SHORTEST_LINE and not _FRAME.match(line)]
-        for text in (secret, whole, *told):
+        long_lines = [line for line in lines if len(line) >= _SHORTEST_LINE and not _FRAME.match(line)]
+        for text in (secret, whole, *long_lines):
             found |= _spellings(text)
         if len(whole) < SHORTEST:
             found |= {f"'{whole}'", f'"{whole}"'}

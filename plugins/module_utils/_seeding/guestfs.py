@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, UnsupportedError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
-from ansible_collections.brine.virt.plugins.module_utils._qemu_img import run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
 from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import SCRIPT, STAGE, seed_archive
 
@@ -73,12 +73,13 @@ def failure(path: str, image_format: str, complaint: str) -> UnsupportedError | 
     for words, meaning in _NOT_ONE_SYSTEM.items():
         if words in complaint:
             return UnsupportedError(
-                f"the disk {path} cannot be seeded: {meaning}", hint="Use an image of one Linux, or another seed method"
+                f"the disk {path} cannot be seeded: {meaning}",
+                hint="Use an image with one Linux system, or another seed method",
             )
     if "supermin" in complaint:
         return UnsupportedError(
             "libguestfs cannot build its appliance on this hypervisor",
-            hint="It needs a kernel in /boot with its modules; libguestfs-test-tool says more",
+            hint="It needs a kernel in /boot with its modules; libguestfs-test-tool shows more",
         )
     if "guestfs_launch failed" in complaint:
         # guestfish has a page of advice for this and no reason; QEMU's own tool has the reason if it is the disk.
@@ -89,5 +90,5 @@ def failure(path: str, image_format: str, complaint: str) -> UnsupportedError | 
             return HostError(f"{what}: {exc.what}", hint=exc.hint)
         if disk.status != 0:
             return HostError(f"{what}: {disk.complaint}")
-        return HostError(what, hint="libguestfs-test-tool, run on the hypervisor, says more")
+        return HostError(what, hint="libguestfs-test-tool, run on the hypervisor, shows more")
     return HostError(f"guestfish could not seed {path}: {_ADVICE.sub('', complaint)}")

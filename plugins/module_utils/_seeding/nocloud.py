@@ -19,16 +19,12 @@ from collections.abc import Mapping, Sequence
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
-from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import family
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import (
-    SeedFile,
-    User,
-    plain_data,
-    user_data_kind,
-)
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, Nic
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import plain_data, user_data_kind
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed_parts import SeedFile, User
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import KINDS, HostKey
 
 # For some kilobytes in memory.
@@ -51,7 +47,7 @@ _PYTHON_WHEN_MISSING = (
 
 
 def seed_digest(machine: Machine) -> str:
-    """The hash of everything the user asked the seed to hold: other wish, other hash.
+    """The hash of everything the user asked the seed to hold: other spec, other hash.
 
     The host keys are not part of it; they are new whenever a seed is made.
     """

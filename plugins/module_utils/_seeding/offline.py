@@ -14,8 +14,8 @@ import shlex
 import tarfile
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_seed import User
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed_parts import User
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
 from ansible_collections.brine.virt.plugins.module_utils._seeding.offline_network import network_files
 
@@ -37,7 +37,7 @@ folder_of() { (umask 022; mkdir -p "${1%/*}/"); }
 
 # put FILE PATH MODE OWNER
 put() {
-    [ ! -d "$2" ] || die "$2 is a folder in the image"
+    [ ! -d "$2" ] || die "$2 is a directory in the image"
     folder_of "$2"
     cat "$stage/$1" >"$2"
     chown "$4" "$2"
@@ -142,7 +142,7 @@ keys() {
     home=$(while IFS=: read -r name x x x x home x; do
         if [ "$name" = "$1" ]; then echo "$home"; fi
     done </etc/passwd)
-    [ -n "$home" ] || die "the image does not say where user $1 is at home"
+    [ -n "$home" ] || die "the image has no home directory for user $1"
     owner=$(id -u "$1"):$(id -g "$1")
     mkdir -p "$home/.ssh"
     list=$home/.ssh/authorized_keys
@@ -191,7 +191,7 @@ network() {
     elif has NetworkManager; then
         keyfiles
     else
-        die "the image has no netplan, NetworkManager, systemd-networkd or ifupdown that could be told of its network"
+        die "the image has no netplan, NetworkManager, systemd-networkd or ifupdown to configure its network with"
     fi
 }
 

@@ -4,7 +4,7 @@
 """A machine's network as the four usual programs in an image want it, each by its own files.
 
 Which of them an image has is found out inside it; all four are handed over. Every value in these texts was checked
-when the wish was read (addresses, networks, MAC addresses, domains, numbers): none can hold a line break or a bracket.
+when the spec was read (addresses, networks, MAC addresses, domains, numbers): none can hold a line break or a bracket.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import json
 import uuid
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_network import family
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, Nic
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import (
     INTERFACE_NAME_LENGTH,
     all_routes,

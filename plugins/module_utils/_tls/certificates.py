@@ -14,7 +14,7 @@ import re
 import traceback
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 
 CRYPTOGRAPHY_IMPORT_ERROR: str | None = None
 try:
@@ -192,12 +192,12 @@ def general_name(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def is_issued_by(signed: t.Any, authority: x509.Certificate) -> bool:
+def is_issued_by(signed: t.Any, ca: x509.Certificate) -> bool:
     """Whether a certificate or a revocation list bears this authority's name and its signature."""
-    if signed.issuer != authority.subject:
+    if signed.issuer != ca.subject:
         return False
     body = signed.tbs_certlist_bytes if hasattr(signed, "tbs_certlist_bytes") else signed.tbs_certificate_bytes
-    key = authority.public_key()
+    key = ca.public_key()
     try:
         if isinstance(key, ec.EllipticCurvePublicKey):
             key.verify(signed.signature, body, ec.ECDSA(signed.signature_hash_algorithm))
@@ -210,7 +210,7 @@ def is_issued_by(signed: t.Any, authority: x509.Certificate) -> bool:
     return True
 
 
-def is_authority(certificate: x509.Certificate) -> bool:
+def is_ca(certificate: x509.Certificate) -> bool:
     """Whether a certificate may sign others."""
     try:
         return bool(certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca)

@@ -5,52 +5,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 import time
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._folders import sync_folder
-from ansible_collections.brine.virt.plugins.module_utils._tls.places import Owner
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import write_whole
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import Owner
 
 KEY_MODE = 0o600
 CERTIFICATE_MODE = 0o644
-
-
-def read_text(path: str) -> str | None:
-    """The text of a file, or None when there is none. Raises HostError."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
-    except OSError as exc:
-        raise HostError(f"{path} cannot be read: {exc.strerror}", hint="Is become missing?") from exc
 
 
 def write_file(path: str, content: bytes, owner: Owner, mode: int) -> None:
     """Put a file in place at once; missing folders are made. Raises HostError."""
     try:
         make_folder(os.path.dirname(path), owner)
-        # In the same folder, so that SELinux labels it as its neighbours, and the rename is atomic.
-        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)}.")
-        try:
-            with open(descriptor, "wb") as file:
-                if os.geteuid() == 0:
-                    os.fchown(file.fileno(), owner.uid, owner.gid)
-                os.fchmod(file.fileno(), mode)
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        sync_folder(os.path.dirname(path))
+        write_whole(path, content, mode, (owner.uid, owner.gid) if os.geteuid() == 0 else None)
     except OSError as exc:
-        raise HostError(f"{path} cannot be written: {exc.strerror}", hint="Is become missing?") from exc
+        raise HostError(f"{path} cannot be written: {exc.strerror}", hint="Run it with become: true") from exc
 
 
 def make_folder(path: str, owner: Owner) -> None:
@@ -77,7 +49,9 @@ def guard(path: str, owner: Owner, mode: int) -> None:
         os.chmod(path, mode)
         os.chown(path, owner.uid, owner.gid)
     except OSError as exc:
-        raise HostError(f"{path} cannot be given to {owner.name}: {exc.strerror}", hint="Is become missing?") from exc
+        raise HostError(
+            f"{path} cannot be given to user {owner.name}: {exc.strerror}", hint="Run it with become: true"
+        ) from exc
 
 
 def keep_backup(path: str) -> str | None:
@@ -90,5 +64,5 @@ def keep_backup(path: str) -> str | None:
     except FileExistsError:
         return backup
     except OSError as exc:
-        raise HostError(f"{path} cannot be kept as {backup}: {exc.strerror}") from exc
+        raise HostError(f"{path} cannot be backed up as {backup}: {exc.strerror}") from exc
     return backup

@@ -7,74 +7,73 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._folders import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text, sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import (
     CERTIFICATE_MODE,
     guard,
     keep_backup,
-    read_text,
     write_file,
 )
-from ansible_collections.brine.virt.plugins.module_utils._tls.places import ROOT, Owner, Slot, Trust
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import ROOT, KeyPairFiles, Owner, TrustFiles
 from ansible_collections.brine.virt.plugins.module_utils._tls.request import load_key, waiting
 
 
-def install_authorities(trust: Trust, authorities: list[x509.Certificate], *, valuable: bool) -> list[str]:
+def install_cas(trust: TrustFiles, cas: list[x509.Certificate], *, valuable: bool) -> list[str]:
     """Write the authorities that a host trusts. valuable: keep the file that was there. Returns what was kept."""
-    kept = keep_backup(trust.authorities) if valuable else None
-    write_file(trust.authorities, certs.as_pem(authorities).encode(), trust.owner, CERTIFICATE_MODE)
+    kept = keep_backup(trust.ca_file) if valuable else None
+    write_file(trust.ca_file, certs.as_pem(cas).encode(), trust.owner, CERTIFICATE_MODE)
     return [kept] if kept else []
 
 
-def install_revocations(trust: Trust, text: str) -> None:
+def install_revocations(trust: TrustFiles, text: str) -> None:
     """Write the revocation lists."""
     write_file(trust.revocations, text.encode(), trust.owner, CERTIFICATE_MODE)
 
 
-def install_certificate(slot: Slot, text: str, *, valuable: bool) -> list[str]:
-    """Put a certificate and the key that waits for it in place of the old ones. Returns what was kept of those.
+def install_certificate(key_pair: KeyPairFiles, text: str, *, valuable: bool) -> list[str]:
+    """Put a certificate and the pending key for it in place of the old ones. Returns what was kept of those.
 
     The two renames are not one: what a run that is killed between them leaves, finish_installation brings to its end.
     """
-    certificate = certs.read_certificates(text, f"the answer for {slot.name}")[0]
-    key = load_key(waiting(slot.key))
+    certificate = certs.read_certificates(text, f"the answer for {key_pair.name}")[0]
+    key = load_key(waiting(key_pair.key))
     if key is None or certs.public_bytes(key.public_key()) != certs.public_bytes(certificate.public_key()):
-        raise ConflictError(f"the key that waits for {slot.certificate} has changed meanwhile", hint="Run again")
-    kept = [keep_backup(path) for path in (slot.key, slot.certificate)] if valuable else []
-    write_file(waiting(slot.certificate), text.encode(), _certificate_owner(slot), CERTIFICATE_MODE)
-    finish_installation(slot)
+        raise ConflictError(f"the pending key for {key_pair.certificate} has changed in the meantime", hint="Run again")
+    kept = [keep_backup(path) for path in (key_pair.key, key_pair.certificate)] if valuable else []
+    write_file(waiting(key_pair.certificate), text.encode(), _certificate_owner(key_pair), CERTIFICATE_MODE)
+    finish_installation(key_pair)
     return [path for path in kept if path]
 
 
-def _certificate_owner(slot: Slot) -> Owner:
+def _certificate_owner(key_pair: KeyPairFiles) -> Owner:
     """QEMU reads its certificate and need not own it."""
-    return slot.owner if slot.kind == "client" else ROOT
+    return key_pair.owner if key_pair.kind == "client" else ROOT
 
 
-def finish_installation(slot: Slot) -> bool:
+def finish_installation(key_pair: KeyPairFiles) -> bool:
     """Put in place what waits, when a certificate waits that has its key. Returns whether something was."""
-    text = read_text(waiting(slot.certificate))
+    text = read_text(waiting(key_pair.certificate))
     if text is None:
         return False
     try:
-        wanted = certs.public_bytes(certs.read_certificates(text, slot.certificate)[0].public_key())
+        wanted = certs.public_bytes(certs.read_certificates(text, key_pair.certificate)[0].public_key())
     except InputError:
         wanted = b""
-    for path in (waiting(slot.key), slot.key):
+    for path in (waiting(key_pair.key), key_pair.key):
         key = load_key(path)
         if key is not None and certs.public_bytes(key.public_key()) == wanted:
-            os.replace(path, slot.key)
-            sync_folder(os.path.dirname(slot.key))
-            os.replace(waiting(slot.certificate), slot.certificate)
-            sync_folder(os.path.dirname(slot.certificate))
+            os.replace(path, key_pair.key)
+            sync_folder(os.path.dirname(key_pair.key))
+            os.replace(waiting(key_pair.certificate), key_pair.certificate)
+            sync_folder(os.path.dirname(key_pair.certificate))
             return True
-    os.unlink(waiting(slot.certificate))
+    os.unlink(waiting(key_pair.certificate))
     return False
 
 
-def guard_key(slot: Slot) -> None:
+def guard_key(key_pair: KeyPairFiles) -> None:
     """Give a good key its owner and mode."""
-    guard(slot.key, slot.owner, 0o600)
+    guard(key_pair.key, key_pair.owner, 0o600)

@@ -11,8 +11,8 @@ import re
 import socket
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
 
 _TIMEOUT_SECONDS = 30
 # Networks that live inside one host, such as libvirt's own with 192.168.122.1 on each.
@@ -78,5 +78,5 @@ def as_name(name: str) -> str:
 def check_name(name: str, where: str) -> str:
     """The same for a name that the user gives. Raises InputError."""
     if not is_name(name):
-        raise InputError(f"{name!r} is neither a host's name nor an address", where=where)
+        raise InputError(f"{name!r} is neither a host name nor an address", where=where)
     return as_name(name)

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.files import read_text
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import libvirt_places, qemu_places
 
-_PLACES = {
-    "/etc/pki/CA/cacert.pem": "authority",
-    "/etc/pki/libvirt/servercert.pem": "libvirt_server",
-    "/etc/pki/libvirt/clientcert.pem": "libvirt_client",
-    "/etc/pki/qemu/ca-cert.pem": "authority",
-    "/etc/pki/qemu/server-cert.pem": "qemu_server",
-    "/etc/pki/qemu/client-cert.pem": "qemu_client",
-}
-_LISTS = ("/etc/pki/CA/cacrl.pem", "/etc/pki/qemu/ca-crl.pem")
+_PLACES = (libvirt_places(), qemu_places())
+
+
+def _certificate_paths() -> t.Iterator[tuple[str, str]]:
+    for trust, key_pairs in _PLACES:
+        yield trust.ca_file, "authority"
+        yield from ((key_pair.certificate, key_pair.name) for key_pair in key_pairs)
 
 
 def observe_certificates(root: str = "") -> tuple[list[dict[str, t.Any]], list[str]]:
@@ -29,7 +28,7 @@ def observe_certificates(root: str = "") -> tuple[list[dict[str, t.Any]], list[s
     """
     found: list[dict[str, t.Any]] = []
     errors: list[str] = []
-    for path, kind in _PLACES.items():
+    for path, kind in _certificate_paths():
         try:
             text = read_text(root + path)
             if text is None:
@@ -50,7 +49,7 @@ def observe_certificates(root: str = "") -> tuple[list[dict[str, t.Any]], list[s
 def observe_revocations(root: str = "") -> list[dict[str, t.Any]]:
     """The revocation lists: who made them, until when they count, and how many certificates they name."""
     found = []
-    for path in _LISTS:
+    for path in (trust.revocations for trust, _slots in _PLACES):
         try:
             text = read_text(root + path)
         except VirtError:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Has libvirt's daemon read its certificates anew, without a restart.
+"""Has libvirt's daemon read its certificates again, without a restart.
 
 The certificates that a daemon has read cannot be asked for. So a mark says from before the first change on that it is
 to read them. It lies in /run, as a boot makes it read them anyway.
@@ -12,8 +12,8 @@ from __future__ import annotations
 import contextlib
 import os
 
-from ansible_collections.brine.virt.plugins.module_utils._commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 
 MARK = "/run/brine-virt-tls-reload"
 # The daemons that may serve TLS, by their sockets for it. https://libvirt.org/daemons.html
@@ -56,10 +56,10 @@ def _is_active(unit: str) -> bool:
 
 def _update(daemon: str) -> None:
     command = ["virt-admin", "--connect", f"{daemon}:///system", "server-update-tls", daemon]
-    hint = f"Restart {daemon}.service, machines run on"
+    hint = f"Restart {daemon}.service: machines keep running"
     try:
         answer = run_program(command, timeout_seconds=_TIMEOUT_SECONDS)
     except (FileNotFoundError, TimeoutError) as exc:
-        raise HostError(f"{daemon} cannot be told to read its new certificates: {exc}", hint=hint) from exc
+        raise HostError(f"{daemon} cannot be made to reload its certificates: {exc}", hint=hint) from exc
     if answer.status != 0:
-        raise HostError(f"{daemon} does not take its new certificates: {answer.complaint}", hint=hint)
+        raise HostError(f"{daemon} does not accept its new certificates: {answer.complaint}", hint=hint)

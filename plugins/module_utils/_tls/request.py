@@ -10,7 +10,7 @@ import os
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, serialization, x509
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import KEY_MODE, is_guarded, write_file
-from ansible_collections.brine.virt.plugins.module_utils._tls.places import Slot
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KeyPairFiles
 
 
 def waiting(path: str) -> str:
@@ -28,22 +28,26 @@ def load_key(path: str) -> certs.PrivateKey | None:
     return key if isinstance(key, (certs.ec.EllipticCurvePrivateKey, certs.rsa.RSAPrivateKey)) else None
 
 
-def make_request(slot: Slot, key_type: str, common_name: str) -> str:
-    """A request in PEM for the slot's next certificate, signed with its next key.
+def make_request(key_pair: KeyPairFiles, key_type: str, common_name: str) -> str:
+    """A request in PEM for the key pair's next certificate, signed with its next key.
 
     The key of an earlier run that got no further is taken again. The request says little: the authority decides what
     stands in the certificate.
     """
-    path = waiting(slot.key)
+    path = waiting(key_pair.key)
     key = load_key(path)
-    if key is None or not certs.fits_key_type(key.public_key(), key_type) or not is_guarded(path, slot.owner, KEY_MODE):
+    if (
+        key is None
+        or not certs.fits_key_type(key.public_key(), key_type)
+        or not is_guarded(path, key_pair.owner, KEY_MODE)
+    ):
         key = certs.make_key(key_type)
-        write_file(path, certs.key_as_pem(key), slot.owner, KEY_MODE)
+        write_file(path, certs.key_as_pem(key), key_pair.owner, KEY_MODE)
     builder = x509.CertificateSigningRequestBuilder().subject_name(certs.make_name("", None, common_name[:64]))
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode("ascii")
 
 
-def withdraw_request(slot: Slot) -> None:
-    """Remove the next key of a slot that needs none after all."""
-    if os.path.lexists(waiting(slot.key)):
-        os.unlink(waiting(slot.key))
+def withdraw_request(key_pair: KeyPairFiles) -> None:
+    """Remove the next key of a key pair that needs none after all."""
+    if os.path.lexists(waiting(key_pair.key)):
+        os.unlink(waiting(key_pair.key))

@@ -11,27 +11,14 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from brine_lab import (
-    cgroups,
-    firewall,
-    golden,
-    guest,
-    hosts,
-    images,
-    inventory,
-    network,
-    package_cache,
-    prerequisites,
-    probe,
-    processes,
-    services,
-    ssh,
-    state,
-    trouble,
-)
-from brine_lab.lab import Lab, cache, this_lab
-from brine_lab.lock import locked
-from brine_lab.say import LabError, say
+from brine_lab import prerequisites
+from brine_lab.base import processes, state
+from brine_lab.base.lab import Lab, cache, this_lab
+from brine_lab.base.lock import locked
+from brine_lab.base.say import LabError, say
+from brine_lab.hosts import cgroups, hosts, inventory, ssh
+from brine_lab.images import golden, guest, images, probe
+from brine_lab.network import firewall, network, package_cache, services, trouble
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -143,14 +130,14 @@ def cut(lab: Lab, words: argparse.Namespace) -> None:
     for host in (words.host, words.other):
         _require_host(lab, host or words.host)
     trouble.cut(lab, words.host, words.other)
-    say(f"{words.host} is cut off from {words.other or 'everybody'}; `tests/lab/lab heal` ends it")
+    say(f"{words.host} is cut off from {words.other or 'everything'}; `tests/lab/lab heal` undoes it")
 
 
 def slow(lab: Lab, words: argparse.Namespace) -> None:
     """Limit what a host can receive."""
     _require_host(lab, words.host)
     trouble.slow(lab, words.host, words.mbit)
-    say(f"{words.host} receives {words.mbit} Mbit/s at most; `tests/lab/lab heal` ends it")
+    say(f"{words.host} receives at most {words.mbit} Mbit/s; `tests/lab/lab heal` undoes it")
 
 
 def heal(lab: Lab, words: argparse.Namespace) -> None:
@@ -198,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=function)
         return sub
 
-    sub = command("up", up, "start the lab, or what of it is missing")
+    sub = command("up", up, "start the lab, or the parts of it that are missing")
     sub.add_argument("--hosts", type=_count, default=2, metavar="N", help="how many hosts: hv1 to hvN (default 2)")
     sub.add_argument(
         "--release",
@@ -213,27 +200,27 @@ def _parser() -> argparse.ArgumentParser:
         type=lambda text: text.split(","),
         default=[],
         metavar="HOST[,HOST...]",
-        help=f"hosts that Ansible logs in to as the user {state.SUDO_USER}, who has sudo, and not as root",
+        help=f"hosts that Ansible logs in to as the user {state.SUDO_USER}, who has sudo, instead of root",
     )
     sub.add_argument("--images", action="store_true", help="build the guest images too, beside the hosts' tree")
     command("down", down, "remove everything that up made, but not the cache")
-    command("status", status, "say what runs; exit code 0 when everything does")
+    command("status", status, "show what is running; exit code 0 if everything is")
     sub = command("ssh", log_in, "log in to a host, or run a command there")
     sub.add_argument("host", metavar="HOST")
     sub.add_argument("words", nargs=argparse.REMAINDER, metavar="CMD")
     sub = command("images", print_images, "print the guest images as JSON; build what is missing")
     sub.add_argument("names", nargs="*", metavar="NAME", help=f"only these, of {_image_names()}")
-    sub.add_argument("--boot", action="store_true", help="also boot them under emulation and say how long it takes")
-    sub = command("cut", cut, "let nothing pass between a host and another one, or everybody, until heal")
+    sub.add_argument("--boot", action="store_true", help="also boot them under emulation and show how long it takes")
+    sub = command("cut", cut, "cut a host off from another one, or from everything, until heal")
     sub.add_argument("host", metavar="HOST")
     sub.add_argument("other", metavar="OTHER", nargs="?")
     sub = command("slow", slow, "limit what a host receives to so many Mbit/s, until heal")
     sub.add_argument("host", metavar="HOST")
     sub.add_argument("mbit", type=_mbit, metavar="MBIT")
-    command("heal", heal, "end what cut and slow began")
+    command("heal", heal, "undo cut and slow")
     command("inventory", print_inventory, "print the hosts' Ansible inventory")
     command("clean", clean, "down, and delete the cache too")
-    sub = command("serve-packages", serve_packages, "(used by up) be the package cache at an address")
+    sub = command("serve-packages", serve_packages, "(used by up) run the package cache at an address")
     sub.add_argument("address")
     return parser
 

@@ -10,9 +10,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from brine_lab.commands import run_long
-from brine_lab.lab import TREES, Lab, cache
-from brine_lab.say import LabError
+from brine_lab.base.commands import run_long
+from brine_lab.base.lab import TREES, Lab, cache
+from brine_lab.base.say import LabError
 
 # package -> the program that shows it is there
 PACKAGES = {

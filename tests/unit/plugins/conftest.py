@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._host import image_prune, image_store
-from ansible_collections.brine.virt.plugins.module_utils._host.image_notes import keep_provenance
-from ansible_collections.brine.virt.plugins.module_utils._model.image_header import HEADER_BYTES, virtual_size
-from ansible_collections.brine.virt.plugins.module_utils._model.provenance import Provenance
+from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
+from ansible_collections.brine.virt.plugins.module_utils._host.images import store as image_store
+from ansible_collections.brine.virt.plugins.module_utils._host.images.notes import keep_provenance
+from ansible_collections.brine.virt.plugins.module_utils._model.image.header import HEADER_BYTES, virtual_size
+from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import Provenance
 
 VOLUME = "<volume><name>{name}</name><capacity>{size}</capacity></volume>"
 

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-COLLECTIONS = Path(__file__).resolve().parents[6]
+COLLECTIONS = Path(os.environ["ANSIBLE_COLLECTIONS_PATH"])
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
 PLAYBOOK = COLLECTIONS / "ansible_collections" / "brine" / "virt" / "playbooks" / "provision.yml"
 # Where no Python is named, Ansible looks for one itself.
 PYTHON = f"ansible_python_interpreter={sys.executable}"
@@ -121,8 +123,8 @@ def test_ssh_finds_the_host_keys_whatever_the_users_arguments_are(tmp_path: Path
         inventory["all"] = {"vars": {"ansible_ssh_args": users}}
     else:
         (tmp_path / "ansible.cfg").write_text(f"[ssh_connection]\nssh_args = {users}\n")
-    say = {**SAY, "tasks": [{"ansible.builtin.debug": {"msg": "{{ ansible_ssh_args | default('-') }}."}}]}
-    output = ansible(tmp_path, inventory, [ARRIVE, say])
+    write_line = {**SAY, "tasks": [{"ansible.builtin.debug": {"msg": "{{ ansible_ssh_args | default('-') }}."}}]}
+    output = ansible(tmp_path, inventory, [ARRIVE, write_line])
     known_hosts = tmp_path / ".ssh" / "known_hosts.d" / "brine-virt"
     assert f"UserKnownHostsFile={known_hosts} -o StrictHostKeyChecking=yes {users}." in output
 
@@ -138,7 +140,7 @@ def one_cloud() -> dict[str, t.Any]:
                 "hv1": {
                     **hypervisor(machine, made("late1", uuid=OTHER)),
                     "virt_provision_failed": failed,
-                    "virt_provision_failure": "late1 did not arrive",
+                    "virt_provision_failure": "late1 was not reachable",
                 },
                 "hv2": {},
             }
@@ -158,7 +160,7 @@ def test_the_good_ones_are_pinged_and_the_failed_one_is_named_last(tmp_path: Pat
     output = ansible(tmp_path, one_cloud(), plays, *check)
     assert "web1_hv1                   : ok=1 " in output
     assert "late1    " not in output
-    assert output.rindex("late1 did not arrive") > output.rindex("PLAY [Say what is missing]")
+    assert output.rindex("late1 was not reachable") > output.rindex("PLAY [Report what is missing]")
     assert "hv1                        : ok=1    changed=0    unreachable=0    failed=1 " in output
     assert "hv2                        : ok=1    changed=0    unreachable=0    failed=0 " in output
     assert "Not pinged" not in output

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-COLLECTIONS = Path(__file__).resolve().parents[6]
+COLLECTIONS = Path(os.environ["ANSIBLE_COLLECTIONS_PATH"])
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
 PLAYBOOKS = sorted(path.stem for path in (COLLECTIONS / "ansible_collections/brine/virt/playbooks").glob("*.yml"))
 
 
@@ -84,7 +86,7 @@ def test_provision_says_of_each_bare_host_once_what_to_do(tmp_path: Path) -> Non
     assert "ignoring" not in output
     assert output.count("fatal: ") == 1
     assert '"msg": "No hypervisor answered."' in output
-    assert "PLAY [Take them into the inventory]" not in output
+    assert "PLAY [Add the machines to the inventory]" not in output
     assert done.returncode == 2
 
 
@@ -109,7 +111,7 @@ def test_check_mode_says_on_a_bare_host_who_would_be_as_good_as_root(tmp_path: P
     output = " ".join((done.stdout + done.stderr).split())
     assert "Would install" in output
     assert "brine-virt-no-package" in output
-    assert "Would put nobody into the group libvirt, whose members can do on hv1 what root can" in output
+    assert "Would add nobody to the group libvirt, whose members can do on hv1 what root can" in output
     assert done.returncode == 0, output
 
 

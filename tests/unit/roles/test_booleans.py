@@ -9,6 +9,7 @@ through the filter ``bool``, or as it stands into a module's option, which reads
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ SOURCES = sorted(
 )
 
 
+@functools.lru_cache(maxsize=1)
 def booleans() -> set[str]:
     """The names of all boolean options of all roles."""
     found = set()

@@ -15,7 +15,7 @@ import yaml
 
 from ansible_collections.brine.virt.plugins.filter.misspelled import DOCUMENTATION, misspelled_filter
 from ansible_collections.brine.virt.plugins.modules import virt_init
-from ansible_collections.brine.virt.plugins.plugin_utils._host_vars import _FIELDS
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import _FIELDS
 from ansible_collections.brine.virt.plugins.plugin_utils._variable_names import VARIABLES
 from ansible_collections.brine.virt.tests.unit.roles.test_provision_role import provision
 
@@ -31,12 +31,22 @@ NODE = """<node><memory>16777216</memory>
 BARE = ("disk_profile=none", "nic_profile=none", "seed=false")
 
 
-def one_line(directory: Path, *words: str, fails: bool = False) -> str:
-    """What the role says of a machine on the command line, in check mode with the differences."""
+def one_line(
+    directory: Path,
+    *words: str,
+    fails: bool = False,
+    play: dict[str, t.Any] | None = None,
+    second: dict[str, t.Any] | None = None,
+) -> str:
+    """What the role says of a machine on the command line, in check mode with the differences.
+
+    play: variables of the play; second: of a second hypervisor in the inventory.
+    """
     (directory / "node.xml").write_text(NODE, encoding="utf-8")
-    hosts = {"hv1": {"uri": f"test://{directory}/node.xml"}}
+    uri = {"uri": f"test://{directory}/node.xml"}
+    hosts = {"hv1": uri} if second is None else {"hv1": uri, "hv2": {**uri, **second}}
     options = [option for word in words for option in ("-e", word)]
-    return provision(directory, hosts, {}, "--check", "--diff", *options, fails=fails)
+    return provision(directory, hosts, play or {}, "--check", "--diff", *options, fails=fails)
 
 
 def test_every_option_of_a_machine_is_known() -> None:
@@ -64,16 +74,54 @@ def test_options_are_those_of_the_machine(tmp_path: Path) -> None:
     assert "new1 on hv1: new" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "started"), [("false", False), ("no", False), ("true", True)])
 def test_a_machine_that_is_not_to_be_started_is_not(tmp_path: Path, start: str, started: bool) -> None:
     output = one_line(tmp_path, "vm=off1", "vcpus=1", "memory=128", *BARE, f"start={start}")
     assert ("off1 on hv1: start off1" in output) is started
 
 
+LIST = {"virt_vms": [{"name": "of_list", "vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none"}]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("second", "play"), [({"vm": "hidden"}, LIST), (None, {**LIST, "vm": "hidden"})])
+def test_a_machine_from_anywhere_does_not_hide_the_list(
+    tmp_path: Path, second: dict[str, t.Any] | None, play: dict[str, t.Any]
+) -> None:
+    output = one_line(tmp_path, play=play, second=second, fails=True)
+    assert "vm and virt_vms are both set" in output
+    assert "hidden on hv" not in output and "of_list on hv" not in output
+
+
+@pytest.mark.slow
+def test_a_machine_on_the_command_line_comes_before_the_list(tmp_path: Path) -> None:
+    output = one_line(tmp_path, "vm=new1", "vcpus=1", "memory=128", *BARE, play=LIST)
+    assert "new1 on hv1: new" in output and "of_list" not in output
+    assert "Not used for" not in output
+
+
+@pytest.mark.slow
+def test_variables_of_the_inventory_are_no_options_of_it(tmp_path: Path) -> None:
+    strange = {"title": "of the play", "disks": "on a shelf", "image": "portrait", "hypervisor": "the boss"}
+    output = one_line(tmp_path, "vm=new1", "vcpus=1", "memory=128", *BARE, "tags=web", play=strange)
+    line = "Not used for new1, because they are not on the command line: disks, hypervisor, image, title."
+    assert line in output
+    assert "new1 on hv1: new" in output and "of the play" not in output
+
+
+@pytest.mark.slow
+def test_a_machine_of_the_play_has_its_options_there(tmp_path: Path) -> None:
+    bare = {"disk_profile": "none", "nic_profile": "none", "virt_provision_wait": False, "seed": False}
+    output = one_line(tmp_path, play={"vm": "new1", "vcpus": 1, "memory": 128, "title": "Two", **bare})
+    assert "\n+title: Two\n" in output
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("vcpus=two", "memory=128"), "vcpus: 'two' is not possible. Give a whole number from 1 to "),
+        (("vcpus=two", "memory=128"), "vcpus: 'two' is not allowed. Give a whole number from 1 to "),
         (("vcpus=1", "memory=128", "start=perhaps"), "start: 'perhaps' is neither true nor false"),
         (("vcpus=1",), "memory is missing. A machine needs name, vcpus and memory"),
         (

@@ -13,6 +13,9 @@ import pytest
 
 from ansible_collections.brine.virt.tests.unit.roles.test_bare_hosts import bare_host, play
 
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("playbook", "everywhere", "on_hv1", "sentences"),

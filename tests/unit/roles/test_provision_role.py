@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-COLLECTIONS = Path(__file__).resolve().parents[6]
+COLLECTIONS = Path(os.environ["ANSIBLE_COLLECTIONS_PATH"])
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
 # A machine that is there as it is to be, with an address of the test driver's, where nobody answers.
 NODE = """<node>
 <memory>16777216</memory>
@@ -76,7 +78,7 @@ def provision(
     ("serial", "text"),
     [
         (0, "No hypervisor answered."),
-        (1, "this play has serial, which keeps hv2 for later. Leave serial out"),
+        (1, "this play has serial, which keeps hv2 for later. Remove serial"),
     ],
 )
 def test_nothing_done_is_an_error(tmp_path: Path, serial: int, text: str) -> None:
@@ -94,8 +96,8 @@ def test_why_a_hypervisor_is_left_out_is_said_once_and_not_of_each_machine(tmp_p
     assert output.count("cannot connect to ") == 1, output
     assert "hv1 is left out: cannot connect to test:///" in output
     for name in ("web1", "web2"):
-        assert f"{name} was not provisioned: it may live on hv1, which did not answer, and made on " in output
-    assert "web3 was not provisioned: it is to be on hv1, which did not answer" in output
+        assert f"{name} was not provisioned: it may be on hv1, which did not answer; created on " in output
+    assert "web3 was not provisioned: it is meant for hv1, which did not answer" in output
 
 
 # A machine of ours with a nic that no new machine can have, on libvirt's test driver.
@@ -141,8 +143,8 @@ def test_a_machine_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
         ],
     }
     output = provision(tmp_path, {"hv1": {"uri": f"test://{tmp_path}/node.xml"}}, variables)
-    changes = ("bad1 on hv1: failed: cannot write volume bad1-seed.iso", "good1 on hv1: set on record for good1")
-    late = "good1 did not arrive within"
+    changes = ("bad1 on hv1: failed: cannot write volume bad1-seed.iso", "good1 on hv1: change the definition of good1")
+    late = "good1 was not reachable within"
     said = [output.index(f"\n{line}") for line in (*changes, late)]
     assert said == sorted(said)
     # At the end, once more.
@@ -165,12 +167,12 @@ def test_a_machine_that_is_moved_after_the_choice_is_not_made_again(tmp_path: Pa
     }
     hosts = {name: {"uri": f"test://{tmp_path}/{name}.xml"} for name in ("hv1", "hv2")}
     output = provision(tmp_path, hosts, variables)
-    sentence = "virt_vms[0]: it was on this hypervisor when this run looked and is gone since: moved or undefined. "
-    assert f"\ngood1 on hv1: failed: {sentence}Run it again, which looks again" in output
+    sentence = "virt_vms[0]: it was on this hypervisor when this run checked, and has since been moved or undefined. "
+    assert f"\ngood1 on hv1: failed: {sentence}Run it again, to check again" in output
     (last,) = (line for line in output.splitlines() if line.startswith("fatal: "))
     assert f"good1 on hv1: {sentence}" in last
     # Nobody has waited for it.
-    assert "does not arrive" not in output
+    assert "is not reachable" not in output
 
 
 @pytest.mark.parametrize(

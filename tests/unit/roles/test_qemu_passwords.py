@@ -16,6 +16,8 @@ import pytest
 import yaml
 
 ROLE = Path(__file__).resolve().parents[3] / "roles/virt_hypervisor"
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
 PASSWORD = "sekrit-word-77"
 
 
@@ -31,7 +33,7 @@ def run(directory: Path, settings: dict[str, t.Any], *options: str) -> str:
     conf = directory / "qemu.conf"
     if not conf.exists():
         conf.write_text(f'spice_password = "{PASSWORD}"\n')
-    setting = task("configure.yml", "Set options of QEMU")
+    setting = task("configure.yml", "Set QEMU options")
     setting["ansible.builtin.blockinfile"]["path"] = str(conf)
     del setting["notify"]
     tasks = [task("main.yml", "Refuse settings of QEMU that would keep libvirt from starting"), setting]

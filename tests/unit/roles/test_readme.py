@@ -17,7 +17,7 @@ import yaml
 
 from ansible_collections.brine.virt.plugins.filter.place import place_filter
 
-COLLECTIONS = Path(__file__).resolve().parents[6]
+COLLECTIONS = Path(os.environ["ANSIBLE_COLLECTIONS_PATH"])
 README = (COLLECTIONS / "ansible_collections/brine/virt/README.md").read_text(encoding="utf-8")
 STEPS = README.partition("## Use it on your own hosts")[2].partition("\n## ")[0]
 # A host as step 3 leaves it, with as much of everything as the text says.

@@ -24,6 +24,8 @@ from pathlib import Path
 
 import pytest
 
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
 SLICE = 12
 PLAYBOOK = "import sys; from ansible.cli.playbook import main; main(['ansible-playbook', *sys.argv[1:]])"
 PRIVATE_KEY = "\n".join(
@@ -253,7 +255,7 @@ def test_no_secret_stands_in_an_error(run: t.Callable[..., Run]) -> None:
     for words in (
         "Unsupported parameters for (brine.virt.virt_init) module: no_such_option",
         "seed: unknown option 'no_such_key'",
-        "graphics.password: {'here': '********'} is not a text",
+        "graphics.password: {'here': '********'} is not a string",
         "graphics.password: the password is too long",
         "seed.authorized_keys[0]: this is a private key",
         "'ftp://me:********@127.0.0.1:1/image.qcow2?name=********&token=********' is not an address to download from",
@@ -275,7 +277,7 @@ def test_the_role_prints_no_secret(run: t.Callable[..., Run]) -> None:
     wrong = [{**machines[0], "graphics": {"type": "vnc", "password": [CANARIES["a misplaced secret"]]}}]
     done = run([role], virt_vms=wrong, **settings)
     assert leaks(done.output) == []
-    assert "virt_vms[0].graphics.password: ['********'] is not a text" in done.output
+    assert "virt_vms[0].graphics.password: ['********'] is not a string" in done.output
     # A URL on the command line names the image; the token does not belong to the name.
     one = {"vm": "one", "vcpus": 1, "memory": 128, "image": URL, "checksum": f"sha256:{'0' * 64}"}
     done = run([role], **one, **settings)

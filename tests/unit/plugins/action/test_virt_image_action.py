@@ -21,9 +21,9 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.brine.virt.plugins.action.virt_image import have_file, look_at_file
-from ansible_collections.brine.virt.plugins.module_utils._host import image_decompress
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Preview
+from ansible_collections.brine.virt.plugins.module_utils._host.images import decompress as image_decompress
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImagePreview
 from ansible_collections.brine.virt.plugins.modules import virt_image
 
 CONTENT = b"\x01" * 1024
@@ -42,7 +42,7 @@ def test_an_image_is_hashed(tmp_path: Path, checksum: str | None) -> None:
     path.write_bytes(CONTENT)
     found = look_at_file(str(path), checksum, None, SOON)
     assert found.checksum.digest == SHA256
-    assert found.image == Preview(SHA256, "raw", len(CONTENT), len(CONTENT))
+    assert found.image == ImagePreview(SHA256, "raw", len(CONTENT), len(CONTENT))
 
 
 def test_a_compressed_file_is_hashed_as_it_is(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_part_of_an_image_is_not_sent(tmp_path: Path, left: int) -> None:
     path = tmp_path / "image"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "3G"], check=True)
     path.write_bytes(path.read_bytes()[:left])
-    with pytest.raises(AnsibleActionFail, match=r"src: .*image is cut off: it has .* Get it again"):
+    with pytest.raises(AnsibleActionFail, match=r"src: .*image is truncated: it has.* Download it again"):
         look_at_file(str(path), None, None, SOON)
 
 
@@ -174,10 +174,10 @@ def test_a_controller_that_cannot_decompress_sends_and_says_in_check_mode_that_i
             f"checksum: PATH has the sha512 {SHA512}, not {'0' * 128}. Nothing was stored",
         ),
         (CONTENT, "sha1:0", "checksum: 'sha1:0' is not a checksum. Write it like sha256:"),
-        (lzma.compress(XZ), None, "src: PATH is compressed twice, inside with xz. Decompress it once"),
+        (lzma.compress(XZ), None, "src: PATH is compressed twice, the inner layer with xz. Decompress it once"),
         (lzma.compress(b"KDMV" + bytes(508)), None, "src: PATH is a vmdk image"),
         (lzma.compress(b""), None, "src: PATH is empty"),
-        (XZ[:-1], None, "src: PATH cannot be decompressed as xz: it ends too early"),
+        (XZ[:-1], None, "src: PATH cannot be decompressed as xz: it is truncated"),
         (XZ, f"sha256:{SHA256}", f"checksum: PATH has the sha256 {hashlib.sha256(XZ).hexdigest()}, not {SHA256}"),
         (b"", None, "src: PATH is empty"),
         (None, None, "src: PATH is not a file"),

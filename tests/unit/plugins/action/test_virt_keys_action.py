@@ -16,8 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.action.virt_keys import ActionModule, Keys, check_options, read_moment
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.action.virt_keys import (
+    ActionModule,
+    CertificateTask,
+    check_options,
+    read_timestamp,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.modules import virt_keys
 
@@ -65,9 +70,9 @@ class Cloud:
             self.said.append(json.dumps(answer))
             return answer
 
-        wish = {**DEFAULTS, "name": host, "own_names": False, "authority": str(self.place / "authority"), **options}
-        check_options(wish)
-        keys = Keys(wish, inventory={**self.inventory, "": [host]}, visit=visit, check_mode=check_mode)
+        spec = {**DEFAULTS, "name": host, "own_names": False, "authority": str(self.place / "authority"), **options}
+        check_options(spec)
+        keys = CertificateTask(spec, inventory={**self.inventory, "": [host]}, visit=visit, check_mode=check_mode)
         result = keys.keep()
         self.said.append(json.dumps(result))
         return result
@@ -128,7 +133,7 @@ def test_check_run_check_run(cloud: Cloud) -> None:
     assert len(before) == 10
     for check_mode in (True, False):
         again = cloud.keep(check_mode=check_mode)
-        assert (again["changed"], again["done"], lasting(again)) == (False, [], lasting(first))
+        assert (again["changed"], again["actions"], lasting(again)) == (False, [], lasting(first))
     assert cloud.all() == before
 
 
@@ -157,7 +162,7 @@ def test_a_name_more_renews_and_a_name_less_does_not(cloud: Cloud) -> None:
     keys = [cloud.read(path) for path in KEYS]
     more = cloud.keep(names=["Mig.Example", "2001:DB8::7"])
     assert names(more) == ["2001:db8::7", "hv1", "mig.example"]
-    assert "lacks 2001:db8::7, mig.example" in more["done"][0]
+    assert "lacks 2001:db8::7, mig.example" in more["actions"][0]
     assert all(old != cloud.read(path) for old, path in zip(keys, KEYS, strict=True))
     less = cloud.keep()
     assert not less["changed"] and names(less) == names(more)
@@ -206,13 +211,13 @@ def test_the_names_of_hosts_that_a_limit_leaves_out_are_theirs_all_the_same() ->
     [
         ({"name": "hv9"}, "it is for O=brine.virt,OU=hypervisor,CN=hv1"),
         ({"key_type": "rsa", "kinds": ["libvirt"]}, "not of the type rsa"),
-        ({"days": 1000, "renew_before": 500}, "it ends in 36"),
+        ({"days": 1000, "renew_before": 500}, "it expires in 36"),
     ],
 )
-def test_another_wish_renews_once(cloud: Cloud, changes: dict[str, t.Any], words: str) -> None:
+def test_another_spec_renews_once(cloud: Cloud, changes: dict[str, t.Any], words: str) -> None:
     cloud.keep()
     changed = cloud.keep(**changes)
-    assert changed["changed"] and any(words in line for line in changed["done"])
+    assert changed["changed"] and any(words in line for line in changed["actions"])
     assert not cloud.keep(**changes)["changed"]
 
 
@@ -228,8 +233,8 @@ def test_what_is_damaged_is_made_good(cloud: Cloud) -> None:
     checked = cloud.keep(check_mode=True)
     result = cloud.keep()
     assert [len(one["reasons"]) for one in checked["certificates"]] == [1, 1, 1, 1]
-    for words in ("could be read by others", "missing", "that of another certificate", "it cannot be read"):
-        assert any(words in line for line in result["done"])
+    for words in ("readable by others", "missing", "belongs to another certificate", "it cannot be read"):
+        assert any(words in line for line in result["actions"])
     assert all(serials[one["kind"]] != one["serial"] for one in result["certificates"])
     # What nobody could read is kept, as it may have been of worth to somebody.
     assert len(result["kept"]) == 3 and all(os.path.exists(path) for path in result["kept"])
@@ -259,7 +264,7 @@ def test_a_run_killed_between_two_files_is_finished_without_a_new_certificate(cl
     for path in (CERTIFICATES[0], KEYS[0]) if moved == "certificate" else (CERTIFICATES[0],):
         (root / path).rename(root / f"{path}.new")
     checked = cloud.keep(check_mode=True)
-    assert checked["changed"] and any("finished" in line for line in checked["done"])
+    assert checked["changed"] and any("finished" in line for line in checked["actions"])
     result = cloud.keep()
     assert result["changed"] and lasting(result) == lasting(first)
     assert not cloud.keep()["changed"]
@@ -279,7 +284,7 @@ def test_somebody_elses_certificates_stay(cloud: Cloud) -> None:
     other: dict[str, t.Any] = {"authority": str(cloud.place / "other")}
     for check_mode in (True, False):
         with pytest.raises(
-            ConflictError, match="servercert.pem is from O=brine.virt.* none of this cloud's authorities"
+            ConflictError, match="servercert.pem was issued by O=brine.virt.* not one of this cloud's authorities"
         ):
             cloud.keep(check_mode=check_mode, **other)
     for path in CERTIFICATES:
@@ -342,7 +347,7 @@ def test_what_is_revoked_stays_so_with_an_older_folder(cloud: Cloud) -> None:
     cloud.keep("hv1", revoked=["hv2"])
     before = cloud.all()
     assert not cloud.keep("hv1", **older)["changed"]
-    with pytest.raises(ConflictError, match="does not know as revoked: ") as caught:
+    with pytest.raises(ConflictError, match="does not list as revoked: ") as caught:
         cloud.keep("hv1", revoked=["12345678"], **older)
     assert cloud.all() == before
     # As the sentence says.
@@ -355,7 +360,7 @@ def test_what_is_revoked_stays_so_with_an_older_folder(cloud: Cloud) -> None:
 def test_what_is_revoked_reaches_the_host(cloud: Cloud) -> None:
     cloud.keep("hv2")
     result = cloud.keep("hv1", revoked=["hv2"])
-    assert any("cacrl.pem: 4 revoked" in line for line in result["done"])
+    assert any("cacrl.pem: 4 revoked" in line for line in result["actions"])
     assert cloud.read("etc/pki/CA/cacrl.pem") == cloud.read("etc/pki/qemu/ca-crl.pem")
     assert not cloud.keep("hv1", revoked=["hv2"])["changed"]
     # Somebody who is on the list gets no new certificate.
@@ -401,7 +406,7 @@ def test_a_client_certificate_has_its_own_name_only(cloud: Cloud, tmp_path: Path
         ({"qemu_user": "no-such-user"}, "qemu_user"),
     ],
 )
-def test_an_impossible_wish_is_refused_before_anything_is_changed(
+def test_an_impossible_spec_is_refused_before_anything_is_changed(
     cloud: Cloud, options: dict[str, t.Any], where: str
 ) -> None:
     with pytest.raises(VirtError) as caught:
@@ -411,8 +416,8 @@ def test_an_impossible_wish_is_refused_before_anything_is_changed(
 
 
 def test_a_moment_is_in_utc() -> None:
-    assert read_moment("") is None
-    assert str(read_moment("2027-01-31")) == "2027-01-31 00:00:00+00:00"
-    assert str(read_moment("2027-01-31T12:00:00+01:00")) == "2027-01-31 12:00:00+01:00"
-    with pytest.raises(InputError, match="soon is no moment"):
-        read_moment("soon")
+    assert read_timestamp("") is None
+    assert str(read_timestamp("2027-01-31")) == "2027-01-31 00:00:00+00:00"
+    assert str(read_timestamp("2027-01-31T12:00:00+01:00")) == "2027-01-31 12:00:00+01:00"
+    with pytest.raises(InputError, match="soon is not a valid timestamp"):
+        read_timestamp("soon")

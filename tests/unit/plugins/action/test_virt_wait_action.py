@@ -10,7 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_stage_is_in_the_output_while_the_module_waits(
     tmp_path: Path, collections_root: Path, other_process: dict[str, str]
 ) -> None:
@@ -25,6 +28,6 @@ def test_the_stage_is_in_the_output_while_the_module_waits(
     told = [
         n for n, line in enumerate(lines) if re.fullmatch(r"  localhost: \d+ s: DHCP lease, no SSH yet: test", line)
     ]
-    result = [n for n, line in enumerate(lines) if "did not arrive within" in line]
+    result = [n for n, line in enumerate(lines) if "was not reachable within" in line]
     assert told, answer
     assert told[0] < result[0]

@@ -13,7 +13,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.filter import balance, moves, query
-from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils.clouds import hypervisor, record
+from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._placement.clouds import hypervisor, record
 
 FILTERS: dict[str, t.Callable[..., t.Any]] = {
     **moves.FilterModule().filters(),
@@ -41,18 +41,20 @@ def test_a_plan_as_a_table() -> None:
 
 def test_loads_and_what_is_there_are_in_the_table() -> None:
     table = FILTERS["moves_table"](FILTERS["balance"](FLEET, "30"))
-    assert "hv1: 62.5 % of its memory is promised, 12.5 % after the moves" in table.splitlines()
+    assert "hv1: 62.5 % of its memory is committed, 12.5 % after the moves" in table.splitlines()
     there = FILTERS["moves_table"](FILTERS["moves"](FLEET, ["web1"], target="hv1"))
-    assert "web1     running  4096 MiB  hv1   there  it lives there already" in there.splitlines()
-    assert FILTERS["moves_table"](FILTERS["moves"](FLEET, source="hv2")).splitlines()[0] == "No machine is to be moved."
+    assert "web1     running  4096 MiB  hv1   there  it is already there" in there.splitlines()
+    assert (
+        FILTERS["moves_table"](FILTERS["moves"](FLEET, source="hv2")).splitlines()[0] == "No machine needs to be moved."
+    )
 
 
 def test_a_machine_that_cannot_be_read_has_no_figures() -> None:
     fleet = {
-        "hv1": hypervisor(record("odd", memory_max_mib=None, errors=["its XML makes no sense"])),
+        "hv1": hypervisor(record("odd", memory_max_mib=None, errors=["its XML is invalid"])),
         "hv2": hypervisor(),
     }
-    assert "its XML makes no sense" in FILTERS["moves_table"](FILTERS["moves"](fleet, source="hv1"))
+    assert "its XML is invalid" in FILTERS["moves_table"](FILTERS["moves"](fleet, source="hv1"))
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("moves", {"names": ["web7"]}), ("balance", {"limit": "many"})])
@@ -70,7 +72,7 @@ def test_mistakes_come_back_as_data_on_request(name: str, arguments: dict[str, t
         ("moves", (FLEET, ["web9"]), "brine.virt.moves: there is no machine 'web9'"),
         ("moves", ([], ["web1"]), "brine.virt.moves: hosts: [] is not a mapping of hypervisors"),
         ("balance", (FLEET, "some"), "brine.virt.balance: limit: 'some' is not a number"),
-        ("moves_table", ({"moves": []},), "brine.virt.moves_table: the input is no plan of moves"),
+        ("moves_table", ({"moves": []},), "brine.virt.moves_table: the input is not a plan of moves"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(name: str, arguments: t.Any, text: str) -> None:

@@ -37,16 +37,16 @@ def test_what_is_wrong_is_one_sentence_with_its_place_in_the_users_list() -> Non
 
 
 @pytest.mark.parametrize(
-    ("terms", "text"),
+    ("options", "text"),
     [
         ({"policy": "best"}, "policy: 'best' is not a choice. Choose spread or pack"),
         ({"vcpu_ratio": "many"}, "vcpu_ratio: 'many' is not a number"),
         ({"memory_reserve_mib": None}, "memory_reserve_mib: None is not a number"),
     ],
 )
-def test_wrong_terms_are_one_sentence(terms: dict[str, t.Any], text: str) -> None:
+def test_wrong_options_are_one_sentence(options: dict[str, t.Any], text: str) -> None:
     with pytest.raises(AnsibleFilterError) as caught:
-        place_filter(VMS, {"hv1": HOST}, nic_profiles=PROFILES, **terms)
+        place_filter(VMS, {"hv1": HOST}, nic_profiles=PROFILES, **options)
     assert str(caught.value) == text
 
 
@@ -57,7 +57,7 @@ def test_mistakes_come_back_as_data_on_request_the_written_and_the_impossible_at
         "errors": [
             "virt_vms[0]: unknown option 'memroy'. Did you mean memory?",
             "virt_vms[1] (web1): fits no hypervisor: hv1: has no bridge service_br (has br0)",
-            "virt_vms[2] (c): unknown hypervisor 'x'. Known are: hv1",
+            "virt_vms[2] (c): unknown hypervisor 'x'. Known: hv1",
         ]
     }
     assert place_filter(VMS, {"hv1": HOST}, nic_profiles=PROFILES, errors="return")["errors"] == []
@@ -114,21 +114,21 @@ def test_where_a_machine_lived_when_the_inventory_was_made_counts_while_that_hyp
     machines = [{"name": "a", "vcpus": 1, "memory": 1024}, {"name": "b", "vcpus": 1, "memory": 1024}]
     refused = place_filter(machines, hosts, homes={"a": "hv2", "b": "hv1"})["refused_machines"]
     assert [(item["name"], item["hypervisor"]) for item in refused] == [("a", "hv2"), ("b", None)]
-    assert refused[0]["why"].startswith("it lives on hv2, as the inventory says, which did not answer")
-    assert refused[1]["why"].startswith("it may live on hv2, which did not answer, and made on another one")
+    assert refused[0]["why"].startswith("it is on hv2, as the inventory says, which did not answer")
+    assert refused[1]["why"].startswith("it may be on hv2, which did not answer; created on another one")
 
 
-def test_terms_may_be_texts_as_extra_variables_are() -> None:
+def test_options_may_be_texts_as_extra_variables_are() -> None:
     assert place_filter(VMS, {"hv1": HOST}, nic_profiles=PROFILES, vcpu_ratio="0.25", memory_reserve_mib="3072")
 
 
 def test_a_profile_is_named_by_the_variable_that_the_role_takes_it_from() -> None:
     profiles = {"p": {"eth0": {"model": "pcnet"}}}
-    wish = {"name": "a", "vcpus": 1, "memory": 1, "nic_profile": "p"}
+    spec = {"name": "a", "vcpus": 1, "memory": 1, "nic_profile": "p"}
     with pytest.raises(AnsibleFilterError, match=r"^virt_nic_profiles\.p\.eth0\.model: 'pcnet' is not a choice"):
-        place_filter([wish], {}, nic_profiles=profiles)
+        place_filter([spec], {}, nic_profiles=profiles)
     with pytest.raises(AnsibleFilterError, match=r"^nic_profiles\.p\.eth0\.model: "):
-        place_filter([wish], {}, nic_profiles=profiles, where="mine")
+        place_filter([spec], {}, nic_profiles=profiles, where="mine")
 
 
 ODD_NIC: dict[str, t.Any] = {"nics": [{"name": "eth0", "bridge": "br0", "model": "pcnet"}]}
@@ -168,7 +168,7 @@ def test_of_a_machine_on_a_hypervisor_that_does_not_answer_it_is_left_for_later(
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"vcpus": "many"}, "virt_vms[0].vcpus: 'many' is not possible"),
+        ({"vcpus": "many"}, "virt_vms[0].vcpus: 'many' is not allowed"),
         ({"memory": {"maximum": "lots"}}, "virt_vms[0].memory.maximum: 'lots' is not a size"),
         ({"nics": [{"name": "eth0", "modle": "pcnet"}]}, "virt_vms[0].nics[0]: unknown option 'modle'"),
         ({"vido": "vmvga"}, "virt_vms[0]: unknown option 'vido'"),

@@ -11,7 +11,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.filter.query import FilterModule
-from ansible_collections.brine.virt.plugins.plugin_utils._text import tree_text
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import tree_text
 
 FILTERS = FilterModule().filters()
 GIB = 1024**3
@@ -90,7 +90,7 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
         **quiet,
         "name": "web2",
         "changed": True,
-        "actions": ["set on record for web2: memory", "write the notes of web2"],
+        "actions": ["change the definition of web2: memory", "write the metadata of web2"],
         "pending": ["memory"],
         "outdated": ["image", "seed"],
     }
@@ -99,17 +99,17 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
     text = FILTERS["changes"]({"hv1": {"machines": [quiet, {**new, "outdated": []}, changed, waits]}})
     assert text.splitlines() == [
         "web1 on hv1: new",
-        "web2 on hv1: set on record for web2: memory",
+        "web2 on hv1: change the definition of web2: memory",
         f"web2 on hv1: {pending}: memory",
-        "web2 on hv1: stays as it was made: image, seed (seed_policy: refresh gives it the new one)",
+        "web2 on hv1: stays as it was created: image, seed (seed_policy: refresh gives it the new one)",
         f"web3 on hv1: {pending}: vcpus",
     ]
     assert FILTERS["changes"]({"hv1": {"machines": [quiet]}, "hv2": {"skipped": True}}) == ""
 
 
 def test_a_change_of_notes_alone_is_said() -> None:
-    machine = {"name": "web1", "changed": True, "actions": ["write the notes of web1"]}
-    assert FILTERS["changes"]({"hv1": {"machines": [machine]}}) == "web1 on hv1: write the notes of web1"
+    machine = {"name": "web1", "changed": True, "actions": ["write the metadata of web1"]}
+    assert FILTERS["changes"]({"hv1": {"machines": [machine]}}) == "web1 on hv1: write the metadata of web1"
 
 
 def test_what_is_not_known_is_left_out() -> None:
@@ -163,7 +163,7 @@ def test_names_by_state(results: dict[str, t.Any], expected: dict[str, t.Any]) -
 
 HALF: dict[str, t.Any] = {"name": "half", "state": "shutoff", "building": True}
 CLAIM: dict[str, t.Any] = {**HALF, "name": "web1", "claimed": True}
-UNFINISHED = "unfinished: a run is making it, or was cut off; provision again finishes it"
+UNFINISHED = "unfinished: a run is creating it, or was interrupted; run provision again to finish it"
 
 
 def test_an_unfinished_machine_is_shown_as_one() -> None:
@@ -173,8 +173,8 @@ def test_an_unfinished_machine_is_shown_as_one() -> None:
     assert FILTERS["remarks"](results).splitlines() == [
         f"half on hv1 is {UNFINISHED}",
         f"web1 on hv1 is {UNFINISHED}",
-        "up on hv1 is unfinished: a run was cut off, and it is running all the same; "
-        "provision again says how to keep it",
+        "up on hv1 is unfinished: a run was interrupted, but it is running now; "
+        "run provision again to see how to keep it",
     ]
     text = FILTERS["query"](results)
     assert f"half\n  State: shutoff, {UNFINISHED}\n  Hypervisor: hv1" in text
@@ -191,8 +191,8 @@ def test_a_machine_on_two_hypervisors_is_remarked_on() -> None:
     assert FILTERS["remarks"](results).splitlines() == [
         f"web1 on hv1 is {UNFINISHED}",
         "There is a machine centos on each of hv1, hv2: the live inventory lists them as centos_hv1, centos_hv2",
-        "There is a machine db1 on each of hv1, hv2: it is being moved, or a move was cut off; "
-        "migrate again finishes it",
+        "There is a machine db1 on each of hv1, hv2: it is being moved, or a move was interrupted; "
+        "run migrate again to finish it",
     ]
     assert FILTERS["remarks"]({"hv1": {"machines": [CENTOS]}, "hv2": {"machines": [STOPPED]}}) == ""
 

@@ -18,7 +18,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
 
 from ansible_collections.brine.virt.plugins.inventory.domains import InventoryModule
-from ansible_collections.brine.virt.plugins.plugin_utils._hypervisors import Entry
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import HypervisorEntry
 
 UUID = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11"
 
@@ -234,6 +234,7 @@ def test_a_whole_run(inventory: Inventory, node_uri: str, tmp_path: Path) -> Non
     assert "Hypervisor hv3 did not answer, its machines are missing: cannot connect to qemu+unix" in warnings[0]
 
 
+@pytest.mark.slow
 def test_a_variable_that_cannot_be_read_costs_its_own_hypervisor_at_most(inventory: Inventory, node_uri: str) -> None:
     """What the connection does not need is not looked at, and one warning names the hypervisor and the variable."""
     hosts = {
@@ -267,6 +268,7 @@ def test_a_variable_that_cannot_be_read_costs_its_own_hypervisor_at_most(invento
 SSH_OURS = f"-o HostKeyAlias=virt-{UUID} -o UserKnownHostsFile={{}} -o StrictHostKeyChecking=yes"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "group", "environment", "before", "after"),
     [
@@ -308,6 +310,7 @@ def test_ssh_arguments_of_the_user_stay_beside_ours(
     assert found == before + SSH_OURS.format(tmp_path / "kh") + after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "arguments"),
     [
@@ -384,6 +387,7 @@ def test_text_of_machines_is_never_a_template(inventory: Inventory, node_uri: st
     assert web1["motto"] == web1["said"] == "{{ 6 * 7 }}"
 
 
+@pytest.mark.slow
 def test_ssh_is_what_ansible_has_for_the_hypervisor(inventory: Inventory, tmp_path: Path) -> None:
     """A program in ssh's place says what it was called with; group_vars, templates and ansible.cfg all count."""
     program = tmp_path / "ssh"
@@ -455,18 +459,19 @@ def test_which_uri_a_hypervisor_has(
     for name, value in variables.items():
         plugin.inventory.set_variable("hv1", name, value)
     plugin._options["transport"] = transport
-    hypervisor = plugin._hypervisor(Entry("hv1"))
+    hypervisor = plugin._hypervisor(HypervisorEntry("hv1"))
     assert hypervisor.uri == uri
     assert (hypervisor.ssh is not None) == uri.startswith("qemu+ssh")
 
 
 def test_a_name_that_the_inventory_does_not_know_is_its_own_address(plugin: InventoryModule) -> None:
     plugin._options["transport"] = "tls"
-    assert plugin._hypervisor(Entry("hv7.example.org")).uri == "qemu+tls://hv7.example.org/system"
-    assert plugin._hypervisor(Entry("hv7", None, "local")).uri == "qemu:///system"
-    assert plugin._hypervisor(Entry("hv7", "test:///x")).uri == "test:///x"
+    assert plugin._hypervisor(HypervisorEntry("hv7.example.org")).uri == "qemu+tls://hv7.example.org/system"
+    assert plugin._hypervisor(HypervisorEntry("hv7", None, "local")).uri == "qemu:///system"
+    assert plugin._hypervisor(HypervisorEntry("hv7", "test:///x")).uri == "test:///x"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -486,6 +491,7 @@ def test_wrong_options_are_refused_in_one_sentence(
     assert "virt_machines" not in run.data
 
 
+@pytest.mark.slow
 def test_answers_are_cached_as_plain_data(inventory: Inventory, node_uri: str, tmp_path: Path) -> None:
     cloud = _cloud(
         hypervisors=[{"name": "hv1", "uri": node_uri}],

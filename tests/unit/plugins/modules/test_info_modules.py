@@ -36,6 +36,7 @@ def test_all_machines(call: Call, check_mode: bool) -> None:
     assert [machine["name"] for machine in result["machines"]] == ["db1", "half", "web1"]
     assert result["changed"] is False
     assert "machine" not in result
+    assert result["missing"] == []
 
 
 def test_one_machine(call: Call) -> None:
@@ -47,6 +48,27 @@ def test_one_machine(call: Call) -> None:
 def test_no_such_machine_is_no_error(call: Call) -> None:
     result = call(virt_info, name="nobody")
     assert (result["machine"], result["machines"], result["changed"]) == (None, [], False)
+    assert result["missing"] == ["nobody"]
+
+
+@pytest.mark.parametrize(
+    ("names", "machines", "missing"),
+    [
+        (["web1", "db1"], ["db1", "web1"], []),
+        (["web1", "nobody", "nobody", "web1"], ["web1"], ["nobody"]),
+        # Who asks for the machines of a list that is empty asks for none, and not for all.
+        ([], [], []),
+    ],
+)
+def test_several_machines(call: Call, names: list[str], machines: list[str], missing: list[str]) -> None:
+    result = call(virt_info, name=names)
+    assert [machine["name"] for machine in result["machines"]] == machines
+    assert result["missing"] == missing
+    assert "machine" not in result
+
+
+def test_one_machine_in_a_list_is_one_machine(call: Call) -> None:
+    assert call(virt_info, name=["web1"])["machine"]["name"] == "web1"
 
 
 def test_no_addresses_when_nobody_wants_them(call: Call) -> None:

@@ -50,7 +50,7 @@ def test_it_refuses(
     answer = call(module, capsys, **options)
     result = json.loads(answer)
     assert result["failed"] is True
-    assert result["msg"].startswith("There are secrets in the options, and they came without the action plugin")
+    assert result["msg"].startswith("The options contain secrets, but the module was called without its action plugin")
     assert "hunter22" not in answer
     assert logged == []
 

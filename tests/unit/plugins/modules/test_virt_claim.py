@@ -12,10 +12,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.maintenance import Maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._operations.create import decision
 from ansible_collections.brine.virt.plugins.modules import virt_claim, virt_init
 
 NEW = {"name": "new1", "memory_mib": 512, "vcpus": 2}
@@ -35,9 +36,8 @@ def conn(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
 @pytest.fixture
 def maintenance(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hypervisor is in maintenance now."""
-    for module in (virt_claim, virt_init):
-        monkeypatch.setattr(module, "is_local", lambda _uri: True)
-        monkeypatch.setattr(module, "read_maintenance", lambda: Maintenance("2026-11-21T10:00:00Z", "disks"))
+    monkeypatch.setattr(decision, "is_local", lambda _uri: True)
+    monkeypatch.setattr(decision, "read_maintenance", lambda: Maintenance("2026-11-21T10:00:00Z", "disks"))
 
 
 def claim(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
@@ -138,8 +138,8 @@ def test_a_machine_that_was_moved_since_the_run_looked_is_not_made_again(conn: t
     moved.undefine()
     said, (web1, new1) = init_two(check_mode, {"web1": WEB1_UUID})
     assert said.startswith(
-        "web1: vms[1]: it was on this hypervisor when this run looked and is gone since: moved or undefined. "
-        "Run it again, which looks again. These are as wished: new1"
+        "web1: vms[1]: it was on this hypervisor when this run checked, and has since been moved or undefined. "
+        "Run it again, to check again. Succeeded: new1"
     )
     assert (web1["failed"], web1["changed"], web1["created"], web1["actions"]) == (True, False, False, [])
     # What is asked of an existing machine is no mistake in a request for a new one: the others go on.
@@ -152,8 +152,8 @@ def test_another_machine_of_its_name_is_not_the_one_that_was_found(conn: t.Any) 
     before = conn.lookupByName("web1").XMLDesc()
     said, (web1, _new1) = init_two(False, {"web1": other})
     assert said.startswith(
-        f"web1: vms[1]: another machine has this name here since this run looked: its UUID is {WEB1_UUID}, it was "
-        f"{other}. Run it again, which looks again"
+        f"web1: vms[1]: since this run checked, another machine has this name here: its UUID is {WEB1_UUID}, it was "
+        f"{other}. Run it again, to check again"
     )
     assert web1["failed"] is True
     assert conn.lookupByName("web1").XMLDesc() == before
@@ -168,12 +168,12 @@ def test_a_machine_that_is_where_it_was_found_goes_on(conn: t.Any) -> None:
 @pytest.mark.parametrize(
     ("machines", "message"),
     [
-        ([NEW, NEW], "machines[1].name: 'new1' is there twice. Name each machine once"),
+        ([NEW, NEW], "machines[1].name: 'new1' is given twice. Name each machine once"),
         (
             [{**NEW, "memory_mib": -5}],
-            "machines[0].memory_mib: -5 is not possible. Give a whole number from 1 to 9007199254740992",
+            "machines[0].memory_mib: -5 is not allowed. Give a whole number from 1 to 9007199254740992",
         ),
-        ([NEW, {**NEW, "name": "b", "vcpus": 0}], "machines[1].vcpus: 0 is not possible. Give a whole number from 1 "),
+        ([NEW, {**NEW, "name": "b", "vcpus": 0}], "machines[1].vcpus: 0 is not allowed. Give a whole number from 1 "),
     ],
 )
 def test_what_cannot_be_claimed(conn: t.Any, machines: list[dict[str, t.Any]], message: str) -> None:

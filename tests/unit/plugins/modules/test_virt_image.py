@@ -119,7 +119,7 @@ def test_check_mode_downloads_nothing(capsys: pytest.CaptureFixture[str], uri: s
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("gone", "url: cannot download {url}/gone: the server says 404 Not Found"),
+        ("gone", "url: cannot download {url}/gone: the server answered 404 Not Found"),
         ("huge", "{url}/huge needs 8388608.0T in {directory}, and "),
     ],
 )
@@ -137,10 +137,10 @@ def test_check_mode_finds_what_cannot_be_downloaded(
 
 
 def test_check_mode_does_not_look_for_what_is_stored(task: Task, web: t.Any) -> None:
-    wish = {"url": web.put("image", CONTENT), "checksum": sha(CONTENT)}
-    task(**wish)
+    spec = {"url": web.put("image", CONTENT), "checksum": sha(CONTENT)}
+    task(**spec)
     web.files.clear()
-    assert task(check_mode=True, **wish)["changed"] is False
+    assert task(check_mode=True, **spec)["changed"] is False
     assert web.looked_at == []
 
 
@@ -155,14 +155,14 @@ def test_for_a_file_of_the_controller_the_store_is_only_asked(capsys: pytest.Cap
 @pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
 @pytest.mark.parametrize("packed", [XZ, gzip.compress(CONTENT, mtime=0), CONTENT], ids=["xz", "gzip", "plain"])
 def test_an_image_of_the_web_comes_once(task: Task, node: t.Any, web: t.Any, packed: bytes, algorithm: str) -> None:
-    wish = {"url": web.put("image", packed), "checksum": sha(packed, algorithm)}
-    checked = task(check_mode=True, **wish)
+    spec = {"url": web.put("image", packed), "checksum": sha(packed, algorithm)}
+    checked = task(check_mode=True, **spec)
     assert (checked["changed"], web.asked, node.names()) == (True, [], [])
-    first = task(**wish)
+    first = task(**spec)
     assert (first["changed"], web.asked, node.names()) == (True, ["image"], [VOLUME])
     assert (node.directory / VOLUME).read_bytes() == CONTENT
     for check_mode in (True, False):
-        again = task(check_mode=check_mode, **wish)
+        again = task(check_mode=check_mode, **spec)
         assert again["changed"] is False
         assert again["image"] == first["image"]
         assert again["diff"] == {"before": {"volumes": [VOLUME]}, "after": {"volumes": [VOLUME]}}
@@ -191,7 +191,7 @@ def test_a_part_of_an_image_never_enters(
         # What is in a compressed file is hashed as it comes by; nothing has all of it before it is stored.
         assert result["changed"] is True
     else:
-        assert "ends too early" in result["msg"] or "is cut off" in result["msg"], result
+        assert "is truncated" in result["msg"] or "is truncated" in result["msg"], result
     assert node.names() == []
 
 
@@ -199,11 +199,11 @@ def test_an_image_that_turns_out_to_be_stored_is_known_the_next_time(
     task: Task, node: t.Any, web: t.Any, source: str
 ) -> None:
     assert task(path=source)["changed"] is True
-    wish = {"url": web.put("image.xz", XZ), "checksum": sha(XZ, "sha512")}
-    result = task(**wish)
+    spec = {"url": web.put("image.xz", XZ), "checksum": sha(XZ, "sha512")}
+    result = task(**spec)
     assert (result["changed"], result["image"]["volume"], web.asked) == (False, VOLUME, ["image.xz"])
-    assert task(check_mode=True, **wish)["changed"] is False
-    assert task(**wish)["changed"] is False
+    assert task(check_mode=True, **spec)["changed"] is False
+    assert task(**spec)["changed"] is False
     # The same file by another way, and by another of its checksums.
     assert task(src="x", checksum=sha(XZ))["changed"] is False
     assert (web.asked, node.names()) == (["image.xz"], [VOLUME])
@@ -225,10 +225,10 @@ def test_an_image_is_known_by_what_it_is_itself(
 ) -> None:
     task(path=source)
     url = web.put("image.xz", XZ)
-    wish = {"url": url, "checksum": sha(XZ), "content_checksum": sha(CONTENT)}
+    spec = {"url": url, "checksum": sha(XZ), "content_checksum": sha(CONTENT)}
     for check_mode in (True, False):
-        assert task(check_mode=check_mode, **wish)["changed"] is False
-        twin = task(name=f"web{check_mode}", check_mode=check_mode, **wish)
+        assert task(check_mode=check_mode, **spec)["changed"] is False
+        twin = task(name=f"web{check_mode}", check_mode=check_mode, **spec)
         assert (twin["changed"], twin["image"]["sha256"]) == (True, SHA256)
     assert web.asked == []
     # That this image is in that file has been said, and seen by nobody: it is not noted.
@@ -247,14 +247,14 @@ def test_an_image_is_known_by_what_it_is_itself(
 
 
 def test_an_image_of_another_name_is_not_transferred(task: Task, node: t.Any, web: t.Any) -> None:
-    wish = {"url": web.put("image.xz", XZ), "checksum": sha(XZ)}
-    task(**wish)
-    checked = task(name="web", check_mode=True, **wish)
-    result = task(name="web", **wish)
+    spec = {"url": web.put("image.xz", XZ), "checksum": sha(XZ)}
+    task(**spec)
+    checked = task(name="web", check_mode=True, **spec)
+    result = task(name="web", **spec)
     assert checked["changed"] is result["changed"] is True
     assert checked["image"] == result["image"]
     assert result["image"]["volume"] == f"web-{SHA256[:16]}.raw"
-    assert task(name="web", **wish)["changed"] is False
+    assert task(name="web", **spec)["changed"] is False
     # And for a file of the controller, which then need not be sent.
     sent = task(name="sent", src="x", checksum=sha(XZ))
     assert (sent["changed"], sent["image"]["volume"]) == (True, f"sent-{SHA256[:16]}.raw")
@@ -304,8 +304,8 @@ def test_what_the_file_system_forgets_is_transferred_again(
     def have(url: str, checksum: str) -> dict[str, t.Any]:
         warnings.clear()
         defaults = {name: option.get("default") for name, option in virt_image.ARGUMENTS.items()}
-        wish = {**defaults, "name": "debian", "url": url, "checksum": checksum, "uri": node.uri()}
-        return virt_image.have_image(wish, check_mode=False, warn=warnings.append)
+        spec = {**defaults, "name": "debian", "url": url, "checksum": checksum, "uri": node.uri()}
+        return virt_image.have_image(spec, check_mode=False, warn=warnings.append)
 
     def unsupported(*_args: object) -> None:
         raise OSError(errno.ENOTSUP, "Operation not supported")
@@ -328,16 +328,16 @@ def test_a_checksum_file_is_fetched_first_and_the_image_when_it_has_a_new_one(
 ) -> None:
     url = web.put("image.raw.xz", XZ)
     sums = web.put("SHA512SUMS", f"{sha(b'', 'sha512')[7:]}  other\n{sha(XZ, 'sha512')[7:]}  image.raw.xz\n".encode())
-    wish = {"url": url, "checksum": sums}
-    assert task(check_mode=True, **wish)["changed"] is True
+    spec = {"url": url, "checksum": sums}
+    assert task(check_mode=True, **spec)["changed"] is True
     assert web.asked == ["SHA512SUMS"]
-    assert task(**wish)["changed"] is True
-    assert task(**wish)["changed"] is False
+    assert task(**spec)["changed"] is True
+    assert task(**spec)["changed"] is False
     assert web.asked == ["SHA512SUMS"] * 2 + ["image.raw.xz", "SHA512SUMS"]
     newer = lzma.compress(bytes(512))
     web.put("image.raw.xz", newer)
     web.put("SHA512SUMS", f"SHA512 (image.raw.xz) = {sha(newer, 'sha512')[7:]}\n".encode())
-    assert task(**wish)["changed"] is True
+    assert task(**spec)["changed"] is True
     assert len(node.names()) == 2
 
 
@@ -353,7 +353,7 @@ def test_what_goes_wrong_on_the_way_leaves_nothing(
     result = run(capsys, name="debian", url=url, checksum=checksum, uri=uri)
     says = {
         "cut": f"the download of {url} broke off after 20 of {len(XZ)} bytes",
-        "damaged": f"{url} cannot be decompressed as xz: it ends too early",
+        "damaged": f"{url} cannot be decompressed as xz: it is truncated",
         "another": f"checksum: {url} has the sha256 {sha(XZ)[7:]}, not {sha(b'another')[7:]}. Nothing was stored",
     }
     assert result["msg"].startswith(says[kind])
@@ -362,12 +362,12 @@ def test_what_goes_wrong_on_the_way_leaves_nothing(
 
 KILLED = """
 import sys
-from ansible_collections.brine.virt.plugins.module_utils._host.image_files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.image_intake import Source
-from ansible_collections.brine.virt.plugins.module_utils._host.image_store import ImageStore
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImageSource
+from ansible_collections.brine.virt.plugins.module_utils._host.images.store import ImageStore
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 with open_connection(sys.argv[1]) as conn:
-    ImageStore(conn, "images").bring("debian", Source(path=sys.argv[2]), Deadline(60))
+    ImageStore(conn, "images").bring("debian", ImageSource(path=sys.argv[2]), Deadline(60))
 """
 
 
@@ -408,9 +408,9 @@ def test_a_full_disk_leaves_nothing(
     (tmp_path / "image").write_bytes(content)
     for source in ({"url": web.put("image", content)}, {"path": f"{tmp_path}/image"}):
         result = run(capsys, name="debian", checksum=sha(content), uri=f"test://{tmp_path}/node.xml", **source)
-        says = "needs more room than there is in" if packed else "needs 80.0M in"
+        says = "needs more free space than there is in" if packed else "needs 80.0M in"
         assert says in result["msg"]
-        assert result["msg"].endswith("Free some space, or take another pool")
+        assert result["msg"].endswith("Free some space, or choose another pool")
         assert list(small_disk.iterdir()) == []
     found = os.statvfs(small_disk)
     assert found.f_bfree == found.f_blocks
@@ -439,14 +439,14 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({}, "state is present but any of the following are missing: src, url, path"),
     ({"path": "SOURCE", "name": None}, "state is present but all of the following are missing: name"),
     ({"state": "absent", "name": None}, "state is absent but all of the following are missing: name"),
-    ({"state": "absent", "path": "SOURCE"}, "path: means nothing with state: absent. It is for state: present"),
-    ({"state": "pruned", "checksum": "x"}, "checksum: means nothing with state: pruned. It is for state: present"),
-    ({"path": "SOURCE", "keep": 0}, "keep: means nothing with state: present. It is for state: pruned"),
+    ({"state": "absent", "path": "SOURCE"}, "path: does not apply to state: absent. It is for state: present"),
+    ({"state": "pruned", "checksum": "x"}, "checksum: does not apply to state: pruned. It is for state: present"),
+    ({"path": "SOURCE", "keep": 0}, "keep: does not apply to state: present. It is for state: pruned"),
     (
         {"path": "SOURCE", "ignore_unseen": True},
-        "ignore_unseen: means nothing with state: present. It is for state: abs",
+        "ignore_unseen: does not apply to state: present. It is for state: abs",
     ),
-    ({"state": "pruned", "keep": -1}, "keep: -1 is no number of images. 0 keeps none of the unused"),
+    ({"state": "pruned", "keep": -1}, "keep: -1 is not a valid number of images. 0 keeps none of the unused"),
     ({"state": "pruned", "name": f"debian-{'0' * 16}/x"}, "is not a name"),
     ({"state": "absent", "name": "a/b"}, "name: 'a/b' is not a name"),
     ({"state": "absent", "pool": "image"}, "pool: there is no storage pool 'image'. Did you mean images?"),
@@ -466,7 +466,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"path": "SOURCE", "content_checksum": "x"}, "content_checksum: 'x' is not a checksum"),
     (
         {"path": "SOURCE", "content_checksum": f"sha512:{'0' * 128}"},
-        "0' is no sha256. Stored images are known by theirs",
+        "0' is not a sha256. Stored images are identified by their sha256",
     ),
     ({"path": "SOURCE", "content_checksum": f"sha256:{'0' * 64}"}, "content_checksum: the image in "),
     ({"path": "SOURCE", "sorce": "x"}, "Unsupported parameters"),

@@ -5,19 +5,25 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.domains import list_domains
-from ansible_collections.brine.virt.plugins.module_utils._model.existing import Existing, read_values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, read_values
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
+    MachinePlan,
+    make_plans,
+    read_specs_here,
+    run_plans,
+)
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._work.machines import MachinePlan, carry_out, make_plans
 from ansible_collections.brine.virt.plugins.modules import virt_init
 
 BARE = {"name": "new1", "vcpus": 1, "memory": 512, "seed": {"method": "none"}, "start": False}
@@ -42,19 +48,19 @@ def conn(node_uri: str) -> t.Iterator[t.Any]:
 def plan(conn: t.Any, *, listed: bool = True, places: t.Sequence[str] = ("vms[3]",), **options: t.Any) -> MachinePlan:
     """What virt_init would do for this machine, asked for in a list or by the task's own options."""
     profiles = {key: options.pop(key) for key in list(options) if key in PROFILES}
-    wish = {**BARE, **options}
-    task = {"machines": [wish], "places": list(places)} if listed else wish
+    spec = {**BARE, **options}
+    task = {"machines": [spec], "places": list(places)} if listed else spec
     found = ArgumentSpecValidator(virt_init.ARGUMENTS).validate({**PROFILES, **profiles, **task})
     assert found.error_messages == []
     params = found.validated_parameters
     hypervisor = Hypervisor(conn, image_pool="images")
     virt_init.check_ahead(params)
-    machines = virt_init.read_wishes_here(params, hypervisor)
+    machines = read_specs_here(functools.partial(virt_init.read_specs, params), hypervisor)
     return make_plans(machines, hypervisor, "machines" if listed else "", params["places"])[0]
 
 
 def make(conn: t.Any, **options: t.Any) -> None:
-    (outcome,) = carry_out([plan(conn, **options)], concurrency=1)
+    (outcome,) = run_plans([plan(conn, **options)], concurrency=1)
     assert outcome.error is None
 
 
@@ -125,7 +131,7 @@ def test_the_place_of_a_size_is_where_it_comes_from(conn: t.Any, wrong: dict[str
     small: dict[str, t.Any] = {"disk_profiles": {"small": {"system": {"size": 100}}}}
     with pytest.raises(InputError) as caught:
         plan(conn, places=["virt_vms[3]"], **wrong, **small)
-    assert str(caught.value).startswith(f"{place}: the disk has 10240 MiB, the wish says ")
+    assert str(caught.value).startswith(f"{place}: the disk has 10240 MiB, the task asks for ")
 
 
 def test_the_place_of_a_profile_in_a_task_of_ones_own_is_the_option(conn: t.Any) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import typing as t
 import uuid
@@ -13,19 +14,24 @@ import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from lxml import etree
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._model.existing import Existing, read_values
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata import (
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     DiskNote,
     MachineNotes,
     NicNote,
     notes_to_element,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import read_machine
-from ansible_collections.brine.virt.plugins.module_utils._model.table import covers
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._work.machines import MachinePlan, carry_out, make_plans
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, read_values
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import covers
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
+    MachinePlan,
+    make_plans,
+    read_specs_here,
+    run_plans,
+)
 from ansible_collections.brine.virt.plugins.modules import virt_init
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import recorded
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.schema_machines import SchemaMachines
@@ -93,7 +99,9 @@ def plans(hypervisor: Hypervisor, *requests: dict[str, t.Any]) -> list[MachinePl
     """What virt_init would do."""
     params = params_of(*requests)
     virt_init.check_ahead(params)
-    return make_plans(virt_init.read_wishes_here(params, hypervisor), hypervisor, "machines")
+    return make_plans(
+        read_specs_here(functools.partial(virt_init.read_specs, params), hypervisor), hypervisor, "machines"
+    )
 
 
 def must_change_nothing(plan: MachinePlan) -> None:
@@ -196,8 +204,8 @@ def test_what_a_machine_has_is_no_question_to_its_hypervisor(odd: t.Any) -> None
     request = request_of(hypervisor, "odd")
     # The test driver has no such answer: a hypervisor that has lost its video devices.
     less = etree.fromstring("<domainCapabilities><devices><video supported='no'/></devices></domainCapabilities>")
-    hypervisor.guests._known_abilities[hypervisor.domains["odd"].xml.find("os/type").get("machine")] = less
-    hypervisor.guests._known_abilities[""] = less
+    hypervisor.guests._known_capabilities[hypervisor.domains["odd"].xml.find("os/type").get("machine")] = less
+    hypervisor.guests._known_capabilities[""] = less
     must_change_nothing(plans(hypervisor, request)[0])
     assert plans(hypervisor, {**request, "rng": True})[0].pending == []
     with pytest.raises(UnsupportedError, match=r"machines\[0\]\.video: this hypervisor has no video"):
@@ -225,7 +233,7 @@ def test_what_is_asked_for_beside_what_it_has_changes_alone(odd: t.Any) -> None:
         "nics": {"nic0": {"mtu": 9000}, "nic1": {"type": "network", "source": "default", "model": "e1000"}},
         "disks": {"disk-hda": {"cache": "none"}},
     }
-    (outcome,) = carry_out([plan], concurrency=1)
+    (outcome,) = run_plans([plan], concurrency=1)
     assert outcome.error is None
     xml = looked_at(odd).domains["odd"].xml
     assert xml.xpath("devices/interface/model/@type") == ["pcnet", "e1000"]

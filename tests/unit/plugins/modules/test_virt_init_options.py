@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 import pytest
@@ -13,13 +14,14 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import MACHINE_RULES, Machine, read_machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import NIC_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._work.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import MACHINE_RULES, Machine, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import read_specs_here
 from ansible_collections.brine.virt.plugins.modules import virt_init, virt_profile_info
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model import strategies
 
@@ -79,11 +81,11 @@ PROFILES: dict[str, t.Any] = {
 }
 
 
-def wishes(**task: t.Any) -> list[Machine]:
+def specs(**task: t.Any) -> list[Machine]:
     """The machines of a task, by way of Ansible's own reading of its options."""
     result = ArgumentSpecValidator(virt_init.ARGUMENTS, mutually_exclusive=[("machines", "name")]).validate(task)
     assert result.error_messages == []
-    return virt_init.read_wishes(result.validated_parameters)
+    return virt_init.read_specs(result.validated_parameters)
 
 
 def base(option: str) -> dict[str, t.Any]:
@@ -108,11 +110,11 @@ def test_every_option_of_a_machine_has_its_values_here() -> None:
 def test_an_option_beside_machines_is_the_default_for_each(option: str) -> None:
     first, second = VALUES[option]
     listed = [{"name": "a", **base(option)}, {"name": "b", **base(option), option: second}]
-    found = wishes(machines=listed, **{option: first}, **PROFILES)
-    (alone,) = wishes(name="a", **base(option), **{option: first}, **PROFILES)
-    (other,) = wishes(name="b", **base(option), **{option: second}, **PROFILES)
+    found = specs(machines=listed, **{option: first}, **PROFILES)
+    (alone,) = specs(name="a", **base(option), **{option: first}, **PROFILES)
+    (other,) = specs(name="b", **base(option), **{option: second}, **PROFILES)
     assert found == [alone, other]
-    assert alone != wishes(name="a", **base(option), **{option: second}, **PROFILES)[0]
+    assert alone != specs(name="a", **base(option), **{option: second}, **PROFILES)[0]
 
 
 def test_the_name_beside_machines_is_refused() -> None:
@@ -148,28 +150,28 @@ YIELDING: list[tuple[dict[str, t.Any], dict[str, t.Any], dict[str, t.Any]]] = [
 def test_a_machines_own_word_wins_in_any_spelling(
     task: dict[str, t.Any], own: dict[str, t.Any], same: dict[str, t.Any]
 ) -> None:
-    assert wishes(machines=[{**MINE, **own}], **task) == [read_machine({**MINE, **same})]
+    assert specs(machines=[{**MINE, **own}], **task) == [read_machine({**MINE, **same})]
 
 
 def test_a_default_that_is_wrong_is_named_where_it_stands() -> None:
     with pytest.raises(InputError, match=r"^interfaces\.eth0\.model: "):
-        wishes(machines=[MINE], interfaces={"eth0": {"model": "ne2k"}})
+        specs(machines=[MINE], interfaces={"eth0": {"model": "ne2k"}})
     with pytest.raises(InputError, match=r"^mem: 'lots' is not a size"):
-        wishes(name="a", vcpus=1, mem="lots")
+        specs(name="a", vcpus=1, mem="lots")
 
 
 def test_null_is_no_profile_in_a_task_as_in_a_list() -> None:
     for task in ({**MINE, "disk": None, "nic_profile": None}, {"machines": [{**MINE, "disk": None, "nic": None}]}):
-        (machine,) = wishes(**task)
+        (machine,) = specs(**task)
         assert (machine.disks, machine.nics) == ((), ())
 
 
 def test_a_directory_for_a_pool_is_told_the_pool_that_the_hypervisor_has_there(node_uri: str) -> None:
     task = {"uri": node_uri, **MINE, "disks": [{"name": "data", "size": 1, "pool": "/var/lib/libvirt/images"}]}
     params = ArgumentSpecValidator({**virt_init.ARGUMENTS, "uri": {"type": "str"}}).validate(task).validated_parameters
-    words = r"^disks\[0\]\.pool: .* is a directory.* Say pool: default, which is the pool"
+    words = r"^disks\[0\]\.pool: .* is a directory.* Set pool: default, the pool at that path"
     with open_connection(node_uri) as conn, pytest.raises(InputError, match=words):
-        virt_init.read_wishes_here(params, Hypervisor(conn, image_pool="images"))
+        read_specs_here(functools.partial(virt_init.read_specs, params), Hypervisor(conn, image_pool="images"))
 
 
 def expanded(**options: t.Any) -> dict[str, t.Any]:
@@ -189,7 +191,7 @@ def names(of: st.SearchStrategy[t.Any]) -> st.SearchStrategy[dict[str, t.Any]]:
 DISK = st.fixed_dictionaries(
     {"size": st.integers(1, 10**6)},
     optional={
-        **{line.key: strategies.of_line(line) for line in DISK_OPTIONS},
+        **{field.key: strategies.of_field(field) for field in DISK_OPTIONS},
         "format": st.sampled_from(["qcow2", "raw"]),
         "pool": strategies.NAMES,
         "model": st.sampled_from(["virtio", "scsi", "sata", "usb"]),
@@ -202,9 +204,9 @@ NIC = st.fixed_dictionaries(
     {},
     optional={
         **{
-            line.key: strategies.of_line(line)
-            for line in NIC_OPTIONS
-            if line.key not in ("mode", "portgroup", "queues")
+            field.key: strategies.of_field(field)
+            for field in NIC_OPTIONS
+            if field.key not in ("mode", "portgroup", "queues")
         },
         "bridge": strategies.NAMES,
         "model": st.sampled_from(["virtio", "e1000"]),
@@ -244,5 +246,5 @@ def test_the_record_of_a_new_machine_makes_that_machine(option: str) -> None:
 
 def test_an_image_that_is_none_is_named() -> None:
     virt_init.check_images({"a": {"volume": "a.qcow2"}, "b": {}})
-    with pytest.raises(InputError, match=r"images\.c: 'x' is no image\. Give what virt_image returned as image"):
+    with pytest.raises(InputError, match=r"images\.c: 'x' is not an image\. Give what virt_image returned as image"):
         virt_init.check_images({"c": "x"})

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._work.arrival import Arrival
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import WaitState
 from ansible_collections.brine.virt.plugins.modules import virt_wait
 
 
@@ -28,7 +29,7 @@ def said(**params: t.Any) -> str:
     """The message of the failure."""
     messages: list[str] = []
     module = types.SimpleNamespace(
-        params={"uri": "", "names": ["test"], "port": 1, "timeout": 300, "progress_file": None, **params},
+        params={"uri": "", "names": ["test"], "port": 1, "timeout": 300, PROGRESS_FILE: None, **params},
         check_mode=False,
         fail_json=lambda msg, **_result: messages.append(msg),
     )
@@ -39,15 +40,15 @@ def said(**params: t.Any) -> str:
 def test_a_machine_that_is_off_is_not_waited_for(conn: t.Any) -> None:
     """No limit has passed, so none is named."""
     conn.lookupByName("test").destroy()
-    assert said() == "test does not arrive: it is shutoff. Its serial console said nothing."
+    assert said() == "test is not reachable: it is shutoff. Its serial console showed nothing."
 
 
 def test_the_limit_is_named_as_it_was_given(conn: t.Any) -> None:
-    assert said(timeout=1).startswith("test did not arrive within 1 s: it has the address ")
+    assert said(timeout=1).startswith("test was not reachable within 1 s: it has the address ")
 
 
 def test_what_a_guest_says_cannot_draw_on_the_terminal(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever way it came; Ansible prints the message of a failure as it stands."""
-    seen = Arrival("test", hopeless=True, seen="its guest agent said \x1b]0;title\x07\x9b2J")
+    seen = WaitState("test", hopeless=True, seen="its guest agent said \x1b]0;title\x07\x9b2J")
     monkeypatch.setattr(virt_wait, "wait_for_machines", lambda *_args, **_options: [seen])
     assert said().isprintable()

@@ -10,8 +10,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._arguments import finish
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._module import finish
 
 WORDS = "\x1b]0;title\x07 \x9b2J \u202e"
 

@@ -135,7 +135,7 @@ def test_over_a_connection_that_shares_its_session_nothing_is_shown(
     tmp_path: Path, connection: ConnectionBase, shown: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quiet: list[str] = []
-    monkeypatch.setattr(_progress, "_say_quietly", quiet.append)
+    monkeypatch.setattr(_progress, "_write_quietly", quiet.append)
     connection.ansible_name = "ansible.netcommon.libssh"
     (tmp_path / "lines").write_text("one\n", encoding="utf-8")
     with _progress.follow(connection, str(tmp_path / "lines")):

@@ -9,7 +9,7 @@ import pytest
 from ansible import constants as C
 from ansible.inventory.data import InventoryData
 
-from ansible_collections.brine.virt.plugins.module_utils._model.machine_name import reserved_meaning
+from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import reserved_meaning
 
 
 @pytest.mark.parametrize("name", [*C.LOCALHOST, *InventoryData().groups])

@@ -10,10 +10,11 @@ import inspect
 import socket
 import time
 import typing as t
+import weakref
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import (
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
     NotFoundError,
@@ -22,7 +23,11 @@ from ansible_collections.brine.virt.plugins.module_utils._errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host import connection
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import errors_as_ours, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    make_uri,
+    open_connection,
+    translate_errors,
+)
 
 TEST_URI = "test:///default"
 
@@ -40,7 +45,7 @@ def test_a_read_only_connection_is_refused_changes() -> None:
         domain = conn.lookupByName("test")
         with (
             pytest.raises(HostError, match="cannot stop machine test: .*read only"),
-            errors_as_ours("cannot stop machine test"),
+            translate_errors("cannot stop machine test"),
         ):
             domain.destroy()
 
@@ -66,13 +71,33 @@ def test_a_libvirt_that_never_answers_costs_its_time_limit_and_no_more() -> None
         assert time.monotonic() - started < 15
 
 
+def test_a_connection_that_comes_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[weakref.ref[t.Any]] = []
+    real = connection.libvirt.open
+
+    def open_late(uri: str) -> t.Any:
+        time.sleep(0.3)
+        conn = real(uri)
+        opened.append(weakref.ref(conn))
+        return conn
+
+    monkeypatch.setattr(connection.libvirt, "open", open_late)
+    with pytest.raises(UnreachableError), open_connection(TEST_URI, timeout_seconds=0.1):
+        pass
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and (not opened or opened[0]() is not None):
+        time.sleep(0.05)
+    # Nobody holds it any more: libvirt-python has closed it with that.
+    assert opened[0]() is None
+
+
 def test_nobody_opens_a_connection_without_a_limit() -> None:
     limit = inspect.signature(open_connection).parameters["timeout_seconds"].default
     assert 0 < limit <= 15
 
 
 def test_libvirt_prints_nothing_itself(capfd: pytest.CaptureFixture[str]) -> None:
-    with open_connection(TEST_URI) as conn, pytest.raises(NotFoundError), errors_as_ours("x"):
+    with open_connection(TEST_URI) as conn, pytest.raises(NotFoundError), translate_errors("x"):
         conn.lookupByName("nobody")
     assert capfd.readouterr() == ("", "")
 
@@ -90,7 +115,11 @@ def test_libvirt_prints_nothing_itself(capfd: pytest.CaptureFixture[str]) -> Non
 )
 def test_the_code_of_an_error_decides_its_class(call: object, error_class: type[VirtError]) -> None:
     assert callable(call)
-    with open_connection(TEST_URI) as conn, pytest.raises(error_class) as caught, errors_as_ours("doing this", "here"):
+    with (
+        open_connection(TEST_URI) as conn,
+        pytest.raises(error_class) as caught,
+        translate_errors("doing this", "here"),
+    ):
         call(conn)
     assert caught.value.__class__ is error_class  # and not a class below it
     assert str(caught.value).startswith("here: doing this: ")
@@ -100,13 +129,13 @@ def test_the_code_of_an_error_decides_its_class(call: object, error_class: type[
 @pytest.mark.parametrize("said", ["\x1b]0;title\x07\x1b[2J", "\x9b31m", "\u202egnp.exe", "two\nlines\r"])
 def test_what_libvirt_repeats_cannot_draw_on_a_terminal(said: str) -> None:
     """A guest agent chooses the words of its errors, which libvirt hands on."""
-    with open_connection(TEST_URI) as conn, pytest.raises(NotFoundError) as caught, errors_as_ours("cannot look"):
+    with open_connection(TEST_URI) as conn, pytest.raises(NotFoundError) as caught, translate_errors("cannot look"):
         conn.storagePoolLookupByName(said)
     assert str(caught.value).isprintable()
 
 
 def test_other_errors_pass_as_they_are() -> None:
-    with pytest.raises(ValueError, match="mine"), errors_as_ours("anything"):
+    with pytest.raises(ValueError, match="mine"), translate_errors("anything"):
         raise ValueError("mine")
 
 
@@ -117,7 +146,7 @@ def test_an_error_keeps_its_code_whenever_the_garbage_collector_runs() -> None:
         pool = conn.storagePoolLookupByName("default-pool")
         try:
             gc.set_threshold(1)
-            for _ in range(500):
+            for _round in range(500):
                 # What only the collector can free, like the frames of an error that was caught.
                 ring: list[t.Any] = [conn.lookupByName("test")]
                 ring.append(ring)
@@ -129,3 +158,38 @@ def test_an_error_keeps_its_code_whenever_the_garbage_collector_runs() -> None:
         finally:
             gc.set_threshold(*before)
     assert codes == {connection.libvirt.VIR_ERR_NO_STORAGE_VOL}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "uri"),
+    [
+        ({"host": "hv1", "transport": "ssh"}, "qemu+ssh://hv1/system"),
+        ({"host": "hv1", "transport": "ssh", "user": "me", "port": 2222}, "qemu+ssh://me@hv1:2222/system"),
+        ({"host": "2001:db8::1", "transport": "ssh", "user": "me"}, "qemu+ssh://me@[2001:db8::1]/system"),
+        ({"host": "hv1", "transport": "tls", "user": "me", "port": 2222}, "qemu+tls://hv1/system"),
+        ({"host": "hv1", "transport": "local"}, "qemu:///system"),
+    ],
+)
+def test_uris(arguments: dict[str, t.Any], uri: str) -> None:
+    assert make_uri(**arguments) == uri
+
+
+def test_an_error_without_a_report_gets_that_of_no_other_call() -> None:
+    libvirt = connection.libvirt
+
+    def look_up(conn: t.Any) -> t.Any:
+        # libvirt's function itself, without what raises in libvirt-python: no exception follows its report.
+        return libvirt.libvirtmod.virDomainLookupByName(conn._o, "nothing")
+
+    with open_connection(TEST_URI) as conn:
+        assert look_up(conn) is None
+        libvirt.virResetLastError()
+        error = libvirt.libvirtError("virStorageVolDelete() failed")
+    assert (error.get_error_code(), str(error)) == (None, "virStorageVolDelete() failed")
+
+
+def test_an_error_without_a_code_is_none_that_this_libvirt_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As an older libvirt.
+    monkeypatch.delattr(connection.libvirt, "VIR_ERR_NO_DOMAIN_METADATA")
+    error = connection.libvirt.libvirtError("virStorageVolDelete() failed")
+    assert connection.translate_error(error, "cannot delete it").__class__ is HostError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock
 
 
@@ -21,16 +21,16 @@ def test_it_is_not_where_everybody_may_make_files() -> None:
 
 def test_its_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     place = tmp_path / "locks"
-    with hypervisor_lock("init", patience_seconds=0, lock_dir=str(place)):
+    with hypervisor_lock("init", wait_seconds=0, lock_dir=str(place)):
         assert place.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_second_one_is_told_who_to_look_for(tmp_path: Path) -> None:
     place = str(tmp_path / "locks")
     with (
-        hypervisor_lock("init", patience_seconds=0, lock_dir=place),
+        hypervisor_lock("init", wait_seconds=0, lock_dir=place),
         pytest.raises(ConflictError, match=r"another run .* more than 0\.2 s.*fuser .*/locks/init\.lock"),
-        hypervisor_lock("init", patience_seconds=0.2, lock_dir=place),
+        hypervisor_lock("init", wait_seconds=0.2, lock_dir=place),
     ):
         pass
 
@@ -42,7 +42,7 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, mode: i
     place.chmod(mode)
     with (
         pytest.raises(HostError, match="can be written to by others"),
-        hypervisor_lock("init", patience_seconds=0, lock_dir=str(place)),
+        hypervisor_lock("init", wait_seconds=0, lock_dir=str(place)),
     ):
         pass
 
@@ -52,7 +52,7 @@ def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "locks").symlink_to(tmp_path / "other")
     with (
         pytest.raises(HostError),
-        hypervisor_lock("init", patience_seconds=0, lock_dir=str(tmp_path / "locks")),
+        hypervisor_lock("init", wait_seconds=0, lock_dir=str(tmp_path / "locks")),
     ):
         pass
     assert list((tmp_path / "other").iterdir()) == []

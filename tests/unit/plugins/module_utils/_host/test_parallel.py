@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import NotFoundError, UnreachableError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, UnreachableError
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 
 

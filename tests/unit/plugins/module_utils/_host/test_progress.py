@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
 
 
@@ -20,8 +20,8 @@ def test_lines_are_there_meanwhile_and_the_file_is_gone_after(tmp_path: Path) ->
     old = os.umask(0o077)
     try:
         with progress_file(str(path)) as file:
-            file.say("web1: one")
-            file.say("web1:\ntwo")
+            file.write_line("web1: one")
+            file.write_line("web1:\ntwo")
             assert path.read_text(encoding="utf-8") == "web1: one\nweb1: two\n"
             assert path.stat().st_mode & 0o777 == 0o644
     finally:
@@ -31,7 +31,7 @@ def test_lines_are_there_meanwhile_and_the_file_is_gone_after(tmp_path: Path) ->
 
 def test_without_a_path_nothing_happens() -> None:
     with progress_file(None) as file:
-        file.say("nobody asks")
+        file.write_line("nobody asks")
 
 
 def test_a_file_or_link_that_is_there_is_left_alone(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_file_or_link_that_is_there_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_full_disk_and_a_strange_name_stop_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with progress_file(str(tmp_path / "progress")) as file:
-        file.say("web\udcff1: one")
+        file.write_line("web\udcff1: one")
         assert (tmp_path / "progress").read_text(encoding="utf-8") == "web?1: one\n"
 
     def full(*_args: object) -> int:
@@ -54,4 +54,4 @@ def test_a_full_disk_and_a_strange_name_stop_nothing(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(os, "open", full)
     with progress_file(str(tmp_path / "progress")) as file:
-        file.say("nobody hears")
+        file.write_line("nobody hears")

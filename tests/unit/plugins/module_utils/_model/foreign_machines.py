@@ -10,23 +10,23 @@ from pathlib import Path
 
 from lxml import etree
 
-from ansible_collections.brine.virt.plugins.module_utils._host.machine_record import (
-    agent_is_connected,
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
     bare_record,
     nics_to_ask,
     record_from_xml,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import NIC_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.table import (
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Table,
     check_table,
     covers,
     read_table,
     write_table,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 
 RECORDED = Path(__file__).parents[3] / "fixtures" / "virt_install.xml"
 

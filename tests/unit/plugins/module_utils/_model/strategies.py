@@ -9,8 +9,9 @@ import typing as t
 
 from hypothesis import strategies as st
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model import rules, table, table_shapes
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import shapes as field_shapes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import table, validators
 
 # What XML can carry; the rules refuse the rest. A carriage return comes back from XML as a line feed.
 TEXTS = st.text(
@@ -19,66 +20,66 @@ TEXTS = st.text(
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
 
 
-def of_rule(rule: rules.Rule) -> st.SearchStrategy[t.Any]:
+def of_rule(rule: validators.Rule) -> st.SearchStrategy[t.Any]:
     """Values that a rule takes."""
-    if isinstance(rule, rules.choice):
+    if isinstance(rule, validators.choice):
         return st.sampled_from(rule.words)
-    if isinstance(rule, rules.whole_number):
-        return st.integers(rule._minimum, rule._maximum)
-    if isinstance(rule, rules.pattern):
+    if isinstance(rule, validators.whole_number):
+        return st.integers(rule.minimum, rule.maximum)
+    if isinstance(rule, validators.pattern):
         return st.from_regex(rule.expression, fullmatch=True).filter(lambda text: text.isascii() and len(text) < 60)
     simple: dict[t.Any, st.SearchStrategy[t.Any]] = {
-        rules.yes_or_no: st.booleans(),
-        rules.name: NAMES,
-        rules.text: TEXTS,
-        rules.cpu_set: st.sets(st.integers(0, 99), min_size=1, max_size=9).map(
-            lambda numbers: rules.cpu_set(",".join(map(str, numbers)), "")
+        validators.yes_or_no: st.booleans(),
+        validators.name: NAMES,
+        validators.text: TEXTS,
+        validators.cpu_set: st.sets(st.integers(0, 99), min_size=1, max_size=9).map(
+            lambda numbers: validators.cpu_set(",".join(map(str, numbers)), "")
         ),
-        rules.address: st.ip_addresses().map(str),
+        validators.address: st.ip_addresses().map(str),
     }
     return simple[rule]
 
 
-def of_line(line: table.Line) -> st.SearchStrategy[t.Any]:
-    """Values that a line of a table takes, most of them."""
-    if isinstance(line, (table.Attribute, table.Content)):
-        return of_rule(line.rule)
-    if isinstance(line, table.Size):
+def of_field(field: table.Field) -> st.SearchStrategy[t.Any]:
+    """Values that a field of a table takes, most of them."""
+    if isinstance(field, (table.AttributeField, table.TextField)):
+        return of_rule(field.rule)
+    if isinstance(field, table.SizeField):
         return st.integers(1, 10**6)
-    if isinstance(line, table.Mark):
+    if isinstance(field, table.FlagField):
         return st.booleans()
-    if isinstance(line, table_shapes.Rows):
-        return st.lists(of_table(line.table, line.required), max_size=3)
-    if isinstance(line, table_shapes.Named):
-        return st.dictionaries(of_rule(line.name_rule), of_table(line.table, line.required), max_size=3)
-    if isinstance(line, table_shapes.Device):
-        return st.one_of(st.booleans(), of_table(line.table))
-    if isinstance(line, table_shapes.Group):
-        return of_table(line.table, line.required)
-    if hasattr(line, "rows"):
-        return st.one_of(st.booleans(), of_line(line.rows))
-    if line.key == "host_devices":
+    if isinstance(field, field_shapes.ListField):
+        return st.lists(of_table(field.table, field.required), max_size=3)
+    if isinstance(field, field_shapes.NamedListField):
+        return st.dictionaries(of_rule(field.name_rule), of_table(field.table, field.required), max_size=3)
+    if isinstance(field, field_shapes.DeviceField):
+        return st.one_of(st.booleans(), of_table(field.table))
+    if isinstance(field, field_shapes.GroupField):
+        return of_table(field.table, field.required)
+    if hasattr(field, "rows"):
+        return st.one_of(st.booleans(), of_field(field.rows))
+    if field.key == "host_devices":
         pci = st.from_regex(r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]", fullmatch=True)
         return st.lists(st.one_of(pci, st.from_regex(r"[0-9a-f]{4}:[0-9a-f]{4}", fullmatch=True)), max_size=3)
     return st.integers(1, 65535)
 
 
-def of_table(lines: table.Table, required: t.Sequence[str] = ()) -> st.SearchStrategy[dict[str, t.Any]]:
+def of_table(fields: table.Table, required: t.Sequence[str] = ()) -> st.SearchStrategy[dict[str, t.Any]]:
     """Mappings with some of the keys of a table."""
-    all_of_them = {line.key: of_line(line) for line in lines}
+    all_of_them = {field.key: of_field(field) for field in fields}
     return st.fixed_dictionaries(
         {key: all_of_them[key] for key in required},
         optional={key: value for key, value in all_of_them.items() if key not in required},
     )
 
 
-def checked(line: table.Line) -> st.SearchStrategy[t.Any]:
-    """Clean values of a line: what it makes of what it accepts."""
+def checked(field: table.Field) -> st.SearchStrategy[t.Any]:
+    """Clean values of a field: what it makes of what it accepts."""
 
     def check(value: t.Any) -> t.Any:
         try:
-            return line.check(value, "here")
+            return field.check(value, "here")
         except InputError:
             return None
 
-    return of_line(line).map(check).filter(lambda value: value is not None)
+    return of_field(field).map(check).filter(lambda value: value is not None)

@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.hardware import HARDWARE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_disk import DISK_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.spec_nic import NIC_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.table import (
-    Line,
-    check_line,
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
+    Field,
+    check_field,
     covers,
     read_table,
     write_table,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import (
     must_stay_as_it_is,
     parts,
@@ -61,18 +61,18 @@ def test_chance_comes_by_every_type_of_the_schema() -> None:
         assert schema_machines().words(definition, "type") - {"pci", "usb"} <= made
 
 
-@pytest.mark.parametrize("line", HARDWARE, ids=lambda line: line.key)
+@pytest.mark.parametrize("field", HARDWARE, ids=lambda field: field.key)
 @given(data=st.data(), seed=st.integers(0, SEEDS - 1))
 @patient
-def test_a_changed_option_changes_no_other(line: Line, seed: int, data: st.DataObject) -> None:
+def test_a_changed_option_changes_no_other(field: Field, seed: int, data: st.DataObject) -> None:
     domain = schema_machines().machine(seed)
     before = read_table(domain, HARDWARE)
-    want = data.draw(checked(line))
-    write_table(domain, (line,), {line.key: want})
+    want = data.draw(checked(field))
+    write_table(domain, (field,), {field.key: want})
     after = read_table(domain, HARDWARE)
-    assert covers(after.get(line.key), want)
-    assert {key: after.get(key) for key in before if key != line.key} == {
-        key: before[key] for key in before if key != line.key
+    assert covers(after.get(field.key), want)
+    assert {key: after.get(key) for key in before if key != field.key} == {
+        key: before[key] for key in before if key != field.key
     }
 
 
@@ -93,13 +93,13 @@ def test_nearly_all_of_it_is_offered_for_new_machines_as_well() -> None:
         for element, table in parts(domain):
             for key, value in read_table(element, table).items():
                 try:
-                    next(line for line in table if line.key == key).check(value, key)
+                    next(field for field in table if field.key == key).check(value, key)
                 except InputError as exc:
                     refused.add(exc.where)
     assert refused <= NOT_OFFERED
 
 
-LINES: dict[str, Line] = {line.key: line for line in (*HARDWARE, *DISK_OPTIONS, *NIC_OPTIONS)}
+FIELDS: dict[str, Field] = {field.key: field for field in (*HARDWARE, *DISK_OPTIONS, *NIC_OPTIONS)}
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ LINES: dict[str, Line] = {line.key: line for line in (*HARDWARE, *DISK_OPTIONS, 
 def test_what_is_not_offered_is_accepted_of_the_machine_that_has_it(option: str, have: t.Any, asked: t.Any) -> None:
     asked = have if asked is None else asked
     with pytest.raises(InputError):
-        check_line(LINES[option], asked, option)
+        check_field(FIELDS[option], asked, option)
     with pytest.raises(InputError):
-        check_line(LINES[option], asked, option, {"another": 1})
-    check_line(LINES[option], asked, option, have)
+        check_field(FIELDS[option], asked, option, {"another": 1})
+    check_field(FIELDS[option], asked, option, have)
 
 
 def domain_with(text: str) -> etree._Element:
@@ -165,17 +165,17 @@ def domain_with(text: str) -> etree._Element:
 )
 def test_other_ways_to_say_it_are_the_same_to_libvirt(xml: str, option: str, value: t.Any) -> None:
     domain = domain_with(xml)
-    line = LINES[option]
-    found = line.read(domain)
+    field = FIELDS[option]
+    found = field.read(domain)
     assert covers(found, value)
     before = etree.tostring(domain)
-    assert line.check(found, option) == found
-    write_table(domain, (line,), {option: found})
+    assert field.check(found, option) == found
+    write_table(domain, (field,), {option: found})
     assert etree.tostring(domain) == before
 
 
 def test_there_is_no_cache_where_nobody_said_one() -> None:
-    assert "cache" not in (LINES["cpu"].read(domain_with("<cpu mode='host-model'/>")) or {})
+    assert "cache" not in (FIELDS["cpu"].read(domain_with("<cpu mode='host-model'/>")) or {})
 
 
 def test_one_changed_device_of_a_list_leaves_the_others_as_they_are() -> None:
@@ -195,7 +195,7 @@ def test_a_device_of_the_hypervisor_that_stays_keeps_its_place_on_the_bus() -> N
         "<address type='pci' domain='0x0000' bus='0x06' slot='0x00' function='0x0'/></hostdev></devices>"
     )
     write_table(domain, HARDWARE, {"host_devices": ("046d:c52b", "0000:03:00.0")})
-    assert LINES["host_devices"].read(domain) == ("046d:c52b", "0000:03:00.0")
+    assert FIELDS["host_devices"].read(domain) == ("046d:c52b", "0000:03:00.0")
     assert domain.xpath("devices/hostdev[@managed='no']/address/@bus") == ["0x06"]
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import Meter, describe, format_seconds
-from ansible_collections.brine.virt.plugins.module_utils._model.units import MIB
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter, describe, format_seconds
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
 
 
 class _Clock:
@@ -20,7 +20,7 @@ class _Clock:
 
 def test_a_short_transfer_says_nothing() -> None:
     clock, lines = _Clock(), list[str]()
-    meter = Meter(lines.append, "web1", clock=clock)
+    meter = ProgressMeter(lines.append, "web1", clock=clock)
     for clock.now in (100.5, 101.0, 102.9):
         meter.at("disks", 10 * MIB, 20 * MIB)
     assert lines == []
@@ -28,7 +28,7 @@ def test_a_short_transfer_says_nothing() -> None:
 
 def test_lines_come_in_intervals_with_rate_and_end() -> None:
     clock, lines = _Clock(), list[str]()
-    meter = Meter(lines.append, "web1", clock=clock)
+    meter = ProgressMeter(lines.append, "web1", clock=clock)
     meter.at("disks", 0, 100 * MIB)
     for second in range(1, 8):
         clock.now = 100.0 + second
@@ -42,7 +42,7 @@ def test_lines_come_in_intervals_with_rate_and_end() -> None:
 
 def test_another_phase_begins_anew() -> None:
     clock, lines = _Clock(), list[str]()
-    meter = Meter(lines.append, "web1", clock=clock, quiet_seconds=0)
+    meter = ProgressMeter(lines.append, "web1", clock=clock, quiet_seconds=0)
     meter.at("disks", 50 * MIB, 100 * MIB)
     clock.now += 4
     meter.at("memory", 0, 10 * MIB)
@@ -56,7 +56,7 @@ def test_another_phase_begins_anew() -> None:
 
 def test_long_transfers_are_told_less_often() -> None:
     clock, lines = _Clock(), list[str]()
-    meter = Meter(lines.append, "web1", clock=clock)
+    meter = ProgressMeter(lines.append, "web1", clock=clock)
     for second in range(3600):
         clock.now = 100.0 + second
         meter.at("disks", second * MIB, 3600 * MIB)
@@ -81,5 +81,5 @@ def test_a_line_that_cannot_be_said_stops_nothing() -> None:
     def fail(_line: str) -> None:
         raise BrokenPipeError("nobody reads")
 
-    Meter(fail, "web1", quiet_seconds=0).at("disks", 1, 2)
-    Meter(fail, "web1", quiet_seconds=0).at("disks", "not a number", 0)  # type: ignore[arg-type]
+    ProgressMeter(fail, "web1", quiet_seconds=0).at("disks", 1, 2)
+    ProgressMeter(fail, "web1", quiet_seconds=0).at("disks", "not a number", 0)  # type: ignore[arg-type]

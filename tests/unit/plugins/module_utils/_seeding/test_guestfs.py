@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is said when a disk cannot be seeded. That it can be, the lab shows: tests/scenario/stories/seeding.py."""
+"""What is said when a disk cannot be seeded. That it can be, the lab shows in the scenario seeding."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, read_machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.guestfs import failure, seed_disk
 
 ADVICE = (

@@ -18,8 +18,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, read_machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import make_host_keys
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import (
     merge,
@@ -34,13 +34,13 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKey operator@example"
 HASH = "$6$abcdefgh$" + "x" * 86
 
 
-def machine(**wish: t.Any) -> Machine:
-    return read_machine({"name": "web1", "vcpus": 1, "memory": 512, **wish})
+def machine(**spec: t.Any) -> Machine:
+    return read_machine({"name": "web1", "vcpus": 1, "memory": 512, **spec})
 
 
-def documents(**wish: t.Any) -> dict[str, t.Any]:
+def documents(**spec: t.Any) -> dict[str, t.Any]:
     """The documents as a reader of YAML sees them: JSON is YAML."""
-    texts = seed_documents(machine(**wish), make_host_keys())
+    texts = seed_documents(machine(**spec), make_host_keys())
     assert texts["user-data"].startswith("#cloud-config\n")
     return {name: json.loads(text.partition("\n")[2] if name == "user-data" else text) for name, text in texts.items()}
 
@@ -78,7 +78,7 @@ def test_host_keys_are_new_each_time_and_the_hash_is_not() -> None:
     ],
     ids=lambda seed: next(iter(seed)),
 )
-def test_another_wish_is_another_hash(seed: dict[str, t.Any]) -> None:
+def test_another_spec_is_another_hash(seed: dict[str, t.Any]) -> None:
     assert seed_digest(machine(seed=seed)) != seed_digest(machine())
     assert documents(seed=seed)["meta-data"] != documents()["meta-data"]
 
@@ -151,7 +151,7 @@ def test_users_and_their_passwords() -> None:
         "groups": ["adm"],
     }
     assert "sudo" not in made["users"][2]
-    # A password is for the console: logging in over SSH with it is another wish.
+    # A password is for the console: logging in over SSH with it is another request.
     assert (made["ssh_pwauth"], made["disable_root"]) == (False, False)
 
 
@@ -291,22 +291,22 @@ DATA = st.recursive(
 )
 
 
-def as_yaml(wish: Machine) -> dict[str, t.Any]:
+def as_yaml(spec: Machine) -> dict[str, t.Any]:
     """The documents as cloud-init reads them: with a YAML reader, whose characters and line breaks are not JSON's."""
-    return {name: yaml.safe_load(text) for name, text in seed_documents(wish, make_host_keys()).items()}
+    return {name: yaml.safe_load(text) for name, text in seed_documents(spec, make_host_keys()).items()}
 
 
 @settings(deadline=None)
 @given(TEXTS, st.dictionaries(TEXTS.map(lambda text: f"x{text}"), DATA, max_size=3))
 def test_no_text_breaks_out_of_the_cloud_config(text: str, data: dict[str, t.Any]) -> None:
-    wish = machine(
+    spec = machine(
         seed={
             "files": [{"path": "/x", "content": text}],
             "run_commands": [["echo", text]],
             "user_data": {"theirs": data},
         }
     )
-    made, keys = as_yaml(wish)["user-data"], set(documents()["user-data"])
+    made, keys = as_yaml(spec)["user-data"], set(documents()["user-data"])
     assert made["write_files"][0]["content"] == text
     assert made["runcmd"][1:] == [["echo", text]]
     assert made["theirs"] == data

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, read_machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import make_host_keys
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
 from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import SCRIPT, seed_archive, seed_files
@@ -41,15 +41,15 @@ CHARACTERS = st.one_of(
 )
 
 
-def machine(seed: dict[str, t.Any] | None = None, **wish: t.Any) -> Machine:
+def machine(seed: dict[str, t.Any] | None = None, **spec: t.Any) -> Machine:
     return read_machine(
-        {"name": "web1", "vcpus": 1, "memory": 512, "seed": {"method": "guestfs", **(seed or {})}, **wish}
+        {"name": "web1", "vcpus": 1, "memory": 512, "seed": {"method": "guestfs", **(seed or {})}, **spec}
     )
 
 
-def calls(wish: Machine) -> list[list[str]]:
+def calls(spec: Machine) -> list[list[str]]:
     """The calls at the end of the script, as a real shell reads them: each function only tells its words."""
-    tail = seed_files(wish, make_host_keys())[SCRIPT].decode().rpartition("\n}\n\n")[2]
+    tail = seed_files(spec, make_host_keys())[SCRIPT].decode().rpartition("\n}\n\n")[2]
     tellers = "".join(f"{name}() {{ printf '%s\\0' {name} \"$@\"; printf '\\n\\0'; }}\n" for name in FUNCTIONS)
     told = subprocess.run(["sh", "-eu"], input=(tellers + tail).encode(), capture_output=True, check=True)
     assert not told.stderr
@@ -67,7 +67,7 @@ def test_everything_that_can_be_said() -> None:
         {"path": "/etc/motd", "content": "hello\n"},
         {"path": "/srv/x", "content": "aGkA", "encoding": "base64", "owner": "ops:adm", "mode": "600"},
     ]
-    wish = machine(
+    spec = machine(
         {
             "fqdn": "www.example.org",
             "authorized_keys": [KEY],
@@ -77,7 +77,7 @@ def test_everything_that_can_be_said() -> None:
             "files": files,
         }
     )
-    found = calls(wish)
+    found = calls(spec)
     assert found[:3] == [["identity"], ["host_name", "www", "www.example.org"], ["time_zone", "Europe/Vienna"]]
     assert [
         call for call in found if call[0] not in ("identity", "host_name", "time_zone") and "/etc/ssh" not in str(call)
@@ -94,7 +94,7 @@ def test_everything_that_can_be_said() -> None:
         ["put", "files/1", "/srv/x", "0600", "ops:adm"],
         ["labels"],
     ]
-    contents = seed_files(wish, ())
+    contents = seed_files(spec, ())
     assert contents["files/0"] == b"hello\n"
     assert contents["files/1"] == b"hi\0"
     assert contents["passwords/0"] == f"ansible:{HASH}\n".encode()
@@ -119,14 +119,14 @@ def test_root_needs_no_sudo() -> None:
 def test_no_text_breaks_out_of_the_script(name: str, content: str) -> None:
     path = "/srv/" + "".join(c for c in name if c not in "\t\n") + "x"
     gecos = "".join(c for c in name if c not in ":\t\n")
-    wish = machine({"files": [{"path": path, "content": content}], "users": [{"name": "ops", "gecos": gecos}]})
-    found = calls(wish)
+    spec = machine({"files": [{"path": path, "content": content}], "users": [{"name": "ops", "gecos": gecos}]})
+    found = calls(spec)
     assert ["put", "files/0", path, "0644", "root:root"] in found
     assert ["account", "ops", "/bin/bash", gecos] in found
     assert [call[0] for call in found] == [
         call[0] for call in calls(machine({"files": [{"path": "/x"}], "users": [{"name": "ops"}]}))
     ]
-    assert seed_files(wish, ())["files/0"] == content.encode()
+    assert seed_files(spec, ())["files/0"] == content.encode()
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
@@ -138,14 +138,14 @@ def test_every_shell_can_read_the_script(shell: str) -> None:
 
 
 def test_the_archive_is_for_root_alone() -> None:
-    wish = machine({"files": [{"path": "/x", "content": base64.b64encode(b"\0\xff").decode(), "encoding": "base64"}]})
+    spec = machine({"files": [{"path": "/x", "content": base64.b64encode(b"\0\xff").decode(), "encoding": "base64"}]})
     keys = make_host_keys()
-    with tarfile.open(fileobj=io.BytesIO(seed_archive(wish, keys))) as tar:
+    with tarfile.open(fileobj=io.BytesIO(seed_archive(spec, keys))) as tar:
         members = tar.getmembers()
         assert {(member.uid, member.gid, member.mode, member.isfile()) for member in members} == {(0, 0, 0o600, True)}
         assert not [member.name for member in members if member.name.startswith("/") or ".." in member.name.split("/")]
         stored = {member.name: t.cast("t.IO[bytes]", tar.extractfile(member)).read() for member in members}
-    assert stored == seed_files(wish, keys)
+    assert stored == seed_files(spec, keys)
     assert stored["files/0"] == b"\0\xff"
 
 

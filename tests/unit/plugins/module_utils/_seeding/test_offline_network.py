@@ -11,7 +11,7 @@ import typing as t
 import pytest
 import yaml
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import Machine, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, read_machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import network_config
 from ansible_collections.brine.virt.plugins.module_utils._seeding.offline_network import network_files
 
@@ -49,8 +49,8 @@ def sections(text: str) -> dict[str, dict[str, str]]:
 
 
 def test_netplan_has_what_cloud_init_would_have() -> None:
-    wish = machine(STATIC, DHCP)
-    assert yaml.safe_load(network_files(wish)["netplan/10-brine-virt.yaml"]) == {"network": network_config(wish)}
+    spec = machine(STATIC, DHCP)
+    assert yaml.safe_load(network_files(spec)["netplan/10-brine-virt.yaml"]) == {"network": network_config(spec)}
 
 
 def test_systemd_networkd() -> None:

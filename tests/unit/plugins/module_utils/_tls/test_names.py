@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import check_name, global_addresses, is_name
 
 
@@ -50,6 +50,6 @@ def test_a_name_in_the_form_of_certificates(name: str, form: str) -> None:
 )
 def test_what_is_no_name_of_a_host(name: str) -> None:
     assert not is_name(name)
-    with pytest.raises(InputError, match="neither a host's name nor an address") as caught:
+    with pytest.raises(InputError, match="neither a host name nor an address") as caught:
         check_name(name, "names[0]")
     assert caught.value.where == "names[0]"

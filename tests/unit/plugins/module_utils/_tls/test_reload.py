@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._tls.reload import is_marked, mark, reload_daemon
 
 
@@ -34,7 +34,7 @@ class Host:
         path.chmod(0o755)
 
     @property
-    def told(self) -> str:
+    def revoked(self) -> str:
         path = self.place / "told"
         return path.read_text() if path.exists() else ""
 
@@ -51,7 +51,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 def test_the_daemon_that_serves_tls_is_told(host: Host, daemon: str) -> None:
     host.has(f"{daemon}.service", f"{daemon}-tls.socket")
     assert reload_daemon(host.mark)
-    assert host.told == f"--connect {daemon}:///system server-update-tls {daemon}\n"
+    assert host.revoked == f"--connect {daemon}:///system server-update-tls {daemon}\n"
     assert not is_marked(host.mark)
 
 
@@ -61,7 +61,7 @@ def test_the_daemon_that_serves_tls_is_told(host: Host, daemon: str) -> None:
 def test_one_that_does_not_run_or_serve_reads_them_when_it_starts(host: Host, units: tuple[str, ...]) -> None:
     host.has(*units)
     assert not reload_daemon(host.mark)
-    assert host.told == ""
+    assert host.revoked == ""
     assert not is_marked(host.mark)
 
 
@@ -71,6 +71,6 @@ def test_a_host_without_systemd_has_nothing_to_tell(host: Host) -> None:
 
 def test_a_daemon_that_refuses_is_told_again_next_time(host: Host) -> None:
     host.has("libvirtd.service", "libvirtd-tls.socket", fails=True)
-    with pytest.raises(HostError, match="libvirtd does not take its new certificates: no"):
+    with pytest.raises(HostError, match="libvirtd does not accept its new certificates: no"):
         reload_daemon(host.mark)
     assert is_marked(host.mark)

@@ -1,0 +1,115 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The collection's one family of errors.
+
+Raised deep, turned into one sentence in one place. Each error carries what is wrong, where in the user's
+input it stands, and what would be right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import traceback
+import typing as t
+
+
+def visible(text: str) -> str:
+    """A text of visible characters and line breaks: what a guest or a server says must not draw on the terminal."""
+    return "".join(char if char == "\n" or char.isprintable() else " " for char in text)
+
+
+class VirtError(Exception):
+    """Something the user has to know.
+
+    what: one clause without a full stop; where: path in the user's input, such as C(virt_vms[3].disks[0].size);
+    hint: what would be right, or what to do next.
+    """
+
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        self.what = what
+        self.where = where
+        self.hint = hint
+        super().__init__(self.__str__())
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return visible(f"{text}. {self.hint}" if self.hint else text)
+
+
+class InputError(VirtError):
+    """The spec itself is wrong: unknown key, wrong type, impossible value."""
+
+
+class NotFoundError(VirtError):
+    """Something the spec names does not exist on this hypervisor."""
+
+
+class ConflictError(VirtError):
+    """The spec collides with what already exists, and acting would lose something."""
+
+
+class UnsupportedError(VirtError):
+    """This hypervisor, or this version of its software, cannot do it."""
+
+
+class UnreachableError(VirtError):
+    """The hypervisor or its libvirt does not answer."""
+
+
+class HostError(VirtError):
+    """The hypervisor refused or failed while acting."""
+
+
+class StoppedError(VirtError):
+    """Nobody waits for the end of this any more."""
+
+
+def stopped() -> StoppedError:
+    """The error of work that was told to stop."""
+    return StoppedError("it was interrupted")
+
+
+def as_virt_error(exc: BaseException) -> VirtError:
+    """Any exception as an error of ours, for where one machine's failure must not be everybody's.
+
+    One that nobody expected says its type and where it was raised, so that its cause can be found.
+    """
+    if isinstance(exc, VirtError):
+        return exc
+    frames = traceback.extract_tb(exc.__traceback__)
+    place = f" in {os.path.basename(frames[-1].filename)}, line {frames[-1].lineno}" if frames else ""
+    words = " ".join(str(exc).split()).rstrip(".")
+    return HostError(f"unexpected {type(exc).__name__}{place}" + (f": {words}" if words else ""))
+
+
+def combined_error(errors: t.Sequence[VirtError]) -> VirtError:
+    """Several errors as one with a line for each; a single one as it is. Of their class when they share it."""
+    if len(errors) == 1:
+        return errors[0]
+    # A class from elsewhere may want more than a text.
+    classes = {next(kind for kind in type(error).__mro__ if kind.__module__ == __name__) for error in errors}
+    one_class = classes.pop() if len(classes) == 1 else VirtError
+    return one_class("\n".join(str(error) for error in errors))
+
+
+class Mistakes:
+    """Errors that are collected, each once, so that the user meets all of them in one run."""
+
+    def __init__(self) -> None:
+        self.found: list[VirtError] = []
+
+    @contextlib.contextmanager
+    def noted(self) -> t.Iterator[None]:
+        """Inside the block, an error of ours is kept and ends the block; everything else passes."""
+        try:
+            yield
+        except VirtError as exc:
+            if str(exc) not in map(str, self.found):
+                self.found.append(exc)
+
+    def conclude(self) -> None:
+        """Raise what was found, as one error."""
+        if self.found:
+            raise combined_error(self.found)

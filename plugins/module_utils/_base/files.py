@@ -1,0 +1,110 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files: read, written whole or not at all, and locked with a limit to the waiting; settings in those of libvirt."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import tempfile
+import time
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+
+_POLL_SECONDS = 0.1
+
+
+def read_text(path: str) -> str | None:
+    """The text of a file, or None when there is none. Raises HostError."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise HostError(f"{path} cannot be read: {exc.strerror}", hint="Run it with become: true") from exc
+
+
+def read_setting(path: str, name: str) -> str | None:
+    """A text or number that a file such as ``/etc/libvirt/qemu.conf`` sets, without its quotes; None where it does not.
+
+    Of several lines for one name the first counts, as for libvirt (virConfGetValue in src/util/virconf.c).
+    Raises HostError when the file is there and cannot be read.
+    """
+    line = re.compile(
+        rf"""^[ \t]*{re.escape(name)}[ \t]*=[ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|([^"'\s#\[]+))""", re.MULTILINE
+    )
+    found = line.search(read_text(path) or "")
+    return None if found is None else next(value for value in found.groups() if value is not None)
+
+
+def write_whole(path: str, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
+    """Put a file in place at once, and for good: the old one or the new one is there, also after a loss of power.
+
+    owner: user and group by number, None for those of this process. The file has its owner and its mode before its
+    content. A link at this path is replaced and not followed; the folder has to be there. Raises OSError.
+    """
+    folder, name = os.path.dirname(path) or ".", os.path.basename(path)
+    # In the same folder, so that SELinux labels it as its neighbours, and the rename is atomic.
+    descriptor, draft = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+    try:
+        with open(descriptor, "wb") as file:
+            if owner is not None:
+                os.fchown(descriptor, *owner)
+            os.fchmod(descriptor, mode)
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(draft, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise
+    sync_folder(folder)
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """Have a name that was given or taken in a folder survive a loss of power; a file's own sync does not see to it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class LockTimeout(TimeoutError):
+    """Somebody else has held the lock all the while; who asked knows what to say of it."""
+
+
+def lock_descriptor(descriptor: int, wait_seconds: float) -> None:
+    """Lock an open file for this process alone, by flock(2). Raises LockTimeout; OSError where it cannot be locked.
+
+    The kernel lets go of it when the process dies, however it dies.
+    """
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise LockTimeout(f"locked by another process for more than {wait_seconds:g} s") from None
+            time.sleep(_POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def locked_file(path: str, wait_seconds: float) -> t.Iterator[None]:
+    """Hold the lock of a file for the block. The file is made where it is missing, for its owner alone, and stays.
+
+    Raises LockTimeout, and OSError where it cannot be opened; a link is not followed.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        lock_descriptor(descriptor, wait_seconds)
+        yield
+    finally:
+        os.close(descriptor)

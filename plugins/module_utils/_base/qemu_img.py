@@ -1,0 +1,37 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""qemu-img, which is always told the format of what it opens. The one place that runs it.
+
+Left alone it goes by the first bytes of a file, and opens whatever other file these lead to: a guest can write them
+into a raw disk.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+
+RAW, QCOW2 = "raw", "qcow2"
+FORMATS = (RAW, QCOW2)
+
+
+def run_qemu_img(command: str, image_format: str, *arguments: str, timeout_seconds: float, data: bytes = b"") -> Answer:
+    """Run ``qemu-img COMMAND -f FORMAT ARGUMENTS`` to its end, whatever its exit status.
+
+    image_format: ``raw`` or ``qcow2``, of the file that is read. data: its standard input. Raises UnsupportedError for
+    another format and without qemu-img, HostError when it does not end in time.
+    """
+    if image_format not in FORMATS:
+        raise UnsupportedError(f"disks of format {image_format} are not supported here")
+    try:
+        return run_program(
+            ["qemu-img", command, "-f", image_format, *arguments], data=data, timeout_seconds=timeout_seconds
+        )
+    except FileNotFoundError as exc:
+        raise UnsupportedError(
+            "qemu-img is not installed on this host",
+            hint="It is in the package qemu-utils on Debian and Ubuntu, qemu-img on Fedora, RHEL and SUSE",
+        ) from exc
+    except TimeoutError as exc:
+        raise HostError(f"qemu-img {command} did not finish within {timeout_seconds:g} s") from exc

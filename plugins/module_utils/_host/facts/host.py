@@ -1,0 +1,234 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a hypervisor has and what of it is allocated already: for people and for placement."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from collections.abc import Callable
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    is_local,
+    libvirt,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.cpu_baseline import observe_guest_cpu
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import (
+    observe_bridges,
+    observe_networks,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import ACTIVE_STATES
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
+
+MIB = 1024 * 1024
+DEFAULT_IMAGE_POOL = "images"
+# Pools whose space is that of a mounted file system.
+_FILE_SYSTEM_POOLS = frozenset({"dir", "fs", "netfs"})
+
+_Found = t.TypeVar("_Found")
+
+
+def observe_host(
+    conn: VirConnect,
+    *,
+    image_pool: str = DEFAULT_IMAGE_POOL,
+    guest_cpu: bool = False,
+    timeout_seconds: float | None = None,
+) -> dict[str, t.Any]:
+    """The facts of the hypervisor behind this connection; a read-only one is enough, but for guest_cpu.
+
+    image_pool: the pool that stored images are looked for in. guest_cpu: ask what CPU machines can have as well.
+    timeout_seconds: limit for reading the machines.
+    What this hypervisor cannot tell is null or empty, with the reason in ``errors``. Raises VirtError when not even
+    its capabilities and its machines can be read.
+    """
+    errors: list[str] = []
+
+    def attempt(question: Callable[[], _Found], otherwise: _Found) -> _Found:
+        try:
+            return question()
+        except VirtError as exc:
+            errors.append(str(exc))
+            return otherwise
+
+    uri = conn.getURI()
+    with translate_errors("cannot read the hypervisor's capabilities"):
+        capabilities = parse_xml(conn.getCapabilities())
+        _model, memory_mib, cpus, mhz, nodes, sockets, cores, threads = conn.getInfo()
+        name = conn.getHostname()
+    records = observe_machines(conn, addresses=False, sizes=False, arriving=True, timeout_seconds=timeout_seconds)
+    machines = [_machine(record) for record in records]
+    here = [_machine(record) for record in records if "arriving" not in record]
+    nothing: list[dict[str, t.Any]] = []
+    networks = attempt(lambda: observe_networks(conn), nothing)
+    committed_mib = sum(machine["memory_mib"] or 0 for machine in machines)
+    active = [machine for machine in machines if machine["state"] in ACTIVE_STATES]
+    arch = capabilities.findtext("host/cpu/arch")
+    kinds = _domain_types(capabilities, arch)
+    return {
+        "name": name,
+        "uri": uri,
+        "libvirt_version": _version(conn.getLibVersion()),
+        "qemu_version": _version(conn.getVersion()) if conn.getType() == "QEMU" else None,
+        "arch": arch,
+        "domain_types": kinds,
+        "machine_types": _machine_types(capabilities, arch),
+        "default_machine_type": _default_machine_type(capabilities, arch),
+        "cpu": {
+            "model": capabilities.findtext("host/cpu/model"),
+            "vendor": capabilities.findtext("host/cpu/vendor"),
+            "mhz": mhz,
+            "sockets": sockets * nodes,
+            "cores": cores,
+            "threads": threads,
+            "numa_nodes": nodes,
+        },
+        "guest_cpu": attempt(lambda: observe_guest_cpu(conn, arch, kinds).as_dict(), None) if guest_cpu else None,
+        "vcpus": {
+            "total": cpus,
+            "committed": sum(machine["vcpus"] or 0 for machine in machines),
+            "running": sum(machine["vcpus"] or 0 for machine in active),
+        },
+        "memory": {
+            "total_mib": memory_mib,
+            "committed_mib": committed_mib,
+            "running_mib": sum(machine["memory_mib"] or 0 for machine in active),
+            "free_mib": max(0, memory_mib - committed_mib),
+        },
+        "pools": attempt(lambda: _pools(conn, is_local(uri)), nothing),
+        "bridges": attempt(lambda: observe_bridges(conn, uri, networks), None),
+        "networks": networks,
+        "machines": here,
+        "images": attempt(lambda: _images(conn, image_pool), nothing),
+        "maintenance": attempt(_maintenance, None) if is_local(uri) else None,
+        "errors": errors + [f"machine {m['name']}: {reason}" for m in here for reason in m.pop("errors")],
+    }
+
+
+def _maintenance() -> dict[str, t.Any] | None:
+    found = read_maintenance()
+    return None if found is None else found.as_dict()
+
+
+def _version(number: int) -> str:
+    """libvirt's way to write 9.0.0 as 9000000."""
+    return f"{number // 1_000_000}.{number // 1_000 % 1_000}.{number % 1_000}"
+
+
+def _machine(record: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What placement counts: the most that the machine may take, not what it takes now."""
+    return {
+        "name": record["name"],
+        "uuid": record["uuid"],
+        "state": record["state"],
+        "vcpus": record["vcpus_max"],
+        "memory_mib": record["memory_max_mib"],
+        "building": record["building"],
+        "claimed": record["claimed"],
+        "anti_affinity": record["anti_affinity"],
+        "errors": record["errors"],
+    }
+
+
+def _own_guests(capabilities: etree._Element, arch: str | None) -> list[etree._Element]:
+    """The ``<arch>`` elements of guests with full virtualisation on the host's own architecture."""
+    return [
+        element
+        for guest in capabilities.iterfind("guest")
+        for element in guest.iterfind("arch")
+        if element.get("name") == arch and guest.findtext("os_type") == "hvm"
+    ]
+
+
+def _domain_types(capabilities: etree._Element, arch: str | None) -> list[str]:
+    """What runs guests of the host's own architecture, KVM first."""
+    found = {d.get("type") for guest in _own_guests(capabilities, arch) for d in guest.iterfind("domain")}
+    return sorted((kind for kind in found if kind), key=lambda kind: (kind != "kvm", kind))
+
+
+def _machine_types(capabilities: etree._Element, arch: str | None) -> list[str]:
+    """Names and aliases: ``pc-q35-7.2`` and the ``q35`` that stands for it."""
+    found: set[str] = set()
+    for guest in _own_guests(capabilities, arch):
+        for machine in guest.iter("machine"):
+            found.update(name for name in (machine.text, machine.get("canonical")) if name)
+    return sorted(found)
+
+
+def _default_machine_type(capabilities: etree._Element, arch: str | None) -> str | None:
+    """The type that ``q35`` stands for here, which a new machine gets that names none; None where there is no q35."""
+    found = [m for guest in _own_guests(capabilities, arch) for m in guest.iter("machine") if m.text == "q35"]
+    return found[0].get("canonical") if found else None
+
+
+def _pools(conn: VirConnect, local: bool) -> list[dict[str, t.Any]]:
+    with translate_errors("cannot list the storage pools"):
+        active = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)}
+        autostart = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_AUTOSTART)}
+        described = [(p.name(), parse_xml(p.XMLDesc())) for p in conn.listAllStoragePools()]
+    pools = []
+    for name, root in sorted(described, key=lambda pair: pair[0]):
+        path = root.findtext("target/path")
+        is_active = name in active
+        space = _live_space(path) if local and is_active and root.get("type") in _FILE_SYSTEM_POOLS else None
+        if space is None and is_active:
+            space = {key: int(root.findtext(key) or 0) // MIB for key in ("capacity", "allocation", "available")}
+        pools.append(
+            {
+                "name": name,
+                "type": root.get("type"),
+                "active": is_active,
+                "autostart": name in autostart,
+                "path": path,
+                "capacity_mib": space["capacity"] if space else None,
+                "allocation_mib": space["allocation"] if space else None,
+                "available_mib": space["available"] if space else None,
+            }
+        )
+    return pools
+
+
+def _live_space(path: str | None) -> dict[str, int] | None:
+    """The space of a file system as libvirt counts it, but now: libvirt itself only counts when a pool is refreshed,
+    and sparse volumes have grown since."""
+    try:
+        seen = os.statvfs(path or "")
+    except OSError:
+        return None
+    capacity, available = seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize
+    return {"capacity": capacity // MIB, "allocation": (capacity - available) // MIB, "available": available // MIB}
+
+
+def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:
+    """The stored images: volumes whose name says name and content."""
+    with translate_errors(f"cannot list the images in pool {image_pool}"):
+        pool = next((p for p in conn.listAllStoragePools() if p.name() == image_pool), None)
+        if pool is None or not pool.isActive():
+            return []
+        volumes = [(parse_image_volume(v.name()), v) for v in pool.listAllVolumes()]
+        described = [(parsed, v.name(), parse_xml(v.XMLDesc())) for parsed, v in volumes if parsed]
+    images = []
+    for parsed, volume, root in sorted(described, key=lambda entry: entry[1]):
+        virtual_size = int(root.findtext("capacity") or 0)
+        images.append(
+            {
+                "name": parsed.name,
+                "volume": volume,
+                "pool": image_pool,
+                "format": parsed.format,
+                "size_mib": _mib_rounded_up(int(root.findtext("allocation") or 0)),
+                "virtual_size_mib": _mib_rounded_up(virtual_size) if virtual_size else None,
+            }
+        )
+    return images
+
+
+def _mib_rounded_up(size_bytes: int) -> int:
+    return -(-size_bytes // MIB)

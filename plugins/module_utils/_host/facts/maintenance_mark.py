@@ -1,0 +1,62 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A hypervisor's maintenance, where other hypervisors can see it: in its libvirt.
+
+A move is done by the hypervisor that the machine is on. All that it can see of its target is what libvirt there shows,
+so the maintenance, which is a file, stands there a second time: as the description of a secret that has no value.
+libvirt keeps it over a restart, and nothing uses it. https://libvirt.org/formatsecret.html
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
+
+# Chosen once for this purpose; it never changes, or hypervisors of different versions would not see each other's.
+SECRET_UUID = "b51e0d7a-6d61-4e74-8e1c-6d61696e7400"
+_TITLE = "brine.virt maintenance: "
+
+
+def show_maintenance(conn: VirConnect, maintenance: Maintenance | None) -> bool:
+    """Have libvirt show this, or that there is none; whether that was a change. Raises an error of ours."""
+    if find_maintenance(conn) == maintenance:
+        return False
+    with translate_errors("cannot publish the maintenance through libvirt"):
+        if maintenance is None:
+            conn.secretLookupByUUIDString(SECRET_UUID).undefine()
+        else:
+            conn.secretDefineXML(_to_xml(maintenance), 0)
+    return True
+
+
+def find_maintenance(conn: VirConnect) -> Maintenance | None:
+    """The maintenance that a hypervisor's libvirt shows. Raises an error of ours when it cannot be asked."""
+    with translate_errors("cannot ask libvirt about maintenance"):
+        try:
+            text = conn.secretLookupByUUIDString(SECRET_UUID).XMLDesc(0)
+        except libvirt.libvirtError as exc:
+            # A libvirt without secrets shows none either.
+            if exc.get_error_code() in (libvirt.VIR_ERR_NO_SECRET, libvirt.VIR_ERR_NO_SUPPORT):
+                return None
+            raise
+    return _from_description(parse_xml(text).findtext("description") or "")
+
+
+def _to_xml(maintenance: Maintenance) -> str:
+    root = etree.Element("secret", ephemeral="no", private="yes")
+    etree.SubElement(root, "uuid").text = SECRET_UUID
+    etree.SubElement(root, "description").text = _TITLE + json.dumps(maintenance.as_dict())
+    return etree.tostring(root, encoding="unicode")
+
+
+def _from_description(text: str) -> Maintenance:
+    """A description that makes no sense is a maintenance all the same."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        content = json.loads(text[len(_TITLE) :])
+        return Maintenance(content["since"], content["reason"])
+    return Maintenance(None, None)

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What machines can be plugged into: libvirt's networks, and the bridges of a hypervisor."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    is_local,
+    libvirt,
+    translate_errors,
+)
+
+
+def observe_networks(conn: VirConnect) -> list[dict[str, t.Any]]:
+    """The libvirt networks, sorted by name; forward is null for an isolated one."""
+    with translate_errors("cannot list the networks"):
+        active = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)}
+        autostart = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_AUTOSTART)}
+        described = [(n.name(), parse_xml(n.XMLDesc())) for n in conn.listAllNetworks()]
+    networks = []
+    for name, root in sorted(described, key=lambda pair: pair[0]):
+        bridge, forward = root.find("bridge"), root.find("forward")
+        networks.append(
+            {
+                "name": name,
+                "active": name in active,
+                "autostart": name in autostart,
+                "bridge": None if bridge is None else bridge.get("name"),
+                "forward": None if forward is None else forward.get("mode", "nat"),
+            }
+        )
+    return networks
+
+
+def observe_bridges(conn: VirConnect, uri: str, networks: list[dict[str, t.Any]]) -> list[str]:
+    """The bridges that nics can be put on, those of active libvirt networks among them.
+
+    The kernel knows them all; libvirt's interface driver, the only way from afar, may know just the configured ones.
+    """
+    found = set(_kernel_bridges() if is_local(uri) else _interface_driver_bridges(conn))
+    found.update(network["bridge"] for network in networks if network["active"] and network["bridge"])
+    return sorted(found)
+
+
+def _kernel_bridges(root: str = "/sys/class/net") -> list[str]:
+    try:
+        return [name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name, "bridge"))]
+    except OSError as exc:
+        raise UnsupportedError(f"cannot list the bridges: {exc}") from exc
+
+
+def _interface_driver_bridges(conn: VirConnect) -> list[str]:
+    with translate_errors("cannot list the bridges"):
+        return [
+            interface.name()
+            for interface in conn.listAllInterfaces()
+            if parse_xml(interface.XMLDesc()).get("type") == "bridge"
+        ]

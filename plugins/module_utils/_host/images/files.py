@@ -1,0 +1,236 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Image files on a local file system: hash, copy, and put into place whole or not at all. No libvirt."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import tempfile
+import time
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, lock_descriptor, sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import (
+    HashedContent,
+    ProgressCallback,
+    copy_stream,
+    file_chunks,
+    no_progress,
+    with_progress,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import STORED_MODE
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+
+PART_PREFIX = ".brine-part-"
+# Only where a directory cannot be locked; see locked_directory.
+LOCK_FILE = ".brine-lock"
+
+# What a stream of unknown length leaves free on a file system: this much, or this part of a small one.
+_RESERVE_BYTES = 1024**3
+_RESERVE_PART = 50
+# How much may be written between two looks at the space.
+_LOOK_BYTES = 16 * 1024 * 1024
+# ioctl_ficlone(2): share all blocks of one file with another.
+_FICLONE = 0x40049409
+
+
+class Deadline:
+    """A point in time that a piece of work must not go beyond."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is up."""
+        return self.left <= 0
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left, or zero."""
+        return max(0.0, self._end - time.monotonic())
+
+
+@contextlib.contextmanager
+def disk_errors(what: str, directory: str | None = None, needed_bytes: int | None = None) -> t.Iterator[None]:
+    """Inside the block, an error of the file system is raised as HostError; what: what was being done, in words.
+
+    directory: what is written to, for the error of a full file system, and how much there is to write in all.
+    """
+    try:
+        yield
+    except OSError as exc:
+        full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+        if full and directory is not None:
+            raise disk_full(what, directory, needed_bytes) from exc
+        hint = "Free some space, or choose another pool" if full else None
+        raise HostError(f"{what}: {exc.strerror or exc}", hint=hint) from exc
+
+
+def chunks_with_progress(source: t.BinaryIO, on_progress: ProgressCallback, phase: str) -> t.Iterator[bytes]:
+    """All bytes of an open file, with word of how far they are."""
+    return with_progress(file_chunks(source), on_progress, phase, os.fstat(source.fileno()).st_size)
+
+
+def hash_file(
+    path: str, algorithms: t.Iterable[str] = (), on_progress: ProgressCallback = no_progress
+) -> HashedContent:
+    """The content of a file by sha256 and the other algorithms asked for. Raises HostError when it cannot be read."""
+    with disk_errors(f"cannot read {path}"), open(path, "rb") as source:
+        return copy_stream(chunks_with_progress(source, on_progress, "checksum"), None, algorithms)
+
+
+def copy_file(
+    source_path: str,
+    target_fd: int,
+    target_directory: str,
+    algorithms: t.Iterable[str] = (),
+    on_progress: ProgressCallback = no_progress,
+) -> HashedContent:
+    """Bring all of a file into an empty one: shared blocks where the file system can, else a copy with its holes kept.
+
+    The content is that of what stands in the target afterwards. Raises HostError when it cannot be read or has no
+    space.
+    """
+    what = f"cannot copy {source_path} to {target_directory}"
+    with disk_errors(what, target_directory), open(source_path, "rb") as source:
+        if _share_blocks(source.fileno(), target_fd):
+            with open(target_fd, "rb", closefd=False) as target:
+                return copy_stream(chunks_with_progress(target, on_progress, "checksum"), None, algorithms)
+        require_free_disk_space(target_directory, os.fstat(source.fileno()).st_blocks * 512, source_path)
+        return copy_stream(chunks_with_progress(source, on_progress, "copy"), target_fd, algorithms)
+
+
+def _share_blocks(source_fd: int, target_fd: int) -> bool:
+    try:
+        fcntl.ioctl(target_fd, _FICLONE, source_fd)
+    except OSError:
+        # Another file system, or one that cannot: what is left is to copy.
+        return False
+    return True
+
+
+def require_free_disk_space(directory: str, needed_bytes: int, what: str) -> None:
+    """Raises HostError when a file of this size would fill the file system, which would stop the machines on it."""
+    with disk_errors(f"cannot inspect {directory}"):
+        file_system = os.statvfs(directory)
+    free_bytes = file_system.f_bavail * file_system.f_frsize
+    if needed_bytes > free_bytes:
+        raise HostError(
+            f"{what} needs {format_size(needed_bytes)} in {directory}, and {format_size(free_bytes)} are free",
+            hint="Free some space, or choose another pool",
+        )
+
+
+class FreeSpaceGuard:
+    """Watches the space of a file system while a stream of unknown length is written to it.
+
+    A full disk stops the machines on it, and a small compressed file can hold as much as anybody likes.
+    """
+
+    def __init__(self, directory: str, what: str) -> None:
+        self._directory = directory
+        self._what = what
+        self._unseen_bytes = _LOOK_BYTES
+
+    def wrote(self, size_bytes: int) -> None:
+        """To be told before so much is written. Raises HostError when there is too little space left."""
+        self._unseen_bytes += size_bytes
+        if self._unseen_bytes < _LOOK_BYTES:
+            return
+        self._unseen_bytes = 0
+        with disk_errors(f"cannot inspect {self._directory}"):
+            file_system = os.statvfs(self._directory)
+        free_bytes = file_system.f_bavail * file_system.f_frsize
+        reserve_bytes = min(_RESERVE_BYTES, file_system.f_blocks * file_system.f_frsize // _RESERVE_PART)
+        if free_bytes < reserve_bytes + _LOOK_BYTES:
+            raise HostError(
+                f"{self._what} needs more free space than there is in {self._directory}: only "
+                f"{format_size(free_bytes)} are still free",
+                hint="Free some space, or choose another pool",
+            )
+
+
+@contextlib.contextmanager
+def locked_directory(path: str, deadline: Deadline) -> t.Iterator[None]:
+    """The directory is this process's alone, among all that ask, for the block. A killed process holds no lock.
+
+    Raises HostError when another one has it until the deadline.
+    """
+    with disk_errors(f"cannot lock {path}"):
+        lock_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            try:
+                _lock(lock_fd, path, deadline)
+            except OSError as exc:
+                if exc.errno != errno.EBADF:
+                    raise
+                # NFS wants a file that is open for writing: nfs(5), flock(2).
+                os.close(lock_fd)
+                lock_fd = os.open(os.path.join(path, LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o600)
+                _lock(lock_fd, path, deadline)
+        except BaseException:
+            os.close(lock_fd)
+            raise
+    try:
+        yield
+    finally:
+        os.close(lock_fd)
+
+
+def _lock(lock_fd: int, path: str, deadline: Deadline) -> None:
+    try:
+        lock_descriptor(lock_fd, deadline.left)
+    except LockTimeout as exc:
+        raise HostError(
+            f"another run is working on the images in {path}, and did not finish within {deadline.seconds:g} s"
+        ) from exc
+
+
+def clear_parts(path: str) -> list[str]:
+    """Remove what killed runs left in the directory; only for who holds its lock. Gives the names back."""
+    cleared = []
+    with disk_errors(f"cannot clean up {path}"):
+        for name in sorted(os.listdir(path)):
+            if name.startswith(PART_PREFIX):
+                os.unlink(os.path.join(path, name))
+                cleared.append(name)
+    return cleared
+
+
+@dataclass(frozen=True)
+class PartialFile:
+    """A file that is not yet in its place."""
+
+    path: str
+    fd: int
+
+
+@contextlib.contextmanager
+def partial_file(directory: str) -> t.Iterator[PartialFile]:
+    """A new, empty file in the directory for the block; gone afterwards unless it was published."""
+    with disk_errors(f"cannot write to {directory}"):
+        fd, path = tempfile.mkstemp(prefix=PART_PREFIX, dir=directory)
+    try:
+        yield PartialFile(path, fd)
+    finally:
+        os.close(fd)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def publish(part: PartialFile, final_path: str) -> None:
+    """Give a complete part its name, read-only and safe on the disk. For who holds the lock and saw the name free."""
+    with disk_errors(f"cannot store {final_path}"):
+        os.fchmod(part.fd, STORED_MODE)
+        os.fsync(part.fd)
+        os.rename(part.path, final_path)
+        sync_folder(os.path.dirname(final_path))

@@ -1,0 +1,102 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is in the image store: the volumes of a pool that are named after their content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, parse_image_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+
+_NOTHING = bytes(4)
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    """One image of the store; digest is the first 16 hex digits of its sha256."""
+
+    name: str
+    volume: str
+    pool: str
+    path: str
+    format: str
+    virtual_size_bytes: int
+    digest: str
+
+
+def find_image_in(pool: Pool, name_or_volume: str) -> StoredImage:
+    """The stored image of exactly this volume name, or else the only one of this plain name.
+
+    Raises NotFoundError with near names, ConflictError with the volumes when several have the name.
+    """
+    images = stored_names(pool)
+    found = [image for image in images if image.volume == name_or_volume]
+    found = found or [image for image in images if image.name == name_or_volume]
+    if len(found) > 1:
+        raise ConflictError(
+            f"pool {pool.name} has {len(found)} images called {name_or_volume!r}",
+            hint=f"Name one of the volumes: {', '.join(image.volume for image in found)}",
+        )
+    if not found:
+        raise NotFoundError(
+            f"there is no image {name_or_volume!r} in pool {pool.name}",
+            hint=one_of_these(name_or_volume, {image.name for image in images}),
+        )
+    return load_image(pool, found[0])
+
+
+def stored_names(pool: Pool) -> list[ImageName]:
+    """The names of all images in the pool, in order. Other volumes, and images that are not whole yet, are left out."""
+    parsed = (parse_image_volume(volume) for volume in sorted(volume_names(pool)))
+    return [image for image in parsed if image is not None and not _is_on_its_way(pool, image)]
+
+
+def _is_on_its_way(pool: Pool, image: ImageName) -> bool:
+    """Whether virt_migrate is just sending this image here from another hypervisor: its first bytes come last."""
+    if image.format != "qcow2" or not pool.local:
+        return False
+    try:
+        with open(pool.volume_path(image.volume), "rb") as file:
+            return file.read(len(_NOTHING)) == _NOTHING
+    except OSError:
+        return False
+
+
+def store_pool(conn: VirConnect, name: str) -> Pool:
+    """The pool that an image store is in. Raises UnsupportedError unless it is one of files; see also Pools.get."""
+    pool = Pools(conn).get(name, "pool")
+    if pool.source_type != FILE:
+        raise UnsupportedError(
+            f"storage pool {name!r} is of type {pool.type}, and images are stored as files",
+            where="pool",
+            hint="Choose one of type dir, fs or netfs",
+        )
+    return pool
+
+
+def load_image(pool: Pool, image: ImageName) -> StoredImage:
+    """A stored image, with the size of its disk. Its format is what its name says. NotFoundError when it is gone."""
+    found = find_volume(pool, image.volume, image_format=image.format)
+    if found is None:
+        raise NotFoundError(f"there is no image {image.volume} in pool {pool.name}")
+    return StoredImage(
+        name=image.name,
+        volume=image.volume,
+        pool=pool.name,
+        path=found.path,
+        format=image.format,
+        virtual_size_bytes=found.capacity_bytes,
+        digest=image.digest,
+    )

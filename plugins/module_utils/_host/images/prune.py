@@ -1,0 +1,235 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stored images that go: those that nothing uses, or one by name. Never one that something uses."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import (
+    store_pool,
+    stored_names,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName
+
+OTHER_HYPERVISOR = "another hypervisor"
+ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and list the images they use in used_elsewhere"
+# What virt_init holds from its first look at the store until its machines use what it saw there.
+_MACHINES_LOCK = "init"
+
+
+@dataclass(frozen=True)
+class PruneDecision:
+    """What becomes of an image: it goes, unless there is a reason to keep it."""
+
+    image: ImageName
+    size_bytes: int | None
+    users: tuple[str, ...] = ()
+    reason: str | None = None
+
+    @property
+    def goes(self) -> bool:
+        """Whether it is removed."""
+        return self.reason is None
+
+
+@dataclass(frozen=True)
+class PruneResult:
+    """One look at the store: all of its volumes that are images, what becomes of those in question; blocked: some stay
+    because of what was not seen, and unseen says what that is; shared: that is what other hypervisors use."""
+
+    before: tuple[str, ...]
+    decisions: tuple[PruneDecision, ...]
+    unseen: tuple[str, ...]
+    blocked: bool = False
+    shared: bool = False
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """The volumes that go."""
+        return tuple(decision.image.volume for decision in self.decisions if decision.goes)
+
+
+@dataclass(frozen=True)
+class PruneOptions:
+    """What may be removed.
+
+    keep: how many of the newest images of each name stay in any case. ignore_unseen: whether to go on where users may
+    be that cannot be seen on this hypervisor. used_elsewhere: the volumes that other hypervisors use; None when they
+    were not asked.
+    """
+
+    keep: int
+    ignore_unseen: bool
+    used_elsewhere: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class _Use:
+    """users: in words, by the image's volume. unseen: what keeps all of them, after what the user knows of it; shared:
+    that machines of other hypervisors may use them is among it."""
+
+    users: dict[str, tuple[str, ...]]
+    unseen: tuple[str, ...]
+    shared: bool
+
+
+def prune_images(
+    conn: VirConnect,
+    pool_name: str,
+    name: str | None,
+    prune_options: PruneOptions,
+    deadline: Deadline,
+    *,
+    check_mode: bool,
+) -> PruneResult:
+    """Remove the images that nothing uses, of one name or of all; in check mode only say which.
+
+    Raises the errors of store_pool, and HostError or ConflictError when another run is not done at the deadline.
+    """
+    pool = store_pool(conn, pool_name)
+    with _alone(pool, deadline, check_mode=check_mode):
+        images = stored_names(pool)
+        chosen = [image for image in images if name in (None, image.name)]
+        use = _use(conn, pool, chosen, prune_options)
+        decisions = tuple(_decide(pool, chosen, use, prune_options))
+        blocked = any(decision.reason == _words(use) for decision in decisions)
+        prune_result = PruneResult(_volumes(images), decisions, use.unseen, blocked, use.shared)
+        if not check_mode:
+            _delete(pool, prune_result.gone)
+        return prune_result
+
+
+def remove_images(
+    conn: VirConnect,
+    pool_name: str,
+    name_or_volume: str,
+    prune_options: PruneOptions,
+    deadline: Deadline,
+    *,
+    check_mode: bool,
+) -> PruneResult:
+    """Remove the image of this volume name, or else all of this plain name; none if one of them is used.
+
+    Raises ConflictError that names the users, and what prune_images raises.
+    """
+    pool = store_pool(conn, pool_name)
+    with _alone(pool, deadline, check_mode=check_mode):
+        images = stored_names(pool)
+        chosen = [image for image in images if image.volume == name_or_volume]
+        chosen = chosen or [image for image in images if image.name == name_or_volume]
+        use = _use(conn, pool, chosen, prune_options)
+        for image in chosen:
+            if use.users[image.volume]:
+                raise ConflictError(
+                    f"image {image.volume} is used by {', '.join(use.users[image.volume])}",
+                    where="name",
+                    hint="Remove these first",
+                )
+        if chosen and use.unseen:
+            raise ConflictError(
+                f"image {chosen[0].volume} may be in use where that cannot be checked: {_words(use)}",
+                where="name",
+                hint=ASK_THE_OTHERS if use.shared else "Make it possible to check, or set ignore_unseen: true",
+            )
+        prune_result = PruneResult(
+            _volumes(images), tuple(PruneDecision(image, _size(pool, image)) for image in chosen), use.unseen
+        )
+        if not check_mode:
+            _delete(pool, prune_result.gone)
+        return prune_result
+
+
+@contextlib.contextmanager
+def _alone(pool: Pool, deadline: Deadline, *, check_mode: bool) -> t.Iterator[None]:
+    """No machine is being made and no image is being brought during the block; in check mode, as it comes."""
+    if check_mode:
+        yield
+        return
+    machines_lock = hypervisor_lock(_MACHINES_LOCK, wait_seconds=deadline.seconds, lock_dir=LOCK_DIR)
+    with machines_lock, image_files.locked_directory(pool.path, deadline):
+        if image_files.clear_parts(pool.path):
+            refresh_pool(pool.handle, pool.name)
+        yield
+
+
+def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], prune_options: PruneOptions) -> _Use:
+    """Who uses these images."""
+    usage, there = Usage(conn), prune_options.used_elsewhere
+    elsewhere = seen_elsewhere(pool) if there is None else None
+    unseen = [unknown.words for unknown in usage.unknown] if images and not prune_options.ignore_unseen else []
+    users = {
+        image.volume: (
+            *usage.of(pool, image.volume).users,
+            *([OTHER_HYPERVISOR] if image.volume in (there or ()) else []),
+        )
+        for image in images
+    }
+    return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None)
+
+
+def _decide(
+    pool: Pool, images: t.Sequence[ImageName], use: _Use, prune_options: PruneOptions
+) -> t.Iterator[PruneDecision]:
+    newest = _newest(pool, images, prune_options.keep)
+    for image in images:
+        users = use.users[image.volume]
+        reason = None
+        if users:
+            reason = f"used by {', '.join(users)}"
+        elif image in newest:
+            reason = (
+                "the newest of its name"
+                if prune_options.keep == 1
+                else f"one of the {prune_options.keep} newest of its name"
+            )
+        elif use.unseen:
+            reason = _words(use)
+        yield PruneDecision(image, _size(pool, image), users, reason)
+
+
+def _words(use: _Use) -> str:
+    return "; ".join(use.unseen)
+
+
+def _newest(pool: Pool, images: t.Sequence[ImageName], keep: int) -> set[ImageName]:
+    """The images that came last under each name; when, says the time of their files."""
+
+    def age(image: ImageName) -> tuple[int, str]:
+        with contextlib.suppress(OSError):
+            return -os.stat(pool.volume_path(image.volume)).st_mtime_ns, image.volume
+        return 0, image.volume
+
+    newest = set()
+    for name in {image.name for image in images}:
+        newest.update(sorted((image for image in images if image.name == name), key=age)[:keep])
+    return newest
+
+
+def _size(pool: Pool, image: ImageName) -> int | None:
+    with contextlib.suppress(OSError):
+        return os.stat(pool.volume_path(image.volume)).st_size
+    return None
+
+
+def _volumes(images: t.Sequence[ImageName]) -> tuple[str, ...]:
+    return tuple(image.volume for image in images)
+
+
+def _delete(pool: Pool, volumes: t.Sequence[str]) -> None:
+    for volume in volumes:
+        delete_volume(pool, volume)

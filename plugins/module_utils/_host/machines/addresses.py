@@ -1,0 +1,178 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The addresses of a machine's nics, and which of them is the one to use.
+
+Where an address can come from, in the order of preference (and of cost):
+static (our own notes), lease (the hypervisor's DHCP servers of libvirt networks), agent (asked inside the guest),
+arp (the hypervisor's neighbour table).
+Source: https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainInterfaceAddresses
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import time
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+
+ORIGINS = ("static", "lease", "agent", "arp")
+# Of one nic, as many as are kept. A guest agent may claim tens of thousands, and each costs the reader time and room.
+MOST_ADDRESSES = 256
+# Begins what is said when the last source fails.
+NEIGHBOURS_UNREAD = "cannot read the neighbour table"
+VirDomain = t.Any
+_IPV4_IN_IPV6 = (ipaddress.IPv6Network("::/96"), ipaddress.IPv6Network("::ffff:0:0/96"))
+
+
+@dataclass(frozen=True)
+class NicQuery:
+    """What asking for addresses needs to know of a nic: type is libvirt's, static_cidrs come from our notes."""
+
+    mac: str
+    type: str
+    static_cidrs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Address:
+    """One address of a nic; family is ``ipv4`` or ``ipv6``, origin one of ORIGINS, prefix None when nobody said it."""
+
+    address: str
+    prefix: int | None
+    family: str
+    origin: str
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """The shape that records have."""
+        return {"address": self.address, "prefix": self.prefix, "family": self.family, "origin": self.origin}
+
+
+@dataclass(frozen=True)
+class AgentLimits:
+    """How long the guest agent may take: for one answer, and until which moment (time.monotonic) it is asked at all."""
+
+    answer_seconds: int
+    ask_until: float | None = None
+
+
+def make_address(text: str, prefix: int | None, origin: str) -> Address | None:
+    """The address, or None for what is no address of a nic: nonsense, loopback, unspecified, multicast.
+
+    Nor is an IPv4 address that is written as an IPv6 one (RFC 4291, 2.5.5): connecting to ::ffff:127.0.0.1 leads to
+    the very host that connects.
+    """
+    try:
+        parsed = ipaddress.ip_address(text.split("%")[0])
+    except ValueError:
+        return None
+    if parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast:
+        return None
+    if parsed.version == 6 and any(parsed in network for network in _IPV4_IN_IPV6):
+        return None
+    return Address(str(parsed), prefix, f"ipv{parsed.version}", origin)
+
+
+def static_addresses(nic: NicQuery) -> list[Address]:
+    """The addresses that the machine's seed gave this nic."""
+    found = []
+    for cidr in nic.static_cidrs:
+        text, _slash, prefix = cidr.partition("/")
+        address = make_address(text, int(prefix) if prefix.isdigit() else None, "static")
+        if address:
+            found.append(address)
+    return found
+
+
+def find_addresses(
+    domain: VirDomain, nics: t.Sequence[NicQuery], *, running: bool, agent_connected: bool, limits: AgentLimits
+) -> tuple[list[list[Address]], list[str]]:
+    """The addresses of each nic, in the order of ``nics``, and what could not be found out (one sentence each).
+
+    A source is asked only when some nic has no address yet that another host could use, and only what it can know:
+    leases need a libvirt network, the agent must be connected. A source that failed is told only where it may have kept
+    an address from the reader: not when all nics have one, nor when the guest itself has said what it has.
+    """
+    found = [static_addresses(nic) for nic in nics]
+    errors: list[str] = []
+    guest_answered = False
+    if not running:
+        return found, errors
+
+    def incomplete() -> bool:
+        return any(not any(is_usable(address.address) for address in addresses) for addresses in found)
+
+    sources: list[tuple[str, bool]] = [
+        ("lease", any(nic.type == "network" for nic in nics)),
+        ("agent", agent_connected),
+        ("arp", True),
+    ]
+    for origin, can_know in sources:
+        if not can_know or not incomplete():
+            continue
+        if origin == "agent" and limits.ask_until is not None and time.monotonic() > limits.ask_until:
+            errors.append("the guest agent was not asked for addresses: no time left")
+            continue
+        try:
+            answer = _ask(domain, origin, limits.answer_seconds)
+        except VirtError as exc:
+            errors.append(str(exc))
+            continue
+        guest_answered = guest_answered or origin == "agent"
+        for nic, addresses in zip(nics, found):
+            _add_new(addresses, answer, nic.mac, origin)
+    return found, errors if incomplete() and not guest_answered else []
+
+
+def _ask(domain: VirDomain, origin: str, agent_timeout_seconds: int) -> dict[str, t.Any]:
+    """libvirt's answer by the names that the source has for the interfaces."""
+    if origin == "lease":
+        with translate_errors("cannot read the DHCP leases"):
+            return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE) or {}
+    if origin == "arp":
+        with translate_errors(NEIGHBOURS_UNREAD):
+            return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP) or {}
+    with translate_errors("the guest agent did not report its addresses"):
+        domain.agentSetResponseTimeout(agent_timeout_seconds)
+        try:
+            return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT) or {}
+        finally:
+            # The limit belongs to the domain, not to the call: left behind, it would cut off a backup's long freeze.
+            with contextlib.suppress(libvirt.libvirtError):
+                domain.agentSetResponseTimeout(libvirt.VIR_DOMAIN_AGENT_RESPONSE_TIMEOUT_BLOCK)
+
+
+def _add_new(addresses: list[Address], answer: dict[str, t.Any], mac: str, origin: str) -> None:
+    """Add what the answer says of this MAC. The guest's own names of its interfaces mean nothing here."""
+    known = {address.address for address in addresses}
+    for interface in answer.values():
+        if (interface.get("hwaddr") or "").lower() != mac.lower():
+            continue
+        for entry in interface.get("addrs") or []:
+            if len(addresses) >= MOST_ADDRESSES:
+                return
+            address = make_address(entry.get("addr") or "", entry.get("prefix"), origin)
+            if address and address.address not in known:
+                known.add(address.address)
+                addresses.append(address)
+
+
+def is_usable(address: str) -> bool:
+    """Whether another host can connect to it: link-local and loopback addresses mean something else everywhere."""
+    parsed = ipaddress.ip_address(address)
+    return not (parsed.is_link_local or parsed.is_loopback)
+
+
+def best_first(nics: t.Iterable[t.Iterable[Address]]) -> list[str]:
+    """The usable addresses of a machine, best first: IPv4 before IPv6, then the order of nics, then that of ORIGINS."""
+    ranked = sorted(
+        (address.family != "ipv4", number, ORIGINS.index(address.origin), position, address.address)
+        for number, addresses in enumerate(nics)
+        for position, address in enumerate(addresses)
+        if is_usable(address.address)
+    )
+    return list(dict.fromkeys(text for *_rank, text in ranked))

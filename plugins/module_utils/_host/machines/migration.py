@@ -1,0 +1,151 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""libvirt's own migration of one machine: the call, and an eye on it while it runs.
+
+https://libvirt.org/migration.html
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, stopped
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_error
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.stalled_connections import (
+    close_stalled_connections,
+)
+
+_LOOK_SECONDS = 0.25
+# So long libvirt may take to end a migration that was called off, or whose target is gone.
+_STALL_SECONDS = 15.0
+# Memory has been sent once as a whole when the second pass over it begins.
+_SECOND_PASS = 2
+
+
+@dataclass(frozen=True)
+class MigrationControls:
+    """What is watched during a migration.
+
+    on_progress: takes a phase, the bytes done and all bytes. timed_out: the error when timeout_seconds (None: no limit)
+    are up. downtime_ms: how long the machine may stand still at the switch. postcopy: switch to the target after one
+    pass over memory, and at the limit. reached: whether the target still answers, asked of a connection that notices.
+    """
+
+    on_progress: t.Callable[[str, int, int], t.Any]
+    stop: threading.Event
+    timed_out: VirtError
+    timeout_seconds: float | None = None
+    downtime_ms: int | None = None
+    postcopy: bool = False
+    reached: t.Callable[[], bool] = lambda: True
+
+
+def migrate(domain: t.Any, uri: str, parameters: dict[str, t.Any], flags: int, controls: MigrationControls) -> None:
+    """Have libvirt move a machine, and come back when that has ended.
+
+    Raises our class for libvirt's error, ``too_late`` when the time was up, StoppedError when ``stop`` was set. Where
+    the machine is then, only a look at both hypervisors tells.
+    """
+    watch = _Watch(domain, controls)
+    failures: list[Exception] = []
+
+    def call() -> None:
+        try:
+            domain.migrateToURI3(uri, parameters, flags)
+        except Exception as exc:  # carried over to the thread that waits
+            failures.append(exc)
+
+    worker = threading.Thread(target=call, name="migration", daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(_LOOK_SECONDS)
+        # A look that fails is no reason to leave a machine alone on its way.
+        with contextlib.suppress(Exception):
+            watch.look()
+    if not failures:
+        return
+    if watch.reason is not None:
+        raise watch.reason
+    if isinstance(failures[0], libvirt.libvirtError):
+        raise translate_error(failures[0], "libvirt could not move it") from failures[0]
+    raise failures[0]
+
+
+class _Watch:
+    def __init__(self, domain: t.Any, controls: MigrationControls) -> None:
+        self._domain = domain
+        self._controls = controls
+        self._began = time.monotonic()
+        self._downtime_set = controls.downtime_ms is None
+        self._postcopy = False
+        self._hopeless_since: float | None = None
+        self.reason: Exception | None = None
+
+    def look(self) -> None:
+        """Tell how far it is; end it when it has to end."""
+        # Before the job has begun and after it has ended there is none to ask about.
+        stats: dict[str, t.Any] = {}
+        with contextlib.suppress(libvirt.libvirtError):
+            stats = self._domain.jobStats()
+        # Nor is a line of progress.
+        with contextlib.suppress(Exception):
+            self._on_progress(stats)
+        if not self._downtime_set:
+            with contextlib.suppress(libvirt.libvirtError):
+                self._domain.migrateSetMaxDowntime(self._controls.downtime_ms, 0)
+                self._downtime_set = True
+        if self._controls.postcopy and stats.get("memory_iteration", 0) >= _SECOND_PASS:
+            self._switch_to_postcopy()
+        limit = self._controls.timeout_seconds
+        if self._controls.stop.is_set():
+            self._end(stopped())
+        elif limit is not None and time.monotonic() - self._began > limit:
+            if self._controls.postcopy and not self._postcopy and stats.get("memory_total", 0):
+                self._switch_to_postcopy()
+            elif not self._postcopy:
+                self._end(self._controls.timed_out)
+        self._recover_if_stalled()
+
+    def _recover_if_stalled(self) -> None:
+        """libvirt and QEMU are to end this by themselves. When they do not, they wait for a network that is gone."""
+        hopeless = self.reason is not None or not self._controls.reached()
+        # After a switch to post-copy the machine is on both hypervisors, and may go on when the network comes back.
+        if not hopeless or self._postcopy:
+            self._hopeless_since = None
+            return
+        now = time.monotonic()
+        if self._hopeless_since is None:
+            self._hopeless_since = now
+        elif now - self._hopeless_since > _STALL_SECONDS:
+            self._hopeless_since = now
+            close_stalled_connections(self._domain.name())
+
+    def _on_progress(self, stats: dict[str, t.Any]) -> None:
+        """libvirt sends the disks first, then memory with what the disks have changed meanwhile."""
+        memory_total = stats.get("memory_total", 0)
+        if memory_total:
+            phase, kind = "memory (post-copy)" if self._postcopy else "memory", "memory"
+        elif stats.get("disk_total", 0):
+            phase, kind = "disks", "disk"
+        else:
+            return
+        total = stats.get(f"{kind}_total", 0)
+        self._controls.on_progress(phase, total - stats.get(f"{kind}_remaining", 0), total)
+
+    def _switch_to_postcopy(self) -> None:
+        if not self._postcopy:
+            with contextlib.suppress(libvirt.libvirtError):
+                self._domain.migrateStartPostCopy(0)
+                self._postcopy = True
+
+    def _end(self, reason: Exception) -> None:
+        """Asked again at every look: the first time may have been too early, or too late to count."""
+        with contextlib.suppress(libvirt.libvirtError):
+            self._domain.abortJob()
+            if self.reason is None:
+                self.reason = reason

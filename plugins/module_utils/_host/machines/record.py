@@ -1,0 +1,261 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine's record from its domain XML (https://libvirt.org/formatdomain.html). Asks nobody."""
+
+from __future__ import annotations
+
+import posixpath
+import typing as t
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import NicQuery
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
+    disk_source,
+    nic_source,
+    ties_of_domain,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    BUILDING,
+    MachineNotes,
+    read_notes,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import KIB, size_kib_in_xml
+
+# virDomainState, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainState
+STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
+# The states of a machine that holds memory and CPUs now.
+ACTIVE_STATES = frozenset({"running", "blocked", "paused", "shutdown", "pmsuspended"})
+
+# What a guest gets of a virtio disk's serial (VIRTIO_BLK_ID_BYTES).
+_VIRTIO_SERIAL_LENGTH = 20
+
+
+@dataclass(frozen=True)
+class KnownPools:
+    """Names of pools by the directory of their volumes, and by the name that a network protocol has for them."""
+
+    by_path: Mapping[str, str]
+    by_source_name: Mapping[str, str]
+
+
+NO_POOLS = KnownPools({}, {})
+
+
+def state_name(number: int | None) -> str:
+    """Our word for a virDomainState; ``nostate`` for what this version does not know."""
+    return STATES[number] if number is not None and 0 <= number < len(STATES) else "nostate"
+
+
+def bare_record(name: str, uuid: str, state: str) -> dict[str, t.Any]:
+    """The record of a machine of which nothing else is known: every key, unknown values null."""
+    return {
+        "name": name,
+        "uuid": uuid,
+        "state": state,
+        "vcpus": None,
+        "vcpus_max": None,
+        "memory_mib": None,
+        "memory_max_mib": None,
+        "autostart": None,
+        "persistent": None,
+        "managed": False,
+        "building": False,
+        "claimed": False,
+        "moving": None,
+        "pending": None,
+        "title": None,
+        "description": None,
+        "domain_type": None,
+        "machine_type": None,
+        "arch": None,
+        "firmware": None,
+        "cpu_mode": None,
+        "disks": [],
+        "nics": [],
+        "graphics": [],
+        "address": None,
+        "addresses": [],
+        "user": None,
+        "tags": [],
+        "labels": [],
+        "anti_affinity": [],
+        "variables": {},
+        "image": None,
+        "seed": None,
+        "host_keys": [],
+        "serial_log": None,
+        "tied_by": [],
+        "errors": [],
+    }
+
+
+def record_from_xml(domain: etree._Element, state: str, pools: KnownPools = NO_POOLS) -> dict[str, t.Any]:
+    """All of a machine's record that its parsed ``<domain>`` says.
+
+    What the XML does not say stays as in ``bare_record``: autostart, persistent, sizes of disks, addresses.
+    """
+    notes = read_notes(domain)
+    vcpus_max = _number(domain.findtext("vcpu", "1"))  # without the element libvirt has one
+    memory_max_mib, memory_mib = _mib(domain.find("memory")), _mib(domain.find("currentMemory"))
+    record = bare_record(domain.findtext("name") or "", domain.findtext("uuid") or "", state)
+    record.update(
+        vcpus=_number(_attribute(domain, "vcpu", "current")) or vcpus_max,
+        vcpus_max=vcpus_max,
+        memory_mib=memory_max_mib if memory_mib is None else memory_mib,
+        memory_max_mib=memory_max_mib,
+        title=domain.findtext("title"),
+        description=domain.findtext("description"),
+        domain_type=domain.get("type"),
+        machine_type=_attribute(domain, "os/type", "machine"),
+        arch=_attribute(domain, "os/type", "arch"),
+        firmware=_firmware(domain),
+        cpu_mode=_cpu_mode(domain),
+        disks=[_disk(disk, notes, pools) for disk in domain.iterfind("devices/disk")],
+        nics=[_nic(nic, notes) for nic in domain.iterfind("devices/interface")],
+        graphics=[_graphics(graphics) for graphics in domain.iterfind("devices/graphics")],
+        serial_log=_attribute(domain, "devices/serial/log", "file")
+        or _attribute(domain, "devices/console/log", "file"),
+        tied_by=ties_of_domain(domain),
+    )
+    if notes is not None:
+        record.update(_from_notes(notes))
+    move = read_migration_note(domain)
+    if move is not None:
+        record["moving"] = {"source": move.source, "target": move.target}
+    return record
+
+
+def nics_to_ask(domain: etree._Element) -> list[NicQuery]:
+    """The nics in the order of the record's, as asking for their addresses needs them."""
+    notes = read_notes(domain)
+    static = {nic.mac.lower(): nic.addresses for nic in notes.nics} if notes else {}
+    asked = []
+    for nic in domain.iterfind("devices/interface"):
+        mac = _attribute(nic, "mac", "address") or ""
+        asked.append(NicQuery(mac, nic.get("type") or "", static.get(mac.lower(), ())))
+    return asked
+
+
+def _from_notes(notes: MachineNotes) -> dict[str, t.Any]:
+    return {
+        "managed": True,
+        "building": notes.status == BUILDING,
+        "claimed": notes.status == BUILDING and notes.claimed,
+        "user": notes.seed.user if notes.seed else None,
+        "tags": list(notes.tags),
+        "labels": list(notes.labels),
+        "anti_affinity": list(notes.anti_affinity),
+        "variables": dict(notes.variables),
+        "image": asdict(notes.image) if notes.image else None,
+        "seed": asdict(notes.seed) if notes.seed else None,
+        "host_keys": list(notes.host_keys),
+    }
+
+
+def _attribute(parent: etree._Element, path: str, name: str) -> str | None:
+    element = parent.find(path)
+    return None if element is None else element.get(name)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.strip().isdecimal() else None
+
+
+def _mib(element: etree._Element | None) -> int | None:
+    """A size in MiB, rounded up; None where there is none."""
+    kib = None if element is None else size_kib_in_xml(element.text or "", element.get("unit"))
+    return None if kib is None else -(-kib // KIB)
+
+
+def _firmware(domain: etree._Element) -> str:
+    loader = domain.find("os/loader")
+    by_loader = loader is not None and loader.get("type") == "pflash"
+    return "efi" if by_loader or _attribute(domain, "os", "firmware") == "efi" else "bios"
+
+
+def _cpu_mode(domain: etree._Element) -> str | None:
+    cpu = domain.find("cpu")
+    if cpu is None:
+        return None
+    return cpu.get("mode") or ("custom" if cpu.find("model") is not None else None)
+
+
+def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -> dict[str, t.Any]:
+    target = _attribute(disk, "target", "dev")
+    source = disk_source(disk.find("source"), disk.get("type"))
+    pool, volume = _pool_and_volume(disk, source, pools)
+    backing = disk.find("backingStore")
+    names = {note.target: note.name for note in notes.disks} if notes else {}
+    return {
+        "name": names.get(target or ""),
+        "target": target,
+        "device": disk.get("device", "disk"),
+        "bus": _attribute(disk, "target", "bus"),
+        "guest_path": _guest_path(disk),
+        "type": disk.get("type"),
+        "source": source,
+        "pool": pool,
+        "volume": volume,
+        "format": _attribute(disk, "driver", "type"),
+        "size_bytes": None,
+        "allocation_bytes": None,
+        "backing": None if backing is None else disk_source(backing.find("source"), backing.get("type")),
+        "readonly": disk.find("readonly") is not None,
+    }
+
+
+def _guest_path(disk: etree._Element) -> str | None:
+    """The link that udev makes in a Linux guest to a virtio disk with a serial (60-persistent-storage.rules)."""
+    serial = disk.findtext("serial")
+    if _attribute(disk, "target", "bus") != "virtio" or not serial:
+        return None
+    return f"/dev/disk/by-id/virtio-{serial[:_VIRTIO_SERIAL_LENGTH]}"
+
+
+def _pool_and_volume(disk: etree._Element, source: str | None, pools: KnownPools) -> tuple[str | None, str | None]:
+    element = disk.find("source")
+    if element is None or not source:
+        return None, None
+    kind = disk.get("type")
+    if kind == "volume":
+        return element.get("pool"), element.get("volume")
+    if kind == "network":
+        name, _slash, volume = (element.get("name") or "").partition("/")
+        pool = pools.by_source_name.get(f"{element.get('protocol')}:{name}")
+        return (pool, volume) if pool and volume else (None, None)
+    directory, volume = posixpath.split(source)
+    pool = pools.by_path.get(directory)
+    return (pool, volume) if pool and volume else (None, None)
+
+
+def _nic(nic: etree._Element, notes: MachineNotes | None) -> dict[str, t.Any]:
+    mac = (_attribute(nic, "mac", "address") or "").lower()
+    names = {note.mac.lower(): note.name for note in notes.nics} if notes else {}
+    kind = nic.get("type") or ""
+    return {
+        "name": names.get(mac),
+        "mac": mac or None,
+        "type": kind,
+        "source": nic_source(nic),
+        "model": _attribute(nic, "model", "type"),
+        "target": _attribute(nic, "target", "dev"),
+        "addresses": [],
+    }
+
+
+def _graphics(graphics: etree._Element) -> dict[str, t.Any]:
+    return {
+        "type": graphics.get("type"),
+        "listen": graphics.get("listen") or _attribute(graphics, "listen", "address"),
+        "port": _port(graphics.get("port")),
+        "tls_port": _port(graphics.get("tlsPort")),
+    }
+
+
+def _port(text: str | None) -> int | None:
+    """libvirt says -1 where the port is chosen at the start."""
+    return _number(text) or None

@@ -1,0 +1,120 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine that is there gets another description; one that has left is never defined a second time.
+
+To libvirt, defining a machine that has left means making one: it would exist on two hypervisors, with one UUID and one
+set of MAC addresses, and could be started on both. None of its flags asks for a machine that is there already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains
+
+# The event comes with the answer to the call; where everything is slow, a little later.
+_EVENT_SECONDS = 15
+
+
+class MachineGoneError(ConflictError):
+    """The machine is not on this hypervisor any more."""
+
+
+def gone(name: str) -> MachineGoneError:
+    """The error about a machine that has left while it was worked on."""
+    return MachineGoneError(
+        f"machine {name} is no longer on this hypervisor: it was moved or undefined in the meantime",
+        hint="It was not defined here again. Look for it on the other hypervisors, and run this again there",
+    )
+
+
+def is_defined(conn: VirConnect, uuid: str) -> bool:
+    """Whether a machine is defined on this hypervisor; one that only runs until it stops is not."""
+    return _find(conn, uuid) is not None
+
+
+def _find(conn: VirConnect, uuid: str) -> t.Any:
+    """libvirt's handle of a machine that is defined, else None."""
+    with translate_errors(f"cannot look up the machine with the UUID {uuid}"):
+        try:
+            handle = conn.lookupByUUIDString(uuid)
+            return handle if handle.isPersistent() else None
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                raise
+            return None
+
+
+def require_defined(conn: VirConnect, uuid: str, name: str) -> None:
+    """Raise MachineGoneError when a machine is not defined here any more."""
+    if not is_defined(conn, uuid):
+        raise gone(name)
+
+
+def redefine(conn: VirConnect, xml: str, uuid: str, name: str) -> None:
+    """Give a machine that is there another description, which has its UUID in it.
+
+    Raises MachineGoneError when the machine has left, and then nothing is defined. Between the question and the
+    definition it may leave as well. libvirt says of every definition whether it has added a machine, and one that it
+    has added is rolled back at once. Raises HostError where it does not say it: then nobody knows.
+    """
+    handle = _find(conn, uuid)
+    if handle is None:
+        raise gone(name)
+    with _additions(conn, handle) as added:
+        made = domains.define(conn, xml, name)
+        new = added()
+        if new is None:
+            raise HostError(
+                f"it is unknown whether machine {name} was still on this hypervisor when it was defined here, as "
+                "libvirt did not report it",
+                hint=f"Check whether another hypervisor has it too; if so: virsh undefine {name} here",
+            )
+        if new:
+            _roll_back(made, name)
+            raise gone(name)
+
+
+@contextlib.contextmanager
+def _additions(conn: VirConnect, handle: t.Any) -> t.Iterator[t.Callable[[], bool | None]]:
+    """Gives a question to be asked after a definition in the block: whether it has added the machine; None where
+    libvirt says nothing of it.
+
+    handle: the machine, known to libvirt by its UUID. A connection takes one such request for each machine, and only
+    one for all of them, which would not do for several machines at once.
+    """
+    reported = threading.Event()
+    details: list[int] = []
+
+    def note(_conn: t.Any, _domain: t.Any, event: int, detail: int, _opaque: t.Any) -> None:
+        if event == libvirt.VIR_DOMAIN_EVENT_DEFINED:
+            details.append(detail)
+            reported.set()
+
+    def added() -> bool | None:
+        return libvirt.VIR_DOMAIN_EVENT_DEFINED_ADDED in details if reported.wait(_EVENT_SECONDS) else None
+
+    with translate_errors("cannot ask libvirt for its events"):
+        number = conn.domainEventRegisterAny(handle, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, note, None)
+    try:
+        yield added
+    finally:
+        with contextlib.suppress(libvirt.libvirtError):
+            conn.domainEventDeregisterAny(number)
+
+
+def _roll_back(made: t.Any, name: str) -> None:
+    """Undefine what was defined by mistake. What the machine's files here hold is left as it is."""
+    with translate_errors(f"machine {name} has left this hypervisor, and was defined here again; cannot undefine it"):
+        try:
+            made.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM)
+        except libvirt.libvirtError as exc:
+            # A driver without such files (test:///) refuses the flag.
+            if exc.get_error_code() not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
+                raise
+            made.undefine()

@@ -1,0 +1,44 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""libvirt's own schema for domains: what goes together is asked before anything is done."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+
+# Where libvirt-daemon's packages have it on every distribution; virt-xml-validate reads the same file.
+_SCHEMA = "/usr/share/libvirt/schemas/domain.rng"
+
+
+_EXTRA = re.compile(r"Extra element (\S+) in interleave")
+
+
+@functools.lru_cache(maxsize=1)
+def _schema() -> t.Any:
+    return etree.RelaxNG(etree.parse(_SCHEMA)) if os.path.exists(_SCHEMA) else None
+
+
+def check_schema(xml: str, where: str) -> None:
+    """Raises InputError, with libxml2's complaint, for a domain that libvirt's schema refuses.
+
+    Without the schema on this host nothing is said here: libvirt looks itself when the domain is defined.
+    """
+    schema = _schema()
+    if schema is None or schema.validate(parse_xml(xml)):
+        return
+    # libxml2 says which element does not fit, and then once more for each element around it.
+    complaints = " ".join(entry.message for entry in schema.error_log)
+    element = _EXTRA.search(complaints)
+    what = f"something in <{element.group(1)}> is not allowed there" if element else complaints
+    raise InputError(
+        f"the machine does not match libvirt's schema: {what}",
+        where=where or None,
+        hint="https://libvirt.org/formatdomain.html describes what is allowed",
+    )

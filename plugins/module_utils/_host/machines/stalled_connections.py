@@ -1,0 +1,57 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Connections of a migration over which nothing comes any more, closed at this end.
+
+QEMU copies disks over TCP without a time limit. When the network to the target breaks, it waits as long as TCP does,
+which is a quarter of an hour; libvirt waits for QEMU, and a guest that writes to such a disk waits too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import typing as t
+from collections.abc import Iterator
+
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_setting
+
+_QEMU_CONF = "/etc/libvirt/qemu.conf"
+# libvirt's own, where qemu.conf does not say otherwise (src/qemu/qemu.conf.in).
+_FIRST_PORT, _LAST_PORT = 49152, 49215
+_WAIT_SECONDS = 10.0
+
+
+def close_stalled_connections(machine: str) -> None:
+    """Close what a machine's QEMU on this host is sending itself over. Where that cannot be done, TCP's limit stays."""
+    with contextlib.suppress(OSError, ValueError, HostError):
+        with open(f"/run/libvirt/qemu/{machine}.pid", encoding="ascii") as file:
+            pid = int(file.read())
+        answer = run_program(["ss", "-Htnp"], timeout_seconds=_WAIT_SECONDS)
+        for here, there in links(answer.text, pid, migration_ports()):
+            run_program(["ss", "-KHt", "src", here, "dst", there], timeout_seconds=_WAIT_SECONDS)
+
+
+def migration_ports(settings_path: str = _QEMU_CONF) -> range:
+    """Where QEMU listens at the target. Its other connections, to storage or from consoles, have other ports.
+
+    That is the target's setting; libvirt does not tell it, so this host's own counts for both. libvirt's default is not
+    added: who has another range may have something else there, such as the bricks of Gluster.
+    Raises HostError when the file cannot be read, ValueError for what is no number.
+    """
+    first = read_setting(settings_path, "migration_port_min") or _FIRST_PORT
+    last = read_setting(settings_path, "migration_port_max") or _LAST_PORT
+    return range(int(first), int(last) + 1)
+
+
+def links(listing: str, pid: int, ports: t.Container[int]) -> Iterator[tuple[str, str]]:
+    """Both ends of a process's connections to these ports of other hosts, in what ``ss -Htnp`` writes."""
+    for line in listing.splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) < 6 or not re.search(rf"\bpid={pid}\b", words[5]):
+            continue
+        port = words[4].rpartition(":")[2]
+        if port.isdigit() and int(port) in ports:
+            yield words[3], words[4]

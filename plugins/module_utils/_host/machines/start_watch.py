@@ -1,0 +1,61 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a machine that is off was started since somebody began to watch it, even if it is off again.
+
+libvirt tells it as an event. Block devices have no times that could tell it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    run_events,
+    translate_errors,
+)
+
+# An event that came before an answer over the same connection may be handed on a little later.
+_SETTLE_SECONDS = 0.5
+
+
+class StartWatch:
+    """Watches one machine from the beginning until close().
+
+    conn: a connection that was opened after run_events(), or libvirt has no events for it.
+    """
+
+    def __init__(self, conn: VirConnect, domain: t.Any) -> None:
+        run_events()
+        self._conn = conn
+        self._domain = domain
+        self._started = threading.Event()
+        with translate_errors(f"cannot watch machine {domain.name()}"):
+            self._id: int | None = conn.domainEventRegisterAny(
+                domain, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._note, None
+            )
+
+    def _note(self, _conn: t.Any, _domain: t.Any, event: int, _detail: int, _opaque: t.Any) -> None:
+        if event in (libvirt.VIR_DOMAIN_EVENT_STARTED, libvirt.VIR_DOMAIN_EVENT_RESUMED):
+            self._started.set()
+
+    def was_started(self) -> bool | None:
+        """Whether it was started; None when nobody can know, because libvirt's daemon has gone away meanwhile."""
+        try:
+            # An answer means that the connection, and what was registered on it, is the same as in the beginning.
+            if not self._conn.isAlive() or self._domain.isActive():
+                return True if self._conn.isAlive() else None
+        except libvirt.libvirtError:
+            return None
+        return self._started.wait(_SETTLE_SECONDS)
+
+    def close(self) -> None:
+        """End; may be called twice."""
+        number, self._id = self._id, None
+        if number is not None:
+            with contextlib.suppress(libvirt.libvirtError):
+                self._conn.domainEventDeregisterAny(number)

@@ -1,0 +1,100 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A disk that nobody may write to for a while, because it is being copied.
+
+Two means together. QEMU's own lock on image files keeps every QEMU from opening the disk for writing: a machine with it
+cannot be started, and says that somebody else has the lock. The kernel lets go of it when this process dies. And what
+the file says of its last change tells of everybody who does not ask for that lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import struct
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+
+# QEMU's locks are single bytes, one for each thing that somebody does (from 100 on) and one for each that somebody
+# cannot bear others to do (from 200 on); all of them are shared locks, and what others have is tested for.
+# Numbers: https://gitlab.com/qemu-project/qemu/-/blob/master/block/file-posix.c (RAW_LOCK_PERM_BASE), and the bits of
+# BLK_PERM_WRITE and BLK_PERM_RESIZE in include/block/block-common.h
+_WRITE, _RESIZE = 1, 3
+_DOING, _UNBEARABLE = 100, 200
+# struct flock of 64-bit Linux: type, whence, start, length, process
+_FLOCK = "hhqqi4x"
+_NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+
+
+class DiskLock:
+    """A file or block device that is held from hold() to release().
+
+    Raises ConflictError when somebody is writing to it at the time, HostError when it cannot be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+        self._seen: tuple[int, ...] = ()
+
+    def hold(self) -> None:
+        """Begin. From now on no QEMU opens the disk for writing, and nobody else does so unseen."""
+        try:
+            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._lock(self._descriptor)
+            self._seen = _state(os.fstat(self._descriptor))
+        except OSError as exc:
+            self.release()
+            raise HostError(f"cannot read {self.path}: {exc.strerror}") from exc
+        except ConflictError:
+            self.release()
+            raise
+
+    def check(self) -> None:
+        """Raise ConflictError when somebody has changed the disk since it is held, or put another in its place."""
+        try:
+            now = _state(os.stat(self.path))
+        except OSError as exc:
+            raise HostError(f"cannot inspect {self.path}: {exc.strerror}") from exc
+        if now != self._seen:
+            raise ConflictError(f"{self.path} was changed while it was being copied")
+
+    def release(self) -> None:
+        """End; may be called twice."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            for what in (_WRITE, _RESIZE):
+                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock(fcntl.F_RDLCK, _UNBEARABLE + what))
+            for what in (_WRITE, _RESIZE):
+                found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _flock(fcntl.F_WRLCK, _DOING + what))
+                if struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK:
+                    raise ConflictError(
+                        f"a machine, or another program of QEMU, has {self.path} open for writing",
+                        hint="Wait until it ends, or stop it; fuser shows its process",
+                    )
+        except OSError as exc:
+            # A file system without such locks. Then QEMU takes none either, and the file's own times have to tell.
+            if exc.errno not in _NO_SUCH_LOCKS:
+                raise
+
+
+def _flock(kind: int, byte: int) -> bytes:
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, byte, 1, 0)
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    """What changes whenever a file's content does.
+
+    Its owner is left out: libvirt gives the file to QEMU, and takes it back, at a start that fails for the lock. The
+    times of a device's node tell nothing of its content.
+    """
+    if stat.S_ISBLK(found.st_mode):
+        return (found.st_rdev,)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

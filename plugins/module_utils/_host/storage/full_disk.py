@@ -1,0 +1,48 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The error of a full disk: what is full, how much is free and how much was needed. No libvirt."""
+
+from __future__ import annotations
+
+import os
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+
+
+def disk_full(what: str, directory: str, needed_bytes: int | None = None, pool: str | None = None) -> HostError:
+    """The error of a directory of this machine whose file system is full. what: what could not be done.
+
+    needed_bytes: what it takes at most, None where nobody knows; pool: the storage pool that the directory is.
+    """
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return no_space(what, directory, None, needed_bytes, pool)
+    free_bytes = found.f_bavail * found.f_frsize
+    if found.f_files and not found.f_favail and free_bytes:
+        return HostError(
+            f"{what}: {_place(directory, pool)} has no free inode for another file",
+            hint="Delete files there, or choose another pool",
+        )
+    return no_space(what, directory, free_bytes, needed_bytes, pool)
+
+
+def no_space(
+    what: str, place: str, free_bytes: int | None, needed_bytes: int | None = None, pool: str | None = None
+) -> HostError:
+    """The error of a full place, for who knows how much is free there."""
+    figures = []
+    if free_bytes is not None:
+        figures.append(f"{format_size(free_bytes)} are free")
+    if needed_bytes is not None:
+        figures.append(f"up to {format_size(needed_bytes)} are needed")
+    return HostError(
+        f"{what}: {_place(place, pool)} is full" + "".join(f", {figure}" for figure in figures),
+        hint="Free some space there, or choose another pool",
+    )
+
+
+def _place(place: str, pool: str | None) -> str:
+    return place if pool is None else f"storage pool {pool} ({place})"

@@ -1,0 +1,324 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The storage pools of a hypervisor, and what each type of pool can do. https://libvirt.org/storage.html
+
+One look-up of all pools serves all machines of a task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import posixpath
+import threading
+import typing as t
+from dataclasses import dataclass, replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    is_local,
+    libvirt,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import (
+    BLOCK,
+    FILE,
+    NETWORK,
+    DiskSource,
+    read_hosts,
+    read_initiator,
+    with_auth,
+)
+
+
+@dataclass(frozen=True)
+class _PoolType:
+    """What is true of all pools of one type.
+
+    source: the type of a disk on its volumes. named: a new volume gets the name that was asked for, so that its place
+    is known before it is made; without it there are only volumes that somebody else has made.
+    """
+
+    source: str
+    named: bool
+
+
+_POOL_TYPES = {
+    "dir": _PoolType(FILE, named=True),
+    "fs": _PoolType(FILE, named=True),
+    "netfs": _PoolType(FILE, named=True),
+    "vstorage": _PoolType(FILE, named=True),
+    "logical": _PoolType(BLOCK, named=True),
+    "zfs": _PoolType(BLOCK, named=True),
+    # A partition's name is its number, and a LUN's is its address.
+    "disk": _PoolType(BLOCK, named=False),
+    "iscsi": _PoolType(BLOCK, named=False),
+    "scsi": _PoolType(BLOCK, named=False),
+    "mpath": _PoolType(BLOCK, named=False),
+    "rbd": _PoolType(NETWORK, named=True),
+    # libvirt's driver has no way to make a volume there.
+    "gluster": _PoolType(NETWORK, named=False),
+    "iscsi-direct": _PoolType(NETWORK, named=False),
+}
+# A logical volume is a whole number of extents, of 4 MiB unless somebody chose otherwise. libvirt does not say it.
+_MOST_ROUNDING_BYTES = 32 * MIB
+# libvirt makes the volumes of an iscsi-direct pool by this name, with the number of the LUN after it.
+_LUN_PREFIX = "unit:0:0:"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """An active storage pool.
+
+    path: where its volumes lie, for pools of files and devices. local: that is a path of the machine that this code
+    runs on. space_source: what its space is taken from; pools on one file system of this machine have the same.
+    network: for network pools, the source of any of its volumes, all but the name of the volume.
+    """
+
+    name: str
+    path: str
+    available_bytes: int
+    handle: t.Any
+    type: str = "dir"
+    capacity_bytes: int = 0
+    local: bool = False
+    space_source: str = ""
+    network: DiskSource | None = None
+
+    @property
+    def source_type(self) -> str:
+        """The type of a disk on a volume of this pool: ``file``, ``block`` or ``network``."""
+        return _POOL_TYPES[self.type].source
+
+    @property
+    def makes_named_volumes(self) -> bool:
+        """Whether volumes can be made here under a chosen name; without it only existing ones can be used."""
+        return _POOL_TYPES[self.type].named
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats that a new volume can have here, the usual one first; empty where none can be made."""
+        if not self.makes_named_volumes:
+            return ()
+        return ("qcow2", "raw") if self.source_type == FILE else ("raw",)
+
+    @property
+    def default_format(self) -> str:
+        """The format of a volume here when nobody has said another."""
+        return "qcow2" if self.source_type == FILE else "raw"
+
+    @property
+    def can_overlay(self) -> bool:
+        """Whether a new volume can hold only the difference to an image."""
+        return self.source_type == FILE
+
+    @property
+    def thin(self) -> bool:
+        """Whether a new volume takes space only as it is written to."""
+        # A logical volume that is smaller than its disk is a snapshot of nothing, which breaks when it is full.
+        return self.type != "logical"
+
+    def same_size(self, requested_bytes: int, found_bytes: int) -> bool:
+        """Whether a volume of this size is what one gets who requests that size here."""
+        rounding_bytes = _MOST_ROUNDING_BYTES if self.type == "logical" else 1
+        return 0 <= found_bytes - requested_bytes < rounding_bytes
+
+    def require_overlay(self, where: str | None = None) -> None:
+        """Raise UnsupportedError, with what to do instead, when overlays cannot be made here."""
+        if not self.can_overlay:
+            raise UnsupportedError(
+                f"storage pool {self.name!r} is of type {self.type}, and an overlay is a qcow2 file",
+                where=where,
+                hint="Choose clone: copy for this disk, or a pool of files (dir, fs, netfs)",
+            )
+
+    def require_new_volumes(self, where: str | None = None) -> None:
+        """Raise UnsupportedError, with what to do instead, when no volume can be made here by name."""
+        if not self.makes_named_volumes:
+            raise UnsupportedError(
+                f"storage pool {self.name!r} is of type {self.type}, where volumes cannot be created by name",
+                where=where,
+                hint="Name a volume that already exists, or choose another pool",
+            )
+
+    def require_format(self, image_format: str, where: str | None = None) -> None:
+        """Raise UnsupportedError when a new volume cannot have this format here."""
+        self.require_new_volumes(where)
+        if image_format not in self.formats:
+            raise UnsupportedError(
+                f"storage pool {self.name!r} is of type {self.type}, and cannot hold {image_format} volumes",
+                where=where,
+                hint=f"Choose {' or '.join(self.formats)}",
+            )
+
+    def source_of(self, volume: str) -> DiskSource:
+        """What a machine's disk on this volume needs, whether the volume is there or not.
+
+        Where volumes are not named by us, libvirt is asked: NotFoundError when there is none of this name.
+        """
+        if self.network is not None:
+            return replace(self.network, name=f"{self.network.name}{_name_in_network(self, volume)}")
+        if self.makes_named_volumes:
+            return DiskSource(self.source_type, f"{self.path}/{volume}")
+        with translate_errors(f"cannot find volume {volume} of pool {self.name}"):
+            return DiskSource(self.source_type, self.handle.storageVolLookupByName(volume).path())
+
+    def volume_path(self, volume: str) -> str:
+        """Where a volume of this name is, in one word: a path, or ``protocol:name``. See source_of."""
+        return self.source_of(volume).place
+
+    def name_at(self, source: DiskSource) -> str | None:
+        """The name that a volume at this place would have here; None for a place that is not in this pool."""
+        if self.network is not None:
+            prefix, name = self.network.name or "", source.name or ""
+            if (source.type, source.protocol) != (NETWORK, self.network.protocol) or not name.startswith(prefix):
+                return None
+            if _are_apart(self.network, source):
+                return None
+            return f"{_LUN_PREFIX if self.type == 'iscsi-direct' else ''}{name[len(prefix) :]}"
+        folder, name = posixpath.split(source.path)
+        return name if source.type != NETWORK and self.path and folder == self.path else None
+
+
+def _are_apart(one: DiskSource, other: DiskSource) -> bool:
+    """Whether two network places are of different clusters, which may have pools of one name, by their hosts."""
+    # The name of an iSCSI target is the only one of its kind, and it may be reached in several ways.
+    if one.protocol == "iscsi":
+        return False
+    ours, theirs = ({name for name, _port in source.hosts} for source in (one, other))
+    return bool(ours and theirs) and ours.isdisjoint(theirs)
+
+
+def _name_in_network(pool: Pool, volume: str) -> str:
+    if pool.type == "iscsi-direct":
+        return volume[len(_LUN_PREFIX) :] if volume.startswith(_LUN_PREFIX) else volume
+    return volume
+
+
+class Pools:
+    """The pools of one hypervisor, listed once, each refreshed once and only when it is asked for."""
+
+    def __init__(self, conn: VirConnect) -> None:
+        self._conn = conn
+        self._handles: dict[str, t.Any] | None = None
+        self._known: dict[str, Pool] = {}
+        self._lock = threading.Lock()
+
+    def get(self, name: str, where: str | None = None) -> Pool:
+        """An active pool by its name.
+
+        Raises NotFoundError with the names that exist, ConflictError for an inactive one, UnsupportedError for a
+        type of pool that QEMU cannot run machines from. Nothing is ever made or started.
+        """
+        with self._lock:
+            if name not in self._known:
+                self._known[name] = self._load(name, where)
+            return self._known[name]
+
+    def all(self) -> list[Pool]:
+        """All active pools that machines can have disks in, by name, as libvirt knows them without looking again."""
+        with self._lock, translate_errors("cannot inspect the storage pools"):
+            found = (self._peek(name, handle) for name, handle in sorted(self._listed().items()))
+            return [pool for pool in found if pool is not None]
+
+    def _peek(self, name: str, handle: t.Any) -> Pool | None:
+        """A pool without looking again; None for one that cannot be used now, or has gone since it was listed."""
+        try:
+            root = parse_xml(handle.XMLDesc(0)) if handle.isActive() else None
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_POOL:
+                return None
+            raise
+        if root is None or root.get("type") not in _POOL_TYPES:
+            return None
+        return self._known.get(name) or _read(handle, root, self._is_local())
+
+    def _listed(self) -> dict[str, t.Any]:
+        if self._handles is None:
+            with translate_errors("cannot list the storage pools"):
+                self._handles = {handle.name(): handle for handle in self._conn.listAllStoragePools(0)}
+        return self._handles
+
+    def _is_local(self) -> bool:
+        return is_local(self._conn.getURI())
+
+    def _load(self, name: str, where: str | None) -> Pool:
+        handles = self._listed()
+        if name not in handles:
+            raise NotFoundError(f"there is no storage pool {name!r}", where=where, hint=one_of_these(name, handles))
+        handle = handles[name]
+        with translate_errors(f"cannot inspect storage pool {name}", where):
+            if not handle.isActive():
+                raise ConflictError(
+                    f"storage pool {name!r} is not active", where=where, hint=f"Start it: virsh pool-start {name}"
+                )
+            # Volumes may have come and gone behind libvirt's back. Another task's running job forbids a refresh; what
+            # it makes is known to libvirt anyway.
+            with contextlib.suppress(libvirt.libvirtError):
+                handle.refresh(0)
+            root = parse_xml(handle.XMLDesc(0))
+            if root.get("type") not in _POOL_TYPES:
+                raise UnsupportedError(
+                    f"storage pool {name!r} is of type {root.get('type')}, which QEMU cannot run machines from",
+                    where=where,
+                    hint=f"Choose a pool of one of the types {', '.join(_POOL_TYPES)}",
+                )
+            return _read(handle, root, self._is_local())
+
+
+def _read(handle: t.Any, root: etree._Element, local: bool) -> Pool:
+    """A pool from its XML: https://libvirt.org/formatstorage.html"""
+    name, path = root.findtext("name") or "", root.findtext("target/path", "").rstrip("/")
+    return Pool(
+        name=name,
+        path=path,
+        available_bytes=int(root.findtext("available") or 0),
+        handle=handle,
+        type=root.get("type") or "",
+        capacity_bytes=int(root.findtext("capacity") or 0),
+        local=local,
+        space_source=_space_source(path)
+        if local and _POOL_TYPES[root.get("type", "")].source == FILE
+        else f"pool {name}",
+        network=_network_source(root),
+    )
+
+
+def _space_source(path: str) -> str:
+    try:
+        return f"device {os.stat(path).st_dev}"
+    except OSError:
+        return f"directory {path}"
+
+
+def _network_source(root: etree._Element) -> DiskSource | None:
+    """For a network pool, the source of its volumes with all of the name that stands before the volume's own."""
+    kind = root.get("type")
+    source = root.find("source")
+    if source is None or kind not in ("rbd", "gluster", "iscsi-direct"):
+        return None
+    if kind == "gluster":
+        directory = _attribute(source, "dir", "path").strip("/")
+        protocol, prefix = "gluster", "/".join(filter(None, [source.findtext("name"), directory])) + "/"
+    elif kind == "rbd":
+        protocol, prefix = "rbd", f"{source.findtext('name')}/"
+    else:
+        protocol, prefix = "iscsi", f"{_attribute(source, 'device', 'path')}/"
+    plain = DiskSource(
+        NETWORK, protocol=protocol, name=prefix, hosts=read_hosts(source), initiator=read_initiator(source)
+    )
+    return with_auth(plain, source.find("auth"))
+
+
+def _attribute(parent: etree._Element, tag: str, name: str) -> str:
+    element = parent.find(tag)
+    return "" if element is None else element.get(name, "")

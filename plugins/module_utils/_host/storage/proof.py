@@ -1,0 +1,193 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a volume is the one that an interrupted run has made; its name is no proof, as others can use it.
+
+A new volume gets a mark before anything is written to it: a qcow2 file an extension of its header, which goes when
+somebody copies another image over it, and a raw file of this machine an extended attribute. A run that is killed
+between the two leaves a volume that holds nothing: it is known by its size, its format and what it is laid on, and
+nobody loses anything with it. Where neither can be seen (block devices, a cluster), nothing proves it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import struct
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import mark_qcow2, read_start
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, read_header
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
+    HEAD_BYTES,
+    add_qcow2_mark,
+    read_qcow2_mark,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+
+_ATTRIBUTE = "user.brine.build"
+# libvirt rounds the size of an image up to a whole number of these.
+_UNIT_BYTES = 1024
+# The number of snapshots: https://www.qemu.org/docs/master/interop/qcow2.html
+_SNAPSHOTS_OFFSET = 60
+# Besides the tables that the header leads to, a new image has one block of reference counts, and is aligned.
+_MORE_CLUSTERS = 4
+
+
+def mark_volume(pool: Pool, volume: t.Any, image_format: str, mark: str) -> None:
+    """Have a volume that was just made say whose it is, where that can be; for files of this machine without asking
+    libvirt.
+
+    volume: libvirt's handle. image_format: as it was made.
+    """
+    if not mark or pool.source_type != FILE:
+        return
+    with translate_errors(f"cannot mark a new volume of pool {pool.name}"):
+        if pool.local and _mark_file(volume.path(), image_format, mark):
+            return
+        if image_format != QCOW2:
+            return
+        # Not every kind of pool lets its volumes be read and written through libvirt.
+        with contextlib.suppress(UnsupportedError):
+            mark_qcow2(volume, pool.handle.connect(), mark)
+
+
+def _mark_file(path: str, image_format: str, mark: str) -> bool:
+    """Mark a file of this machine; False where that cannot be."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        head = add_qcow2_mark(os.pread(descriptor, HEAD_BYTES, 0), mark) if image_format == QCOW2 else None
+        if head is not None:
+            return os.pwrite(descriptor, head, 0) == len(head)
+        os.setxattr(descriptor, _ATTRIBUTE, mark.encode())
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def is_proven(pool: Pool, note: VolumeNote) -> bool:
+    """Whether the volume of this name is the one that the note was written for, or holds nothing yet.
+
+    False where nothing proves it, as with notes of earlier versions. True when there is none.
+    """
+    if note.making is None or not note.making.mark or pool.source_type != FILE:
+        return False
+    here = _look_here(pool, note, note.making) if pool.local else None
+    return _ask_libvirt(pool, note, note.making) if here is None else here
+
+
+def require_proven(pool: Pool, note: VolumeNote) -> None:
+    """Raise ConflictError, with what can be done, unless is_proven."""
+    if not is_proven(pool, note):
+        raise ConflictError(
+            f"nothing proves that volume {note.name} of pool {note.pool} was created for it, so it is kept",
+            hint=f"{by_hand(note)}; otherwise rename it first",
+        )
+
+
+def by_hand(note: VolumeNote) -> str:
+    """How somebody who knows better deletes a volume."""
+    return f"If nobody needs it: virsh vol-delete {note.name} --pool {note.pool}"
+
+
+def _look_here(pool: Pool, note: VolumeNote, making: CreationNote) -> bool | None:
+    """The answer of a file of this machine; None when this user may not read it."""
+    try:
+        descriptor = os.open(pool.volume_path(note.name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    except PermissionError:
+        return None
+    except OSError:
+        return False
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return False
+        with contextlib.suppress(OSError):
+            if os.getxattr(descriptor, _ATTRIBUTE).decode(errors="replace") == making.mark:
+                return True
+        if note.format == QCOW2:
+            marked = read_qcow2_mark(os.pread(descriptor, HEAD_BYTES, 0)) == making.mark
+            return marked or _is_empty_qcow2(descriptor, making)
+        return _is_empty_file(descriptor, making)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _is_empty_file(descriptor: int, making: CreationNote) -> bool:
+    """Whether a file has the size that it was to have, and nothing has ever been written to it."""
+    if making.size_bytes not in (None, os.fstat(descriptor).st_size):
+        return False
+    try:
+        os.lseek(descriptor, 0, os.SEEK_DATA)
+    except OSError as exc:
+        return exc.errno == errno.ENXIO
+    return False
+
+
+def _is_empty_qcow2(descriptor: int, making: CreationNote) -> bool:
+    """Whether an image is as it was to be made, and leads to no data of its own."""
+    try:
+        header = read_header(lambda offset, length: os.pread(descriptor, length, offset))
+    except BrokenQcow2Error:
+        return False
+    if header is None or header.data_file or header.unknown_features or header.encrypted:
+        return False
+    if making.size_bytes is None or not 0 <= header.virtual_size_bytes - making.size_bytes < _UNIT_BYTES:
+        return False
+    if (header.backing_file or "") != making.backing:
+        return False
+    snapshots = struct.unpack(">I", os.pread(descriptor, 4, _SNAPSHOTS_OFFSET))[0]
+    longest = header.tables_end + _MORE_CLUSTERS * header.cluster_bytes
+    if snapshots or os.fstat(descriptor).st_size > longest:
+        return False
+    return not os.pread(descriptor, 8 * header.l1_entries, header.l1_offset).strip(b"\0")
+
+
+def _ask_libvirt(pool: Pool, note: VolumeNote, making: CreationNote) -> bool:
+    """The answer for a file that this machine, or this user, cannot read."""
+    what = f"cannot inspect volume {note.name} of pool {pool.name}"
+    try:
+        with translate_errors(what):
+            volume = pool.handle.storageVolLookupByName(note.name)
+            root = parse_xml(volume.XMLDesc(0))
+            if _is_said_to_be_empty(root, note, making):
+                return True
+            if note.format != QCOW2:
+                return False
+            with contextlib.suppress(UnsupportedError):
+                return read_qcow2_mark(read_start(volume, pool.handle.connect(), HEAD_BYTES)) == making.mark
+    except NotFoundError:
+        return True
+    return False
+
+
+def _is_said_to_be_empty(root: t.Any, note: VolumeNote, making: CreationNote) -> bool:
+    """Whether libvirt knows the volume as it was to be made, and that it takes no space at all."""
+    seen = root.find("target/format")
+    return (
+        root.get("type", FILE) == FILE
+        and root.findtext("allocation") == "0"
+        and making.size_bytes in (None, int(root.findtext("capacity") or 0))
+        and (None if seen is None else seen.get("type")) == note.format
+        and (root.findtext("backingStore/path") or "") == making.backing
+    )

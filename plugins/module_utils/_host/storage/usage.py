@@ -1,0 +1,234 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who uses a volume: the one answer for everything that would delete or replace one, or give it to another machine.
+
+A volume is deleted when it is owned by whom it is deleted for, and used by nobody. What cannot be known keeps it.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import (
+    UnknownUser,
+    VolumeUser,
+    VolumeUsers,
+    collect_users,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
+
+USED, UNUSED, UNKNOWN = "used", "unused", "unknown"
+PoolVolume = tuple[Pool, str]
+
+
+@dataclass(frozen=True)
+class VolumeUse:
+    """Who uses a volume.
+
+    users: in words. machines: the names of machines among them, also those that have it only through an overlay or in a
+    snapshot. unknown: in words, what could not be looked at here. elsewhere: in words, why machines of other
+    hypervisors may use it.
+    """
+
+    users: tuple[str, ...] = ()
+    machines: frozenset[str] = frozenset()
+    unknown: tuple[str, ...] = ()
+    elsewhere: str | None = None
+
+    @property
+    def state(self) -> str:
+        """USED, UNUSED or UNKNOWN."""
+        if self.users:
+            return USED
+        return UNKNOWN if self.reasons else UNUSED
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it is not known whether more use it."""
+        return (*self.unknown, *filter(None, [self.elsewhere]))
+
+
+class Usage:
+    """One look at a hypervisor; it tells of any volume who used it then.
+
+    local: whether the hypervisor's files can be read here; by default, its URI says so.
+    """
+
+    def __init__(self, conn: VirConnect, *, local: bool | None = None) -> None:
+        self._users: VolumeUsers = collect_users(conn, local=local)
+
+    @property
+    def unknown(self) -> tuple[UnknownUser, ...]:
+        """What could not be looked at here."""
+        return tuple(self._users.unknown)
+
+    def identity_at(self, place: str) -> t.Hashable:
+        """The same for all places (DiskSource.place) where the same file or network volume is."""
+        return self._users.identify(place) if place.startswith("/") else place
+
+    def identity(self, pool: Pool, volume: str) -> t.Hashable:
+        """The same for all names that one file or network volume has, in whatever pools."""
+        place = _place_of(pool, volume)
+        return (pool.name, volume) if place is None else self.identity_at(place)
+
+    def users_of(self, pool: Pool, volume: str) -> set[VolumeUser]:
+        """All that use this volume, by whatever name of it."""
+        found = set(self._users.by_volume.get((pool.name, volume), ()))
+        place = _place_of(pool, volume)
+        return found if place is None else found | self.users_at(place)
+
+    def users_at(self, place: str) -> set[VolumeUser]:
+        """All that use what is at a place (DiskSource.place), be it a volume of a pool or not."""
+        return self._users.by_place.get(place, set()) | self._users.by_file.get(self._users.identify(place), set())
+
+    def of(
+        self,
+        pool: Pool,
+        volume: str,
+        *,
+        owner: str | None = None,
+        besides: str | None = None,
+        together: t.Collection[PoolVolume] = (),
+    ) -> VolumeUse:
+        """Who uses this volume.
+
+        owner: the machine whose own volume it is; that its metadata list it is no use. besides: a machine that is not
+        counted at all, whatever it has of it. together: volumes that go at the same time, which are not counted either.
+        """
+        found = self.users_of(pool, volume)
+        going = {(other.name, name) for other, name in together}
+
+        def counts(user: VolumeUser) -> bool:
+            if user.machine is not None and user.machine == besides:
+                return False
+            if user.noted and user.machine == owner:
+                return False
+            return user.volume is None or user.volume not in going
+
+        users = {user for user in found if counts(user)}
+        return VolumeUse(
+            users=tuple(sorted({user.words for user in users})),
+            machines=frozenset(user.machine for user in users if user.machine is not None),
+            unknown=tuple(
+                unknown.words
+                for unknown in self._users.unknown
+                if unknown.machine is None or unknown.machine != besides
+            ),
+            elsewhere=seen_elsewhere(pool),
+        )
+
+
+def require_unused(
+    usage: Usage,
+    volumes: t.Sequence[PoolVolume],
+    *,
+    owner: str | None = None,
+    besides: str | None = None,
+    fresh: bool = False,
+) -> None:
+    """Raise ConflictError when one of these volumes is used, or when it is not known whether it is.
+
+    They count as going together. owner, besides: as in Usage.of. fresh: they are proven to have been made a moment ago
+    for this purpose, by this run or by a killed one, so that only a use that is seen keeps them.
+    """
+    for pool, volume in volumes:
+        use = usage.of(pool, volume, owner=owner, besides=besides, together=volumes)
+        kept = why_kept(use, fresh=fresh)
+        if kept is not None:
+            hint = f"If nothing does: virsh vol-delete {volume} --pool {pool.name}"
+            raise ConflictError(
+                f"volume {volume} of pool {pool.name} is kept: {kept}",
+                hint="Detach it there first" if use.state == USED else hint,
+            )
+
+
+def why_kept(use: VolumeUse, *, fresh: bool = False) -> str | None:
+    """The reason not to delete a volume, in words; None when it may go. fresh: as in require_unused."""
+    if use.state == USED:
+        return f"it is used by {', '.join(use.users)}"
+    if use.state == UNKNOWN and not fresh:
+        return f"it cannot be determined whether something uses it: {'; '.join(use.reasons)}"
+    return None
+
+
+def delete_unused(
+    conn: VirConnect,
+    volumes: t.Sequence[PoolVolume],
+    *,
+    owner: str | None = None,
+    clearing: str | None = None,
+    fresh: bool = False,
+) -> list[str]:
+    """Delete volumes that nothing uses at this moment; the names of those that were there.
+
+    For who holds the lock that keeps others from taking them into use. Nothing is deleted when one of them may not be:
+    ConflictError, as of require_unused. One that is not there (any more) is no error. clearing: the machine that goes
+    with its volumes; ConflictError while it runs.
+    """
+    there = [(pool, volume) for pool, volume in volumes if volume_exists(pool, volume)]
+    if not there:
+        return []
+    if clearing is not None:
+        require_off(conn, clearing)
+    require_unused(Usage(conn), there, owner=owner, besides=clearing, fresh=fresh)
+    return [volume for pool, volume in there if delete_volume(pool, volume)]
+
+
+def delete_those_unused(
+    conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False
+) -> dict[int, VolumeUse]:
+    """Delete those of the volumes that nothing uses at this moment; of the others, by their place in the list, who uses
+    them, or may: why_kept says it in words.
+
+    Otherwise as delete_unused. What one that stays is backed by stays as well.
+    """
+    going = [index for index, (pool, volume) in enumerate(volumes) if volume_exists(pool, volume)]
+    kept: dict[int, VolumeUse] = {}
+    if not going:
+        return kept
+    usage = Usage(conn)
+    while True:
+        together = [volumes[index] for index in going]
+        uses = {index: usage.of(*volumes[index], together=together) for index in going}
+        found = {index: use for index, use in uses.items() if why_kept(use, fresh=fresh) is not None}
+        kept.update(found)
+        going = [index for index in going if index not in found]
+        if not found:
+            break
+    for index in going:
+        delete_volume(*volumes[index])
+    return kept
+
+
+def require_off(conn: VirConnect, machine: str) -> None:
+    """Raise ConflictError when a machine runs or is paused; one that is not there is off."""
+    try:
+        with translate_errors(f"cannot inspect machine {machine}"):
+            active = conn.lookupByName(machine).isActive()
+    except NotFoundError:
+        return
+    if active:
+        raise ConflictError(f"machine {machine} is running, and so nothing of it is removed")
+
+
+def volume_exists(pool: Pool, volume: str) -> bool:
+    """Whether libvirt knows such a volume."""
+    try:
+        with translate_errors(f"cannot look up volume {volume} of pool {pool.name}"):
+            pool.handle.storageVolLookupByName(volume)
+    except NotFoundError:
+        return False
+    return True
+
+
+def _place_of(pool: Pool, volume: str) -> str | None:
+    try:
+        return pool.volume_path(volume)
+    except NotFoundError:
+        return None

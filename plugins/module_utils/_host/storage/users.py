@@ -1,0 +1,298 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All that may use volumes of a hypervisor, collected in one look at it.
+
+Of every machine: its permanent and its running description (with mirrors of block jobs), its saved state, snapshots,
+checkpoints, a backup that is being made, and our notes in its metadata. Of every pool: what its volumes are backed by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import posixpath
+import typing as t
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    single_line_message,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import (
+    FileChains,
+    FileId,
+    Problem,
+    ReportedChains,
+    file_id,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.used_sources import Reference, references_in
+
+# Types of pools whose volumes are devices that others serve, and hold no overlay on a local file by themselves.
+# https://libvirt.org/storage.html
+_POOLS_WITHOUT_OVERLAYS = ("disk", "iscsi", "iscsi-direct", "mpath", "rbd", "scsi", "sheepdog", "zfs")
+# Pools whose volumes are the files of one directory, which can be listed without libvirt.
+_POOLS_OF_FILES = ("dir", "fs", "netfs", "vstorage")
+_REFRESH_WAIT_SECONDS = 15
+
+VolumeName = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class VolumeUser:
+    """Something that uses a volume, in words.
+
+    machine: the one that it belongs to. noted: only that machine's metadata say so. volume: pool and name, when it is a
+    volume itself. below: it is only backed by it. writes: it may write to it. moving: it has it noted for a move.
+    """
+
+    words: str
+    machine: str | None = None
+    noted: bool = False
+    volume: VolumeName | None = None
+    below: bool = False
+    writes: bool = False
+    moving: bool = False
+
+
+@dataclass(frozen=True)
+class UnknownUser:
+    """What could not be looked at, in words; machine: the one that it belongs to. writes: it may write to any volume,
+    where others could only be backed by one."""
+
+    words: str
+    machine: str | None = None
+    writes: bool = False
+
+
+class VolumeUsers:
+    """Who uses what: by the file, by the place of network storage (DiskSource.place), by pool and volume name."""
+
+    def __init__(self, local: bool) -> None:
+        self._local = local
+        self.by_file: dict[FileId, set[VolumeUser]] = {}
+        self.by_place: dict[str, set[VolumeUser]] = {}
+        self.by_volume: dict[VolumeName, set[VolumeUser]] = {}
+        self.unknown: list[UnknownUser] = []
+
+    def identify(self, path: str) -> FileId:
+        """The same for all paths that lead to one file, as far as that can be told."""
+        return file_id(path) if self._local else posixpath.normpath(path)
+
+    def note_unknown(self, words: str, machine: str | None = None, *, writes: bool = False) -> None:
+        """Remember once what could not be looked at."""
+        unknown = UnknownUser(words, machine, writes)
+        if unknown not in self.unknown:
+            self.unknown.append(unknown)
+
+
+def collect_users(conn: VirConnect, *, local: bool | None = None) -> VolumeUsers:
+    """All that uses anything on this hypervisor. Raises VirtError when libvirt cannot be asked.
+
+    local: whether its files can be read here; by default, its URI says so.
+    """
+    with translate_errors("cannot ask libvirt for its host name"):
+        collector = _Collector(_reads_files(conn.getURI()) if local is None else local, conn.getHostname())
+    with translate_errors("cannot list the storage pools"):
+        pools = conn.listAllStoragePools(0)
+    for handle in pools:
+        with _unless_gone("STORAGE_POOL", "cannot inspect the storage pools"):
+            collector.look_into_pool(handle)
+    with translate_errors("cannot list the machines"):
+        domains = conn.listAllDomains(0)
+    for domain in domains:
+        with _unless_gone("DOMAIN", "cannot inspect a machine"):
+            collector.look_at_machine(domain)
+    return collector.users()
+
+
+def _reads_files(uri: str) -> bool:
+    """Whether the paths that this libvirt speaks of are those of the machine that this code runs on."""
+    parts = urlsplit(uri)
+    return not parts.hostname and parts.scheme.partition("+")[2] in ("", "unix")
+
+
+@contextlib.contextmanager
+def _unless_gone(kind: str, what: str) -> t.Iterator[None]:
+    """What goes while it is looked at is passed over, and so is what goes with its machine."""
+    # An older libvirt lacks some of the names; an error without a code is none of them.
+    gone = {getattr(libvirt, f"VIR_ERR_NO_{name}", None) for name in (kind, "DOMAIN")} - {None}
+    with translate_errors(what):
+        try:
+            yield
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() not in gone:
+                raise
+
+
+class _Collector:
+    def __init__(self, local: bool, host: str) -> None:
+        self._users = VolumeUsers(local)
+        self._local = local
+        self._host = host
+        self._references: list[tuple[VolumeUser, Reference]] = []
+        # Of all volumes of pools: where they are, and what libvirt says that each is backed by.
+        self._paths: dict[VolumeName, str] = {}
+        self._reported: dict[FileId, str] = {}
+
+    def look_into_pool(self, handle: t.Any) -> None:
+        """All volumes of a pool."""
+        name, root = handle.name(), parse_xml(handle.XMLDesc(0))
+        kind = root.get("type")
+        if kind in _POOLS_WITHOUT_OVERLAYS:
+            return
+        if not handle.isActive():
+            self._users.note_unknown(f"storage pool {name} is not active")
+            return
+        listed_here = self._local and kind in _POOLS_OF_FILES
+        if not listed_here:
+            try:
+                # Volumes may have been made behind libvirt's back.
+                refresh_pool(handle, name, _REFRESH_WAIT_SECONDS)
+            except VirtError as exc:
+                self._users.note_unknown(exc.what)
+                return
+        for volume in handle.listAllVolumes(0):
+            with _unless_gone("STORAGE_VOL", f"cannot inspect a volume of pool {name}"):
+                path = self._paths[name, volume.name()] = volume.path()
+                backing = self._ask_what_is_below(volume, f"volume {name}/{volume.name()}", listed_here)
+                if backing:
+                    self._reported[self._users.identify(path)] = backing
+        if listed_here:
+            self._list_directory(name, root.findtext("target/path", ""))
+
+    def _ask_what_is_below(self, volume: t.Any, words: str, readable: bool) -> str | None:
+        """libvirt's word for it. readable: its header is read as well, so that a broken one need not be known here."""
+        try:
+            return parse_xml(volume.XMLDesc(0)).findtext("backingStore/path")
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
+                raise
+            if not readable:
+                self._users.note_unknown(
+                    f"{words} cannot be inspected ({single_line_message(exc.get_error_message())})"
+                )
+            return None
+
+    def _list_directory(self, pool: str, path: str) -> None:
+        """Files that libvirt has not seen yet. A refresh would have to wait for every job in the pool."""
+        try:
+            names = os.listdir(path)
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            self._users.note_unknown(f"{path} of storage pool {pool} cannot be read ({exc.strerror})")
+            return
+        for name in names:
+            self._paths.setdefault((pool, name), os.path.join(path, name))
+
+    def look_at_machine(self, domain: t.Any) -> None:
+        """All that libvirt says of a machine, now, at its next start, and when it goes back to an earlier state."""
+        name, active = domain.name(), domain.isActive()
+        user = f"machine {name}"
+        for flag in [libvirt.VIR_DOMAIN_XML_INACTIVE, *([0] if active else [])]:
+            self._read(domain.XMLDesc(flag), user, name)
+        for snapshot in _all(domain.listAllSnapshots):
+            with _unless_gone("DOMAIN_SNAPSHOT", "cannot inspect a snapshot"):
+                self._read(snapshot.getXMLDesc(0), f"snapshot {snapshot.getName()} of {user}", name)
+        for checkpoint in _all(getattr(domain, "listAllCheckpoints", None)):
+            with _unless_gone("DOMAIN_CHECKPOINT", "cannot inspect a checkpoint"):
+                self._read(checkpoint.getXMLDesc(0), f"checkpoint {checkpoint.getName()} of {user}", name)
+        saved, _seen = _ask(domain.hasManagedSaveImage, 0)
+        if saved:
+            xml, seen = _ask(domain.managedSaveGetXMLDesc, 0)
+            if seen:
+                self._read(xml, f"the saved state of {user}", name)
+            else:
+                self._users.note_unknown(f"the saved state of {user} cannot be read", name, writes=True)
+        if active and hasattr(domain, "backupGetXMLDesc"):
+            with _unless_gone("DOMAIN_BACKUP", "cannot inspect a backup"):
+                xml, seen = _ask(domain.backupGetXMLDesc, 0)
+                if seen:
+                    self._read(xml, f"a running backup of {user}", name)
+
+    def _read(self, xml: str, words: str, machine: str) -> None:
+        for reference in references_in(parse_xml(xml), self._host):
+            user = VolumeUser(
+                words,
+                machine,
+                reference.noted,
+                below=reference.below,
+                writes=reference.writes,
+                moving=reference.moving,
+            )
+            self._references.append((user, reference))
+
+    def users(self) -> VolumeUsers:
+        """All of it, with what lies below everything that was named."""
+        identify = self._users.identify
+        files = {identify(path) for path in self._paths.values()}
+        chains: FileChains | ReportedChains = (
+            FileChains(self._reported) if self._local else ReportedChains(self._reported, files)
+        )
+        opaque = self._guests_own()
+        for volume, volume_path in self._paths.items():
+            found, problems = chains.walk(volume_path, opaque)
+            # The first is the volume itself, which is no user of itself, nor of another name of its own file.
+            self._add(VolumeUser(f"volume {'/'.join(volume)}", volume=volume, below=True), found[1:], problems)
+        for user, reference in self._references:
+            if reference.volume is not None:
+                self._users.by_volume.setdefault(reference.volume, set()).add(user)
+            path = self._path_of(reference)
+            if reference.place is not None:
+                self._users.by_place.setdefault(reference.place, set()).add(user)
+            if path is None:
+                continue
+            if reference.chained:
+                found, problems = chains.walk(path, opaque)
+                self._add(user, found[:1], problems)
+                self._add(replace(user, below=True, writes=False), found[1:], ())
+            else:
+                self._add(user, [identify(path)], [])
+        return self._users
+
+    def _path_of(self, reference: Reference) -> str | None:
+        return reference.path if reference.volume is None else self._paths.get(reference.volume)
+
+    def _guests_own(self) -> set[FileId]:
+        """Files that we have made as raw disks, or that a guest may write to as one, and that machines have in no other
+        format: a header in there is a guest's work. What no guest may write to is what it looks like."""
+        raw: set[FileId] = set()
+        other: set[FileId] = set()
+        for _user, reference in self._references:
+            path = self._path_of(reference)
+            if path is None or not (reference.noted or reference.chained):
+                continue
+            if reference.raw and not reference.readonly:
+                raw.add(self._users.identify(path))
+            elif reference.chained and not reference.raw:
+                other.add(self._users.identify(path))
+        return raw - other
+
+    def _add(self, user: VolumeUser, files: t.Iterable[FileId], problems: t.Iterable[Problem]) -> None:
+        for file in files:
+            self._users.by_file.setdefault(file, set()).add(user)
+        for path, words in problems:
+            self._users.note_unknown(f"{path} of {user.words} {words}", user.machine)
+
+
+def _ask(call: t.Callable[..., t.Any], *arguments: t.Any) -> tuple[t.Any, bool]:
+    """What libvirt answers, and whether its driver knows the question at all."""
+    try:
+        return call(*arguments), True
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() not in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_OPERATION_UNSUPPORTED):
+            raise
+        return None, False
+
+
+def _all(call: t.Callable[[int], list[t.Any]] | None) -> list[t.Any]:
+    """A list of libvirt's; empty where its driver or this version has no such things."""
+    found = _ask(call, 0)[0] if call is not None else None
+    return found or []

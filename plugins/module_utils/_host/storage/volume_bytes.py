@@ -1,0 +1,112 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The bytes of a volume, wherever its hypervisor is; nothing in them is believed or followed here."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    translate_error,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, volume_file
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import Read
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+
+# Of what is read here: a header and the name in it.
+_MOST_BYTES = 2 * 1024 * 1024
+# What goes into one message of libvirt's protocol.
+_CHUNK_BYTES = 256 * 1024
+
+
+def read_volume(pool: Pool, volume: Volume) -> Read | None:
+    """What gives bytes of the volume by offset and length, from its file or through libvirt.
+
+    None where neither is possible (libvirt's test driver).
+    """
+    if pool.local and volume.source.type == FILE:
+        try:
+            with volume_file(volume.source.path):
+                return lambda offset, length: _from_file(volume.source.path, offset, length)
+        except OSError:
+            # libvirt may, where this user may not.
+            pass
+    read = _through_libvirt(pool, volume)
+    try:
+        read(0, 4)
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+            return None
+        raise translate_error(exc, f"cannot read volume {volume.name} of pool {pool.name}") from exc
+    return read
+
+
+def _from_file(path: str, offset: int, length: int) -> bytes:
+    with volume_file(path) as read:
+        return read(offset, length)
+
+
+def _through_libvirt(pool: Pool, volume: Volume) -> Read:
+    def read(offset: int, length: int) -> bytes:
+        handle = pool.handle.storageVolLookupByName(volume.name)
+        stream = pool.handle.connect().newStream(0)
+        content = _download(handle, stream, offset, min(length, _MOST_BYTES))
+        # What could not be read is not the end of the volume: a header that is not seen is not checked.
+        stream.finish()
+        return content
+
+    return read
+
+
+def read_start(volume: t.Any, conn: VirConnect, length: int) -> bytes:
+    """The first bytes of a volume, at most so many. Raises what libvirt raises, as ours."""
+    with translate_errors(f"cannot read volume {volume.name()}"):
+        stream = conn.newStream(0)
+        content = _download(volume, stream, 0, length)
+        # Not to the end of what was announced, or to the end of a shorter volume: there is nothing to wait for.
+        with contextlib.suppress(libvirt.libvirtError):
+            stream.finish()
+        return content
+
+
+def _download(volume: t.Any, stream: t.Any, offset: int, length: int) -> bytes:
+    volume.download(stream, offset, length, 0)
+    content = b""
+    while len(content) < length:
+        chunk = stream.recv(length - len(content))
+        if not chunk:
+            break
+        content += chunk
+    return content
+
+
+def write_start(volume: t.Any, conn: VirConnect, content: bytes) -> None:
+    """Put these bytes at the beginning of a volume. Raises what libvirt raises."""
+    stream = conn.newStream(0)
+    volume.upload(stream, 0, len(content), 0)
+    for start in range(0, len(content), _CHUNK_BYTES):
+        chunk = content[start : start + _CHUNK_BYTES]
+        # A stream may take less than it is given.
+        while chunk:
+            chunk = chunk[stream.send(chunk) :]
+    stream.finish()
+
+
+def mark_qcow2(volume: t.Any, conn: VirConnect, mark: str) -> bool:
+    """Put a mark into the header of a qcow2 volume; False for one that has no place for it.
+
+    Raises what libvirt raises, as ours: UnsupportedError where volumes cannot be read and written through it.
+    """
+    head = add_qcow2_mark(read_start(volume, conn, HEAD_BYTES), mark)
+    if head is None:
+        return False
+    with translate_errors(f"cannot mark volume {volume.name()}"):
+        write_start(volume, conn, head)
+    return True

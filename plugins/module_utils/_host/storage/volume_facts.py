@@ -1,0 +1,150 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a volume is, by the format that it is known to have, and how a disk finds it.
+
+The format comes from outside: from the machine that has the disk, from our notes, from the name of a stored image.
+libvirt goes by the first bytes of a file, and so would whoever asks it for a size or an overlay's base: but these bytes
+are a guest's where the disk is raw.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_error
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW
+from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
+    HEADER_BYTES,
+    disk_format,
+    virtual_size,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import Read
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, FILE, DiskSource
+
+# libvirt's words for what to QEMU is a raw disk: https://libvirt.org/storage.html#directory-pool
+_RAW = frozenset({None, "raw", "iso", "none", "unknown"})
+_DISK_TYPES = frozenset({"file", "block", "network"})
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A volume that is there.
+
+    format: as it is known to be. looks_like: what its first bytes say, only to tell that the two differ.
+    capacity_bytes: the size of the disk that a guest sees, of a raw one that of its file or device; allocation_bytes:
+    what it takes of the pool now. backing_path, backing_format: of an overlay, what its header says; the format is
+    None where it does not.
+    """
+
+    name: str
+    pool: str
+    path: str
+    capacity_bytes: int
+    allocation_bytes: int
+    format: str
+    source: DiskSource
+    backing_path: str | None = None
+    backing_format: str | None = None
+    looks_like: str = RAW
+
+
+def find_volume(pool: Pool, name: str, where: str | None = None, *, image_format: str) -> Volume | None:
+    """A volume of the pool as it is now, or None when there is none of this name.
+
+    image_format: ``raw`` or ``qcow2``, as whoever has the disk knows it. Raises UnsupportedError for something of this
+    name that is no disk (a directory).
+    """
+    what = f"cannot inspect volume {name} of pool {pool.name}"
+    try:
+        handle = pool.handle.storageVolLookupByName(name)
+        # libvirt looks at the volume again for this.
+        root = parse_xml(handle.XMLDesc(0))
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
+            return None
+        raise translate_error(exc, what, where) from exc
+    kind = root.get("type") or pool.source_type
+    if kind not in _DISK_TYPES:
+        raise UnsupportedError(f"volume {name} of pool {pool.name} is of type {kind}, not a disk", where=where)
+    path = root.findtext("target/path") or ""
+    # A folder may hold device nodes.
+    in_folder = pool.source_type == FILE and kind in (FILE, BLOCK)
+    source = DiskSource(kind, path) if in_folder else pool.source_of(name)
+    known = _attribute(root, "target/format")
+    header = read_own_header(pool, source)
+    looks_like = _looks_like(source, header, known)
+    overlay = image_format != RAW and looks_like == image_format
+    return Volume(
+        name=name,
+        pool=pool.name,
+        path=path,
+        capacity_bytes=_capacity(pool, source, root, image_format, header),
+        allocation_bytes=int(root.findtext("allocation") or 0),
+        format=image_format,
+        source=source,
+        backing_path=root.findtext("backingStore/path") if overlay else None,
+        backing_format=_attribute(root, "backingStore/format") if overlay else None,
+        looks_like=looks_like,
+    )
+
+
+def read_own_header(pool: Pool, source: DiskSource) -> bytes | None:
+    """The first bytes of a volume that is a file on this machine; None when it is none, or this user may not."""
+    if not pool.local or source.type != FILE:
+        return None
+    with contextlib.suppress(OSError), volume_file(source.path) as read:
+        return read(0, HEADER_BYTES)
+    return None
+
+
+@contextlib.contextmanager
+def volume_file(path: str) -> t.Iterator[Read]:
+    """Bytes of a file of this machine. OSError for what is none, such as a pipe, which would be waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        yield lambda offset, length: os.pread(fd, length, offset)
+    finally:
+        os.close(fd)
+
+
+def _looks_like(source: DiskSource, header: bytes | None, known: str | None) -> str:
+    """The file's own first bytes, else libvirt's word for it.
+
+    libvirt looks only when the pool is refreshed, and remembers. On a device, it says the type of a partition here; a
+    disk there was raw from the start, and a mark of another format in it could only be the guest's doing.
+    """
+    if source.type == BLOCK:
+        return RAW
+    if header is not None:
+        return disk_format(header)
+    return RAW if known in _RAW else str(known)
+
+
+def _capacity(pool: Pool, source: DiskSource, root: t.Any, image_format: str, header: bytes | None) -> int:
+    """The size for a guest that has the volume as a disk of this format."""
+    reported = int(root.findtext("capacity") or 0)
+    if source.type != FILE:
+        return reported
+    if image_format == QCOW2:
+        is_one = header is not None and disk_format(header) == QCOW2 and len(header) == HEADER_BYTES
+        return virtual_size(header, reported) if is_one and header is not None else reported
+    if pool.local:
+        with contextlib.suppress(OSError):
+            return os.stat(source.path).st_size
+    # libvirt's word for the size of the file itself; the test driver has none.
+    return int(root.findtext("physical") or reported)
+
+
+def _attribute(root: t.Any, path: str) -> str | None:
+    element = root.find(path)
+    return None if element is None else element.get("type")

@@ -1,0 +1,292 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Volumes of storage pools: make, fill, grow, delete. Full copies are in transfer/copy.py."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+import typing as t
+from collections.abc import Iterator
+
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    translate_error,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB, format_size
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+
+# A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
+_DELETE_WAIT_SECONDS = 60
+_SECTOR_BYTES = 512
+_LVM_SECONDS = 120
+# What libvirt cannot resize, and how its owner can.
+_OTHER_WAYS_TO_GROW = {
+    "logical": "Grow it by hand: lvextend --size {size}b {path} && virsh pool-refresh {pool}",
+    "zfs": "Grow it by hand: zfs set volsize={size} DATASET && virsh pool-refresh {pool}",
+    "disk": "A partition cannot be grown here: create a larger volume and copy it",
+}
+
+
+class VolumeExistsError(ConflictError):
+    """Somebody has made a volume of this name meanwhile; it is theirs."""
+
+
+def volume_names(pool: Pool) -> set[str]:
+    """The names of all volumes in the pool, in one call."""
+    with translate_errors(f"cannot list the volumes of pool {pool.name}"):
+        return set(pool.handle.listVolumes())
+
+
+def space_request(pool: Pool, *, size_bytes: int, copied_bytes: int = 0) -> SpaceRequest:
+    """The space that a new volume takes at once, for require_free_space.
+
+    size_bytes: its size for the guest. copied_bytes: what a full copy that shares no blocks brings in.
+    """
+    needed_bytes = copied_bytes if pool.thin else size_bytes
+    return SpaceRequest(pool.name, pool.space_source, pool.available_bytes, needed_bytes)
+
+
+def create_empty(pool: Pool, name: str, *, size_bytes: int, image_format: str, mark: str = "") -> None:
+    """A new volume with nothing in it, sparse where the pool can. UnsupportedError for a format that it cannot have.
+
+    mark: what tells it from others, see proof.py.
+    """
+    pool.require_format(image_format)
+    make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
+
+
+def create_overlay(
+    pool: Pool, name: str, *, size_bytes: int, image_path: str, image_format: str, mark: str = ""
+) -> None:
+    """A new qcow2 volume that holds only the difference to an image, whose format stands beside its path."""
+    pool.require_overlay()
+    root = new_volume_element(pool, name, size_bytes, "qcow2")
+    backing = etree.SubElement(root, "backingStore")
+    etree.SubElement(backing, "path").text = image_path
+    etree.SubElement(backing, "format", type=image_format)
+    make_volume(pool, name, root, mark=mark)
+
+
+def new_volume_element(pool: Pool, name: str, size_bytes: int, image_format: str) -> etree._Element:
+    """A volume that is to be made: https://libvirt.org/formatstorage.html#storage-volume-xml
+
+    It begins with nothing where the pool is thin; elsewhere it gets all of its space at once.
+    """
+    root = etree.Element("volume")
+    etree.SubElement(root, "name").text = name
+    etree.SubElement(root, "capacity", unit="bytes").text = str(size_bytes)
+    etree.SubElement(root, "allocation", unit="bytes").text = "0" if pool.thin else str(size_bytes)
+    target = etree.SubElement(root, "target")
+    etree.SubElement(target, "format", type=image_format)
+    if image_format == "qcow2":
+        # Version 3 of the format; libvirt's default is the one of 2009, which cannot give back discarded blocks well.
+        etree.SubElement(target, "compat").text = "1.1"
+    permissions = etree.SubElement(target, "permissions")
+    etree.SubElement(permissions, "mode").text = "0600"
+    return root
+
+
+def make_volume(
+    pool: Pool, name: str, root: etree._Element, source: t.Any = None, flags: int = 0, mark: str = ""
+) -> t.Any:
+    """Make a volume from its XML, with the content of the volume source if there is one; libvirt's handle of it.
+
+    mark: what tells it from others from now on, where it can have such a mark.
+    Raises VolumeExistsError instead of touching a volume that has this name already.
+    """
+    xml = etree.tostring(root, encoding="unicode")
+    doing = (
+        f"create volume {name} in pool {pool.name}" if source is None else f"copy to volume {name} of pool {pool.name}"
+    )
+    what = f"cannot {doing}"
+    needed_bytes = int(root.findtext("capacity") or 0)
+    with full_pool_named(pool, what, needed_bytes), translate_errors(what), _never_somebody_elses(pool, name):
+        copied = source is not None
+        made = pool.handle.createXMLFrom(xml, source, flags) if copied else pool.handle.createXML(xml, flags)
+    mark_volume(pool, made, need(root, "target/format").get("type", ""), mark)
+    return made
+
+
+@contextlib.contextmanager
+def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
+    """Tell a volume that is there already from one that could not be made: only the latter may be rolled back.
+
+    Asked beforehand as well, because not every way of making a volume has an error code of its own for this. And
+    libvirt does not know what others have put into a pool since it last looked, such as a hypervisor that shares it.
+    """
+    _look_for(pool, name)
+    try:
+        yield
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_STORAGE_VOL_EXIST:
+            raise _taken(pool, name) from exc
+        raise
+
+
+def require_not_there(pool: Pool, name: str) -> None:
+    """Raise VolumeExistsError when somebody has made a volume of this name."""
+    with translate_errors(f"cannot look up volume {name} of pool {pool.name}"):
+        _look_for(pool, name)
+
+
+def _look_for(pool: Pool, name: str) -> None:
+    try:
+        pool.handle.storageVolLookupByName(name)
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
+            raise
+    else:
+        raise _taken(pool, name)
+    if pool.local and pool.network is None and os.path.lexists(f"{pool.path}/{name}"):
+        raise _taken(pool, name)
+
+
+def _taken(pool: Pool, name: str) -> VolumeExistsError:
+    return VolumeExistsError(f"pool {pool.name} has had a volume {name} since this run was planned")
+
+
+def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect, mark: str = "") -> None:
+    """A new raw volume with this content, and zeros after it up to a whole MiB: space for a longer one, see refill."""
+    pool.require_format("raw")
+    size_bytes = -(-len(content) // MIB) * MIB
+    volume = make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"), mark=mark)
+    _upload(pool, volume, content, conn, f"cannot write volume {name} of pool {pool.name}")
+
+
+def refill(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
+    """Other content for a volume of create_filled, in its place: a running machine that has it open sees the new
+    one."""
+    what = f"cannot write volume {name} of pool {pool.name}"
+    found = find_volume(pool, name, image_format="raw")
+    if found is None:
+        raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}")
+    size_bytes = found.capacity_bytes
+    if len(content) > size_bytes:
+        size_bytes = -(-len(content) // MIB) * MIB
+        grow_volume(pool, name, size_bytes, image_format="raw")
+    with translate_errors(what):
+        volume = pool.handle.storageVolLookupByName(name)
+    _upload(pool, volume, content.ljust(size_bytes, b"\0"), conn, what)
+
+
+def _upload(pool: Pool, volume: t.Any, content: bytes, conn: VirConnect, what: str) -> None:
+    with full_pool_named(pool, what, len(content)), translate_errors(what):
+        write_start(volume, conn, content)
+
+
+def delete_volume(pool: Pool, name: str) -> bool:
+    """Delete a volume; False when it is not there (any more). Waits for one that the daemon is still making."""
+    deadline = time.monotonic() + _DELETE_WAIT_SECONDS
+    while True:
+        try:
+            pool.handle.storageVolLookupByName(name).delete(0)
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
+                return False
+            if exc.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or time.monotonic() > deadline:
+                raise translate_error(exc, f"cannot delete volume {name} of pool {pool.name}") from exc
+            time.sleep(0.2)
+        else:
+            return True
+
+
+def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str) -> bool:
+    """Make a volume larger; False when it has this size already.
+
+    The machine is off. Only a volume of a block pool may be in use: there the device grows first, and then the machine
+    is told. image_format: what the machine takes it for, and the only format that it is grown in. Raises NotFoundError;
+    ConflictError for a size below the present one (nothing is ever cut off), and for a volume that would be taken for
+    another format; UnsupportedError where it cannot grow, with what can be done.
+    """
+    volume = find_volume(pool, name, image_format=image_format)
+    if volume is None:
+        raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}")
+    if pool.same_size(size_bytes, volume.capacity_bytes):
+        return False
+    if size_bytes < volume.capacity_bytes:
+        raise ConflictError(
+            f"volume {name} of pool {pool.name} has {format_size(volume.capacity_bytes)}, and is never shrunk",
+            hint="A smaller disk would lose the data at its end",
+        )
+    what = f"cannot grow volume {name} of pool {pool.name}"
+    with full_pool_named(pool, what, size_bytes - volume.capacity_bytes):
+        if pool.type == "logical" and pool.local:
+            _extend_logical(pool, volume.path, size_bytes)
+        elif image_format != "raw" or not _extend_file(pool, volume, size_bytes, what):
+            _resize(pool, volume, size_bytes, what)
+    return True
+
+
+def _extend_file(pool: Pool, volume: Volume, size_bytes: int, what: str) -> bool:
+    """A raw disk grows as its file does, whatever stands in it. False where that is not for this user to do."""
+    if not pool.local or volume.source.type != FILE:
+        return False
+    try:
+        fd = os.open(volume.source.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as exc:
+        if exc.errno in (errno.EACCES, errno.EPERM, errno.ENOENT):
+            return False
+        raise HostError(f"{what}: {exc.strerror}") from exc
+    try:
+        if os.fstat(fd).st_size < size_bytes:
+            os.ftruncate(fd, size_bytes)
+    except OSError as exc:
+        raise HostError(f"{what}: {exc.strerror}") from exc
+    finally:
+        os.close(fd)
+    return True
+
+
+def _resize(pool: Pool, volume: Volume, size_bytes: int, what: str) -> None:
+    """By libvirt, which goes by what it sees: it would write a larger size into a header that a guest has made, and
+    into the file that this leads to."""
+    if volume.looks_like != volume.format:
+        raise ConflictError(
+            f"volume {volume.name} of pool {pool.name} looks like {volume.looks_like}, not like {volume.format}",
+            hint="Its content is not trusted to tell its format"
+            if pool.local
+            else "Run the task on its hypervisor, as root",
+        )
+    try:
+        pool.handle.storageVolLookupByName(volume.name).resize(size_bytes, 0)
+    except libvirt.libvirtError as exc:
+        error = translate_error(exc, what)
+        if not isinstance(error, UnsupportedError):
+            raise error from exc
+        hint = _OTHER_WAYS_TO_GROW.get(pool.type, "").format(size=size_bytes, path=volume.path, pool=pool.name)
+        raise UnsupportedError(error.what, hint=hint or None) from exc
+
+
+def _extend_logical(pool: Pool, path: str, size_bytes: int) -> None:
+    """libvirt resizes no logical volumes: its backend has no resizeVol (src/storage/storage_backend_logical.c)."""
+    sectors = -(-size_bytes // _SECTOR_BYTES)
+    try:
+        answer = run_program(["lvextend", "--size", f"{sectors * _SECTOR_BYTES}b", path], timeout_seconds=_LVM_SECONDS)
+    except (FileNotFoundError, TimeoutError) as exc:
+        raise HostError(f"cannot grow {path}: {exc}") from exc
+    if answer.status != 0:
+        raise HostError(f"cannot grow {path}: {answer.complaint}")
+    # Another task's running job forbids a refresh; whoever asks next will see it.
+    with contextlib.suppress(libvirt.libvirtError):
+        pool.handle.refresh(0)

@@ -1,0 +1,108 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the devices of a machine are connected to on its hypervisor, and what of that ties it to this one.
+
+In one word and in the words of libvirt, whoever made the machine: https://libvirt.org/formatdomain.html#devices
+"""
+
+from __future__ import annotations
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+
+# The attribute of <source> that says what a nic is plugged into, by the type of the nic. A nic on a network also names
+# the network's bridge while it runs; what the user chose is the network.
+_NIC_SOURCES = {
+    "network": "network",
+    "bridge": "bridge",
+    "direct": "dev",
+    "internal": "name",
+    "vdpa": "dev",
+    "vhostuser": "path",
+    "vds": "portgroupid",
+    "user": "dev",
+}
+_SOCKETS = ("client", "mcast", "server", "udp")
+# The channel that the guest agent listens on, which QEMU gave its name.
+AGENT_CHANNEL = "org.qemu.guest_agent.0"
+# What cannot be had on another hypervisor, by path in the domain's XML: the one list of it.
+_TIES = (
+    ("devices/hostdev", "a device of the hypervisor"),
+    ("devices/filesystem", "a folder of the hypervisor"),
+    ("devices/interface[@type='hostdev']", "a network card of the hypervisor"),
+    ("devices/interface[@type='vdpa']", "a network card of the hypervisor"),
+    ("devices/tpm/backend[@type='passthrough']", "the TPM of the hypervisor"),
+)
+
+
+def disk_source(source: etree._Element | None, kind: str | None) -> str | None:
+    """Where a disk's bytes are, in one word: a path, ``pool/volume``, or ``protocol:name``."""
+    if source is None:
+        return None
+    if kind == "volume":
+        return f"{source.get('pool')}/{source.get('volume')}"
+    if kind == "network":
+        return f"{source.get('protocol')}:{source.get('name') or ''}"
+    if kind == "nvme":
+        return f"nvme:{host_device(source)}/{source.get('namespace')}"
+    if kind == "vhostuser":
+        return source.get("path")
+    return source.get("file") or source.get("dev") or source.get("dir")
+
+
+def nic_source(nic: etree._Element) -> str | None:
+    """What an <interface> is plugged into, in one word and in libvirt's words.
+
+    A name, a path, a PCI address for type hostdev, ``address:port`` for the sockets of QEMU; None for what is plugged
+    into nothing that has a name, such as the types ethernet, user and null.
+    """
+    source, kind = nic.find("source"), nic.get("type") or ""
+    if source is None:
+        return None
+    if kind == "hostdev":
+        return host_device(source)
+    if kind in _SOCKETS:
+        return f"{source.get('address') or ''}:{source.get('port') or ''}"
+    return source.get(_NIC_SOURCES[kind]) if kind in _NIC_SOURCES else None
+
+
+def host_device(source: etree._Element) -> str | None:
+    """The address of a device of the hypervisor as lspci writes it; a USB device by its bus and number, as lsusb."""
+    address = source.find("address")
+    if address is None:
+        return None
+    try:
+        if address.get("type") == "usb":
+            bus, device = (integer(address.get(name)) for name in ("bus", "device"))
+            return f"{bus:03d}:{device:03d}"
+        domain, bus, slot, function = (integer(address.get(name)) for name in ("domain", "bus", "slot", "function"))
+    except ValueError:
+        return None
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
+
+
+def integer(text: str | None) -> int:
+    """A whole number as C reads it, which is libvirt's way: ``0x1f``, ``037`` or ``31``; no text is 0.
+
+    Raises ValueError.
+    """
+    text = (text or "0").strip()
+    octal = len(text) > 1 and text.isdecimal() and text.startswith("0")
+    return int(text, 8 if octal else 0)
+
+
+def agent_is_connected(domain: etree._Element) -> bool:
+    """Whether the live XML says that a guest agent has opened its end of the channel."""
+    return any(
+        target.get("name") == AGENT_CHANNEL and target.get("state") == "connected"
+        for target in domain.iterfind("devices/channel/target")
+    )
+
+
+def ties_of_domain(*domains: etree._Element) -> list[str]:
+    """What the machine has of its hypervisor, in words that follow «it has»; empty for most.
+
+    domains: parsed ``<domain>`` elements of one machine: as it runs, as it will run after its next start.
+    """
+    found = [words for path, words in _TIES if any(domain.find(path) is not None for domain in domains)]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,202 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a file is, by its first bytes: a disk image to be stored, or something to refuse and why.
+
+This looks before qemu-img does. qemu-img opens what an image refers to (a data file, the extents of a vmdk), and
+takes what it does not know, a compressed image for one, for a raw disk.
+"""
+
+from __future__ import annotations
+
+import struct
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import (
+    BrokenQcow2Error,
+    Read,
+    needed_bytes,
+    read_header,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+
+HEADER_BYTES = 512
+_SECTOR_BYTES = 512
+
+# Sources: the magic numbers in file(1) and in QEMU's block drivers
+# (https://gitlab.com/qemu-project/qemu/-/tree/master/block).
+_COMPRESSED = (
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    # What pzstd(1) begins with.
+    (b"\x50\x2a\x4d\x18", "zstd"),
+    (b"BZh", "bzip2"),
+)
+# Where, what bytes, what it is, and the command that makes something usable of it.
+_ARCHIVES = (
+    (0, b"PK\x03\x04", "a zip archive", "unzip FILE"),
+    (257, b"ustar", "a tar archive", "tar --extract --file FILE"),
+)
+_OTHER_FORMATS = (
+    (0, b"KDMV", "vmdk"),
+    (0, b"COWD", "vmdk"),
+    (0, b"# Disk DescriptorFile", "vmdk"),
+    (0, b"vhdxfile", "vhdx"),
+    (0, b"conectix", "vhd"),
+    (64, b"\x7f\x10\xda\xbe", "vdi"),
+    (0, b"QED\x00", "qed"),
+    (0, b"WithoutFreeSpace", "parallels"),
+    (0, b"WithouFreSpacExt", "parallels"),
+    (0, b"QFI\xfb\x00\x00\x00\x01", "qcow (version 1)"),
+)
+# Formats that QEMU has another word for.
+_QEMU_WORDS = {"vhd": "vpc", "qcow (version 1)": "qcow"}
+_LUKS = b"LUKS\xba\xbe"
+_QCOW2 = b"QFI\xfb"
+_QCOW2_SIZE_OFFSET = 24
+_LARGEST_CLUSTER_BYTES = 2 * 1024 * 1024
+_LONGEST_NAME_BYTES = 1023
+
+
+def compression(header: bytes) -> str | None:
+    """How a file is compressed as a whole, by its first bytes: ``xz``, ``gzip``, ``bzip2``, ``zstd``, or not at all."""
+    return next((name for magic, name in _COMPRESSED if header.startswith(magic)), None)
+
+
+def check_image_header(header: bytes, size_bytes: int, what: str, where: str | None = None) -> str:
+    """The format, ``qcow2`` or ``raw``, of a file that can be stored as it is, after any decompression.
+
+    header: the first HEADER_BYTES of the file, all of a shorter one; what: the file, in words, for complaints. Raises
+    InputError for everything else, with what to do about it.
+    """
+    if size_bytes == 0:
+        raise InputError(f"{what} is empty", where=where)
+    twice = compression(header)
+    if twice:
+        raise InputError(
+            f"{what} is compressed twice, the inner layer with {twice}",
+            where=where,
+            hint="Decompress it once and give the result",
+        )
+    for offset, magic, state, command in _ARCHIVES:
+        if header[offset:].startswith(magic):
+            raise InputError(
+                f"{what} is {state}",
+                where=where,
+                hint=f"Give the image itself: {command}. The checksum must then be that of the extracted file",
+            )
+    for offset, magic, name in _OTHER_FORMATS:
+        if header[offset:].startswith(magic):
+            raise unusable_format(what, name, where)
+    if header.startswith(_LUKS):
+        raise InputError(f"{what} is encrypted", where=where, hint="Decrypt it first with qemu-img convert")
+    if header.startswith(_QCOW2):
+        return _check_qcow2(header, size_bytes, what, where)
+    if size_bytes % _SECTOR_BYTES:
+        raise InputError(
+            f"{what} is not a disk image: "
+            f"it is not qcow2, and its {size_bytes} bytes are not a whole number of sectors",
+            where=where,
+        )
+    return "raw"
+
+
+def disk_format(header: bytes) -> str:
+    """The format of a disk by its first bytes, in the words of QEMU; what has no mark of any other is ``raw``.
+
+    header: the first HEADER_BYTES of it. Unlike check_image_header, this complains of nothing.
+    """
+    if header.startswith(_QCOW2) and header[4:8] != b"\x00\x00\x00\x01":
+        return "qcow2"
+    for offset, magic, name in _OTHER_FORMATS:
+        if header[offset:].startswith(magic):
+            return _QEMU_WORDS.get(name, name)
+    return "luks" if header.startswith(_LUKS) else "raw"
+
+
+def virtual_size(header: bytes, size_bytes: int) -> int:
+    """The size in bytes of the disk that a judged image stands for: what its header says, or all of a raw one."""
+    if header.startswith(_QCOW2):
+        return int(struct.unpack_from(">Q", header, _QCOW2_SIZE_OFFSET)[0])
+    return size_bytes
+
+
+def backing_name(read: t.Callable[[int, int], bytes]) -> str | None:
+    """What backs a qcow2 image, as its header has it; None for one that stands alone, and no qcow2.
+
+    read: bytes of the file by offset and length. https://www.qemu.org/docs/master/interop/qcow2.html
+    """
+    header = read(0, HEADER_BYTES)
+    if not header.startswith(_QCOW2) or len(header) < 20:
+        return None
+    offset, length = struct.unpack_from(">QI", header, 8)
+    # The name lies in the first cluster, of 2 MiB at most, and has at most 1023 bytes.
+    if not 0 < offset < _LARGEST_CLUSTER_BYTES or not 0 < length <= _LONGEST_NAME_BYTES:
+        return None
+    return read(offset, length).decode(errors="surrogateescape")
+
+
+def _check_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) -> str:
+    try:
+        # A backing file's name lies behind these bytes; that there is one is enough here.
+        header = read_header(lambda offset, length: start[offset : offset + length])
+    except BrokenQcow2Error as exc:
+        raise InputError(f"{what} is a broken qcow2 image", where=where, hint=f"{exc}".capitalize()) from exc
+    if header is None:
+        raise unusable_format(what, "qcow (version 1)", where)
+    if header.backing_file is not None:
+        raise InputError(
+            f"{what} has a backing file, and would be incomplete without it",
+            where=where,
+            hint="Flatten it first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
+        )
+    if header.encrypted:
+        raise InputError(f"{what} is encrypted", where=where, hint="Decrypt it first with qemu-img convert")
+    if header.data_file:
+        raise InputError(
+            f"{what} has its data in another file, and would be empty without it",
+            where=where,
+            hint="Flatten it first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
+        )
+    if header.unknown_features:
+        raise InputError(
+            f"{what} is a qcow2 image with unknown features",
+            where=where,
+            hint="Convert it first with qemu-img convert -O qcow2 FILE NEW_FILE",
+        )
+    _require_length(header.tables_end, size_bytes, what, where)
+    return "qcow2"
+
+
+def require_whole(read: Read, size_bytes: int, what: str, where: str | None = None) -> None:
+    """Raises InputError for a qcow2 file that is shorter than what its tables lead to, and for a broken one.
+
+    read: bytes of the file by offset and length. Nothing tells whether a raw file is whole.
+    """
+    try:
+        header = read_header(read)
+        needed = 0 if header is None else needed_bytes(header, read)
+    except BrokenQcow2Error as exc:
+        raise InputError(f"{what} is a broken qcow2 image: {exc}", where=where) from exc
+    _require_length(needed, size_bytes, what, where)
+
+
+def _require_length(needed: int, size_bytes: int, what: str, where: str | None) -> None:
+    if needed > size_bytes:
+        raise InputError(
+            f"{what} is truncated: it has {format_size(size_bytes)}, and by its own tables at least "
+            f"{format_size(needed)} ({needed - size_bytes} bytes more)",
+            where=where,
+            hint="Download it again, and give its checksum",
+        )
+
+
+def unusable_format(what: str, name: str, where: str | None = None) -> InputError:
+    """The error for an image of a format that machines here do not run from."""
+    return InputError(
+        f"{what} is a {name} image",
+        where=where,
+        hint="Convert it first with qemu-img convert -O qcow2 FILE NEW_FILE",
+    )

@@ -1,0 +1,38 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A stored image as a file: its name, after what it is and after its content, and its mode."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# Nobody writes to it any more: overlays on all hypervisors rely on its content.
+STORED_MODE = 0o444
+_VOLUME = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)-(?P<digest>[0-9a-f]{16})\.(?P<format>qcow2|raw)\Z")
+
+
+@dataclass(frozen=True)
+class ImageName:
+    """The parts of a stored image's volume name; digest is the first 16 hex digits of its sha256."""
+
+    name: str
+    digest: str
+    format: str
+
+    @property
+    def volume(self) -> str:
+        """The volume's name in the store: same name, same bytes, on every hypervisor."""
+        return f"{self.name}-{self.digest}.{self.format}"
+
+
+def image_name(name: str, sha256: str, image_format: str) -> ImageName:
+    """The name of an image of this content."""
+    return ImageName(name, sha256[:16].lower(), image_format)
+
+
+def parse_image_volume(volume: str) -> ImageName | None:
+    """The parts of a volume's name, or None when it is not a stored image of ours."""
+    match = _VOLUME.match(volume)
+    return ImageName(match["name"], match["digest"], match["format"]) if match else None

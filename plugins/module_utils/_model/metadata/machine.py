@@ -1,0 +1,250 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What we remember of a machine: an element of our own namespace inside libvirt's domain metadata.
+
+There is no other memory. The element travels with the domain when it migrates and goes when it is undefined.
+libvirt's rule for such elements: one top-level element a namespace
+(https://libvirt.org/formatdomain.html#general-metadata).
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+
+NAMESPACE = "urn:brine:virt:1"
+PREFIX = "brine"
+
+BUILDING = "building"
+READY = "ready"
+
+
+@dataclass(frozen=True)
+class ImageNote:
+    """The stored image that the machine's first disk was made from."""
+
+    name: str
+    volume: str
+    pool: str
+
+
+@dataclass(frozen=True)
+class CreationNote:
+    """What tells a volume that is being made from another one of its name.
+
+    mark: a word that only this volume gets, written on it or into it as soon as it is there. size_bytes, backing: its
+    size for the guest, None where that is not known beforehand, and the path of what it is laid on, empty for nothing:
+    as it is before anything is written to it.
+    """
+
+    mark: str
+    size_bytes: int | None = None
+    backing: str = ""
+
+
+@dataclass(frozen=True)
+class VolumeNote:
+    """A volume that was made for this machine and belongs to nobody else; role is ``disk`` or ``seed``.
+
+    building: it is for a disk that is being added to a machine which is there already, and may not be whole yet.
+    format: ``raw`` or ``qcow2``, as it was made; None in notes of versions that did not write it. What stands in the
+    volume is the guest's doing and says nothing.
+    making: as long as it, or its machine, may not be whole yet; None in notes of versions that did not write it.
+    """
+
+    pool: str
+    name: str
+    role: str
+    building: bool = False
+    format: str | None = None
+    making: CreationNote | None = None
+
+    @property
+    def whole(self) -> VolumeNote:
+        """The note of this volume when all is made."""
+        return replace(self, building=False, making=None)
+
+
+@dataclass(frozen=True)
+class DiskNote:
+    """Our name of a disk and the target device (``vda``) it has in the domain."""
+
+    name: str
+    target: str
+
+
+@dataclass(frozen=True)
+class NicNote:
+    """Our name of a nic, its MAC address, and the static addresses (CIDR) that its seed gives it."""
+
+    name: str
+    mac: str
+    addresses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SeedNote:
+    """How the machine was seeded, the hash of what went in, and the user that Ansible logs in as."""
+
+    method: str
+    sha256: str
+    user: str | None = None
+
+
+@dataclass(frozen=True)
+class MachineNotes:
+    """All that the metadata element says.
+
+    status is ``building`` until every volume stands and the seed is written, then ``ready``: a run that finds
+    ``building`` knows that an earlier one was cut off, and that ``volumes`` lists all that it may have made. claimed:
+    only the name is taken; whether the machine is made here is not decided before all hypervisors have been asked for
+    the name. fragment is the hash of the XML that the user had merged in.
+    """
+
+    status: str = READY
+    claimed: bool = False
+    image: ImageNote | None = None
+    volumes: tuple[VolumeNote, ...] = ()
+    disks: tuple[DiskNote, ...] = ()
+    nics: tuple[NicNote, ...] = ()
+    tags: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    anti_affinity: tuple[str, ...] = ()
+    variables: dict[str, t.Any] = field(default_factory=dict)
+    seed: SeedNote | None = None
+    host_keys: tuple[str, ...] = ()
+    fragment: str | None = None
+
+
+def _tag(name: str) -> str:
+    return f"{{{NAMESPACE}}}{name}"
+
+
+def notes_to_element(notes: MachineNotes) -> etree._Element:
+    """The metadata element of these notes; lxml escapes every text."""
+    root = etree.Element(_tag("machine"), nsmap={PREFIX: NAMESPACE}, status=notes.status)
+    if notes.claimed:
+        root.set("claimed", "yes")
+    if notes.image:
+        etree.SubElement(root, _tag("image"), name=notes.image.name, volume=notes.image.volume, pool=notes.image.pool)
+    for volume in notes.volumes:
+        element = etree.SubElement(root, _tag("volume"), pool=volume.pool, name=volume.name, role=volume.role)
+        if volume.building:
+            element.set("status", BUILDING)
+        if volume.format:
+            element.set("format", volume.format)
+        _write_making(element, volume.making)
+    for disk in notes.disks:
+        etree.SubElement(root, _tag("disk"), name=disk.name, target=disk.target)
+    for nic in notes.nics:
+        element = etree.SubElement(root, _tag("nic"), name=nic.name, mac=nic.mac)
+        for address in nic.addresses:
+            etree.SubElement(element, _tag("address")).text = address
+    for kind, texts in (("tag", notes.tags), ("label", notes.labels), ("antiaffinity", notes.anti_affinity)):
+        for text in texts:
+            etree.SubElement(root, _tag(kind)).text = text
+    if notes.variables:
+        etree.SubElement(root, _tag("variables")).text = json.dumps(notes.variables, sort_keys=True)
+    if notes.seed:
+        seed = etree.SubElement(root, _tag("seed"), method=notes.seed.method, sha256=notes.seed.sha256)
+        if notes.seed.user:
+            seed.set("user", notes.seed.user)
+    if notes.fragment:
+        etree.SubElement(root, _tag("fragment"), sha256=notes.fragment)
+    for key in notes.host_keys:
+        etree.SubElement(root, _tag("hostkey")).text = key
+    return root
+
+
+def notes_to_bare_xml(notes: MachineNotes) -> str:
+    """The metadata element as virDomainSetMetadata wants it: without the namespace, which libvirt puts in by itself and
+    would not have twice (virXMLInjectNamespace in its src/util/virxml.c)."""
+    root = notes_to_element(notes)
+    for element in root.iter():
+        element.tag = etree.QName(element).localname
+    etree.cleanup_namespaces(root)
+    return etree.tostring(root, encoding="unicode")
+
+
+def find_notes(domain: etree._Element) -> list[etree._Element]:
+    """Our own elements in a parsed ``<domain>`` element."""
+    return domain.findall(f"metadata/{_tag('machine')}")
+
+
+def read_notes(domain: etree._Element) -> MachineNotes | None:
+    """The notes in a parsed ``<domain>`` element; None for a machine that is not ours."""
+    found = find_notes(domain)
+    return notes_from_element(found[0]) if found else None
+
+
+def notes_from_element(root: etree._Element) -> MachineNotes:
+    """The notes in our own element; what a newer version of the collection may have added is passed over."""
+    image = root.find(_tag("image"))
+    seed = root.find(_tag("seed"))
+    fragment = root.find(_tag("fragment"))
+    status = root.get("status", READY)
+    return MachineNotes(
+        status=status,
+        claimed=root.get("claimed") == "yes",
+        image=None
+        if image is None
+        else ImageNote(image.get("name", ""), image.get("volume", ""), image.get("pool", "")),
+        volumes=tuple(
+            VolumeNote(
+                v.get("pool", ""),
+                v.get("name", ""),
+                v.get("role", "disk"),
+                v.get("status") == BUILDING,
+                v.get("format") or None,
+                # What a run has left counts no more when somebody has kept the machine as it is.
+                _read_making(v) if BUILDING in (status, v.get("status")) else None,
+            )
+            for v in root.iterfind(_tag("volume"))
+        ),
+        disks=tuple(DiskNote(d.get("name", ""), d.get("target", "")) for d in root.iterfind(_tag("disk"))),
+        nics=tuple(
+            NicNote(n.get("name", ""), n.get("mac", ""), tuple(a.text or "" for a in n.iterfind(_tag("address"))))
+            for n in root.iterfind(_tag("nic"))
+        ),
+        tags=_texts(root, "tag"),
+        labels=_texts(root, "label"),
+        anti_affinity=_texts(root, "antiaffinity"),
+        variables=_variables(root.find(_tag("variables"))),
+        seed=None if seed is None else SeedNote(seed.get("method", ""), seed.get("sha256", ""), seed.get("user")),
+        host_keys=_texts(root, "hostkey"),
+        fragment=None if fragment is None else fragment.get("sha256"),
+    )
+
+
+def _write_making(element: etree._Element, making: CreationNote | None) -> None:
+    if making is None:
+        return
+    element.set("mark", making.mark)
+    if making.size_bytes is not None:
+        element.set("size", str(making.size_bytes))
+    if making.backing:
+        element.set("backing", making.backing)
+
+
+def _read_making(element: etree._Element) -> CreationNote | None:
+    mark, size = element.get("mark"), element.get("size", "")
+    if not mark:
+        return None
+    return CreationNote(mark, int(size) if size.isascii() and size.isdigit() else None, element.get("backing", ""))
+
+
+def _texts(root: etree._Element, kind: str) -> tuple[str, ...]:
+    return tuple(element.text or "" for element in root.iterfind(_tag(kind)))
+
+
+def _variables(element: etree._Element | None) -> dict[str, t.Any]:
+    """The machine's variables; somebody's hand may have been in the metadata, so nonsense counts as none."""
+    try:
+        loaded = json.loads(element.text or "{}") if element is not None else {}
+    except ValueError:
+        return {}
+    return loaded if isinstance(loaded, dict) else {}

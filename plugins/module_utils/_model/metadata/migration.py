@@ -1,0 +1,105 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a machine on the move carries with it: an element of its own namespace in its metadata.
+
+It is written before anything is made on the target and travels with the machine. A run that was cut off is recognised
+by it, on either hypervisor: before the switch it says what may be cleared on the target, after the switch what is still
+to be cleared at the source.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+
+NAMESPACE = "urn:brine:virt:move:1"
+PREFIX = "brinemove"
+
+
+@dataclass(frozen=True)
+class VolumeIdentity:
+    """What tells a volume from another one that somebody has made under its name; each may be empty.
+
+    mark: a word that was written into the volume, or on it. key: the storage's own id of it. written: when its content
+    was written last, of one whose content is complete.
+    """
+
+    mark: str = ""
+    key: str = ""
+    written: str = ""
+
+
+@dataclass(frozen=True)
+class VolumeRef:
+    """A volume by its pool and its name. identity: what is known of this very one; it does not count in comparisons."""
+
+    pool: str
+    name: str
+    identity: VolumeIdentity = field(default=VolumeIdentity(), compare=False)
+
+
+@dataclass(frozen=True)
+class MigrationNote:
+    """source, target: names that the two hypervisors have for themselves; uri: the target's libvirt.
+
+    made: the volumes that are made on the target for this machine. left: those at the source that belong to the machine
+    alone and go when it runs on the target. autostart: whether it starts with its hypervisor. running: whether it was
+    up when the move began. source_id: what tells the source from others of its name. Notes of earlier versions say
+    neither of these (None, empty) nor what identifies the volumes.
+    """
+
+    source: str
+    target: str
+    uri: str
+    made: tuple[VolumeRef, ...] = ()
+    left: tuple[VolumeRef, ...] = ()
+    autostart: bool = False
+    running: bool | None = None
+    source_id: str = ""
+
+
+def migration_note_to_xml(note: MigrationNote) -> str:
+    """The element as virDomainSetMetadata wants it, without the namespace; see metadata.notes_to_bare_xml."""
+    root = etree.Element(
+        "move", source=note.source, target=note.target, uri=note.uri, autostart="yes" if note.autostart else "no"
+    )
+    for tag, volumes in (("made", note.made), ("left", note.left)):
+        for volume in volumes:
+            words = {key: value for key, value in vars(volume.identity).items() if value}
+            etree.SubElement(root, tag, pool=volume.pool, name=volume.name, **words)
+    if note.running is not None:
+        root.set("running", "yes" if note.running else "no")
+    if note.source_id:
+        root.set("source_id", note.source_id)
+    return etree.tostring(root, encoding="unicode")
+
+
+def read_migration_note(domain: etree._Element) -> MigrationNote | None:
+    """The note in a parsed ``<domain>`` element; None for a machine that nobody is moving."""
+    root = domain.find(f"metadata/{{{NAMESPACE}}}move")
+    if root is None:
+        return None
+    return MigrationNote(
+        source=root.get("source", ""),
+        target=root.get("target", ""),
+        uri=root.get("uri", ""),
+        made=_volumes(root, "made"),
+        left=_volumes(root, "left"),
+        autostart=root.get("autostart") == "yes",
+        running={"yes": True, "no": False}.get(root.get("running", "")),
+        source_id=root.get("source_id", ""),
+    )
+
+
+def _volumes(root: t.Any, tag: str) -> tuple[VolumeRef, ...]:
+    return tuple(
+        VolumeRef(
+            volume.get("pool", ""),
+            volume.get("name", ""),
+            VolumeIdentity(volume.get("mark", ""), volume.get("key", ""), volume.get("written", "")),
+        )
+        for volume in root.iterfind(f"{{{NAMESPACE}}}{tag}")
+    )

@@ -1,0 +1,57 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names that a machine must not have, because they mean something else to Ansible, to SSH, to the live
+inventory or to this collection.
+
+Sources: C.LOCALHOST in ansible-core (an inventory host of such a name takes the place of the implicit localhost), and
+``_create_implicit_localhost`` and the groups ``all`` and ``ungrouped`` in its inventory/data.py.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+# Names of the machine itself in /etc/hosts of distributions, beside ``localhost`` and what begins with ``localhost.``.
+_LOOPBACK = frozenset({"localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback"})
+_GROUPS = frozenset({"all", "ungrouped", "hypervisors", "virt_machines", "virt_building", "virt_provisioned"})
+# Groups that the live inventory makes: by state (virDomainState), hypervisor and tag.
+_STATE_GROUPS = re.compile(r"virt_(nostate|running|blocked|paused|shutdown|shutoff|crashed|pmsuspended)")
+_GROUP_PREFIXES = ("virt_on_", "virt_tag_")
+# What inet_aton(3) takes for an address although it is none in full: 127.1
+_DOTTED_NUMBERS = re.compile(r"\d+(\.\d+)+")
+# The domain that has files written to the disk; see _host/storage/transfer/flush.py.
+_FLUSH_DOMAIN = re.compile(r"^brine-virt-sync-[0-9a-f]{32}\Z")
+
+
+def reserved_meaning(name: str) -> str | None:
+    """What a name means already, in words that follow «is»; None for one that a machine may have. Case is no matter."""
+    folded = name.casefold()
+    if folded in _LOOPBACK or folded.startswith("localhost."):
+        return "the controller itself to Ansible and SSH"
+    if _is_address(folded):
+        return "an address"
+    if folded in _GROUPS or _STATE_GROUPS.fullmatch(folded) or folded.startswith(_GROUP_PREFIXES):
+        return "a group of the inventory"
+    if is_flush_name(folded):
+        return "reserved for a helper domain of moves"
+    return None
+
+
+def flush_name(token: str) -> str:
+    """What a domain that has files written to the disk is called; token: 32 hexadecimal digits."""
+    return f"brine-virt-sync-{token}"
+
+
+def is_flush_name(name: str) -> bool:
+    """Whether a domain is one of these, or a volume the one that its QEMU ends with."""
+    return _FLUSH_DOMAIN.match(name) is not None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return bool(_DOTTED_NUMBERS.fullmatch(text))
+    return True

@@ -1,0 +1,228 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checked reading of what users wrote: every value by its own rule, every complaint with its place."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+import typing as t
+from collections.abc import Mapping
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
+
+# A rule takes the value and its place, and gives back the clean value or raises InputError.
+Rule = t.Callable[[t.Any, str], t.Any]
+
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
+_MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+# Python reads no number of thousands of digits from a text.
+_MOST_DIGITS = 30
+# What XML 1.0 cannot carry at all: https://www.w3.org/TR/xml/#charsets
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+
+
+def inside(where: str, key: str) -> str:
+    """The place of a key inside a place; the outermost place has no name."""
+    return f"{where}.{key}" if where else key
+
+
+def one_of_these(word: str, known: t.Iterable[str]) -> str:
+    """The hint for a word that is not known: the nearest one, or all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    if near:
+        return f"Did you mean {near[0]}?"
+    return f"Known: {', '.join(names)}" if names else "None are known"
+
+
+def read_mapping(value: t.Any, where: str, rules: Mapping[str, Rule]) -> dict[str, t.Any]:
+    """The keys of a mapping by their rules; keys that are absent or null are absent in the result.
+
+    Raises InputError for anything but a mapping, and with a line for each unknown key and each value that is refused.
+    """
+    if not isinstance(value, Mapping):
+        raise InputError(
+            f"{value!r} is not a mapping of options", where=where or None, hint=f"Known: {', '.join(rules)}"
+        )
+    clean = {}
+    mistakes = Mistakes()
+    for key, item in value.items():
+        with mistakes.noted():
+            if key not in rules:
+                raise InputError(f"unknown option {key!r}", where=where or None, hint=one_of_these(str(key), rules))
+            if item is not None:
+                clean[str(key)] = rules[key](item, inside(where, str(key)))
+    mistakes.conclude()
+    return clean
+
+
+def text(value: t.Any, where: str) -> str:
+    """A text that XML can carry."""
+    if isinstance(value, (Mapping, list, tuple, bytes)):
+        raise InputError(f"{value!r} is not a string", where=where)
+    found = _NOT_XML.search(str(value))
+    if found:
+        raise InputError(f"the text has a control character ({found.group()!r}) in it", where=where)
+    return str(value)
+
+
+def lines(value: t.Any, where: str) -> str:
+    """A text of one or more lines, whose ends are as XML has them."""
+    return text(value, where).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def line(value: t.Any, where: str) -> str:
+    """A text without line breaks, as libvirt wants a title."""
+    clean = text(value, where)
+    if "\n" in clean or "\r" in clean:
+        raise InputError("the text has more than one line", where=where)
+    return clean
+
+
+def name(value: t.Any, where: str) -> str:
+    """A name that is safe as a libvirt name, as a part of a file name and, nearly, as a host name."""
+    if not isinstance(value, (str, int)) or isinstance(value, bool) or not _NAME.match(str(value)):
+        raise InputError(
+            f"{value!r} is not a name",
+            where=where,
+            hint="Use up to 63 letters, digits, dots, dashes and underscores, the first a letter or digit",
+        )
+    return str(value)
+
+
+class whole_number:  # noqa: N801 - used like the functions beside it
+    """A rule for whole numbers from minimum to maximum."""
+
+    def __init__(self, minimum: int, maximum: int) -> None:
+        self.minimum, self.maximum = minimum, maximum
+
+    def __call__(self, value: t.Any, where: str) -> int:
+        number = None
+        if isinstance(value, int) and not isinstance(value, bool):
+            number = value
+        elif isinstance(value, str) and value.strip().isdecimal() and len(value.strip()) <= _MOST_DIGITS:
+            number = int(value)
+        if number is None or not self.minimum <= number <= self.maximum:
+            raise InputError(
+                f"{value!r} is not allowed",
+                where=where,
+                hint=f"Give a whole number from {self.minimum} to {self.maximum}",
+            )
+        return number
+
+
+def yes_or_no(value: t.Any, where: str) -> bool:
+    """A boolean, also in the words that YAML and the command line use."""
+    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    answer = words.get(str(value).strip().lower())
+    if answer is None:
+        raise InputError(f"{value!r} is neither true nor false", where=where)
+    return answer
+
+
+class choice:  # noqa: N801 - used like the functions beside it
+    """A rule for one of a few words."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def __call__(self, value: t.Any, where: str) -> str:
+        if value not in self.words:
+            raise InputError(f"{value!r} is not a choice", where=where, hint=f"Choose one of {', '.join(self.words)}")
+        return str(value)
+
+
+class pattern:  # noqa: N801 - used like the functions beside it
+    """A rule for texts that a regular expression matches as a whole; example is what complaints show."""
+
+    def __init__(self, expression: str, what: str, example: str) -> None:
+        self.expression = re.compile(expression)
+        self._what, self._example = what, example
+
+    def __call__(self, value: t.Any, where: str) -> str:
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or not self.expression.fullmatch(str(value)):
+            raise InputError(f"{value!r} is not {self._what}", where=where, hint=f"Write it like {self._example}")
+        return str(value)
+
+
+_NUMBERS = pattern(r"[0-9]{1,5}(-[0-9]{1,5})?(,\^?[0-9]{1,5}(-[0-9]{1,5})?)*", "a set of numbers", "0-3,8")
+
+
+def cpu_set(value: t.Any, where: str) -> str:
+    """A set of CPUs or of NUMA nodes, in the words in which libvirt gives it back: 0,1 is 0-1."""
+    numbers: set[int] = set()
+    for part in _NUMBERS(value, where).split(","):
+        first, _dash, last = part.lstrip("^").partition("-")
+        some = range(int(first), int(last or first) + 1)
+        if not some:
+            raise InputError(f"{value!r} is not a set of numbers", where=where, hint=f"{part} ends before it begins")
+        numbers = numbers.difference(some) if part.startswith("^") else numbers.union(some)
+    if not numbers:
+        raise InputError(f"{value!r} selects no number", where=where, hint="Write it like 0-3,8")
+    starts = sorted(number for number in numbers if number - 1 not in numbers)
+    ends = sorted(number for number in numbers if number + 1 not in numbers)
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends))  # noqa: B905 - not in Python 3.9
+
+
+word = pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]*", "a word", "EPYC-Rome")
+path = pattern(r"/[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f/]", "an absolute path", "/srv/data")
+
+
+class list_of:  # noqa: N801 - used like the functions beside it
+    """A rule for a list, each item by its own rule; a single plain value counts as a list of one."""
+
+    def __init__(self, item_rule: Rule) -> None:
+        self.item_rule = item_rule
+
+    def __call__(self, value: t.Any, where: str) -> tuple[t.Any, ...]:
+        if isinstance(value, (str, int, float)):
+            value = [value]
+        if not isinstance(value, (list, tuple)):
+            raise InputError(f"{value!r} is not a list", where=where)
+        return tuple(self.item_rule(item, f"{where}[{index}]") for index, item in enumerate(value))
+
+
+def any_mapping(value: t.Any, where: str) -> dict[str, t.Any]:
+    """A mapping whose keys are the user's own."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{value!r} is not a mapping", where=where)
+    return {text(key, where): item for key, item in value.items()}
+
+
+def size(value: t.Any, where: str) -> int:
+    """A size in MiB."""
+    return parse_size_mib(value, where)
+
+
+def mac(value: t.Any, where: str) -> str:
+    """A unicast MAC address in lower case with colons."""
+    clean = str(value).strip().lower().replace("-", ":")
+    if not _MAC.match(clean) or int(clean[:2], 16) & 1:
+        raise InputError(
+            f"{value!r} is not a MAC address of a nic", where=where, hint="Write it like 52:54:00:12:34:56"
+        )
+    return clean
+
+
+def interface_address(value: t.Any, where: str) -> str:
+    """An address with its prefix length."""
+    try:
+        if "/" not in str(value):
+            raise ValueError
+        return str(ipaddress.ip_interface(str(value)))
+    except ValueError as exc:
+        raise InputError(
+            f"{value!r} is not an address with a prefix", where=where, hint="Write it like 192.0.2.10/24"
+        ) from exc
+
+
+def address(value: t.Any, where: str) -> str:
+    """A plain address."""
+    try:
+        return str(ipaddress.ip_address(str(value)))
+    except ValueError as exc:
+        raise InputError(f"{value!r} is not an address", where=where, hint="Write it like 192.0.2.1") from exc

@@ -1,0 +1,255 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CPU of a machine, its tuning and its NUMA: every option, and where it stands in the domain's XML.
+
+Names and values are those of https://libvirt.org/formatdomain.html#cpu-model-and-topology, and Salt Virt's where it had
+a word of its own.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
+    GroupField,
+    ListField,
+    NamedListField,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
+    ON_OFF,
+    AttributeField,
+    SizeField,
+    TextField,
+    Values,
+)
+
+CPU_MODES = ("host-model", "host-passthrough", "maximum", "custom")
+COUNT = validators.whole_number(1, 4096)
+INDEX = validators.whole_number(0, 65535)
+_PERIOD = validators.whole_number(1000, 1000000)
+_NO_LIMIT = -1
+
+
+class _microseconds(validators.whole_number):  # noqa: N801 - used like the rules beside it
+    """A rule for a quota: so many microseconds of each period, or -1 for no limit."""
+
+    def __call__(self, value: t.Any, where: str) -> int:
+        return _NO_LIMIT if str(value) == str(_NO_LIMIT) else super().__call__(value, where)
+
+
+_QUOTA = _microseconds(1000, 17592186044415)
+_NUMA_MODE = validators.choice("interleave", "strict", "preferred", "restrictive")
+_POLICY = validators.choice("force", "require", "optional", "disable", "forbid")
+
+
+@dataclass(frozen=True)
+class _Cpu(GroupField):
+    """A model's name makes the mode custom, and any other mode has no model."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        if isinstance(value, str):
+            value = {"mode": value}
+        values = super().check(value, where, have)
+        if values.get("model"):
+            mode = values.setdefault("mode", "custom")
+            if mode != "custom":
+                raise InputError(
+                    f"mode {mode} takes no model",
+                    where=validators.inside(where, "model"),
+                    hint="Give only one of the two",
+                )
+        return values
+
+    def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
+        cpu = parent.find("cpu")
+        if cpu is not None and value.get("mode") not in (None, "custom"):
+            for child in [*cpu.findall("model"), *cpu.findall("vendor")]:
+                cpu.remove(child)
+            for name in ("match", "check"):
+                cpu.attrib.pop(name, "")
+        super().write(parent, value)
+
+    def read(self, parent: etree._Element) -> Values | None:
+        values = super().read(parent)
+        # As libvirt has it: a model without a mode, which is how machines were defined once, is a custom one.
+        return {"mode": "custom", **values} if values and "model" in values else values
+
+
+@dataclass(frozen=True)
+class _Schedulers(ListField):
+    """Real-time schedulers have a priority, the others none."""
+
+    def _check_row(self, row: t.Any, where: str, have: Values | None) -> Values:
+        values = super()._check_row(row, where, have)
+        if ("priority" in values) != (values["scheduler"] in ("fifo", "rr")):
+            raise InputError(
+                f"scheduler {values['scheduler']} takes {'no' if 'priority' in values else 'a'} priority", where=where
+            )
+        return values
+
+
+@dataclass(frozen=True)
+class _NumaMemory(GroupField):
+    """The nodes are named, or libvirt asks numad for them: ``placement: auto``. Without a mode it is strict."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        values = super().check(value, where, have)
+        if values.get("placement") != "auto" and "nodeset" not in values:
+            raise InputError("nodeset is missing", where=where, hint="Name the nodes, or set placement: auto")
+        if values.get("placement") == "auto" and "nodeset" in values:
+            raise InputError("placement auto takes no nodeset", where=validators.inside(where, "nodeset"))
+        return values
+
+    def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
+        super().write(parent, value)
+        memory = parent.find(self.path)
+        if memory is None:
+            return
+        # libvirt takes one of the two.
+        if value.get("placement") == "auto":
+            memory.attrib.pop("nodeset", "")
+        elif "nodeset" in value and memory.get("placement") == "auto":
+            del memory.attrib["placement"]
+
+
+@dataclass(frozen=True)
+class _Topology(GroupField):
+    """What is not named is one."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        return {"sockets": 1, "cores": 1, "threads": 1, **super().check(value, where, have)}
+
+
+_TUNING = GroupField(
+    "tuning",
+    "cputune",
+    (
+        TextField("shares", validators.whole_number(2, 262144), "shares"),
+        TextField("period", _PERIOD, "period"),
+        TextField("quota", _QUOTA, "quota"),
+        TextField("global_period", _PERIOD, "global_period"),
+        TextField("global_quota", _QUOTA, "global_quota"),
+        TextField("emulator_period", _PERIOD, "emulator_period"),
+        TextField("emulator_quota", _QUOTA, "emulator_quota"),
+        TextField("iothread_period", _PERIOD, "iothread_period"),
+        TextField("iothread_quota", _QUOTA, "iothread_quota"),
+        NamedListField(
+            "vcpupin",
+            "vcpupin",
+            "vcpu",
+            INDEX,
+            (AttributeField("cpuset", validators.cpu_set, "@cpuset"),),
+            short="cpuset",
+            required=("cpuset",),
+        ),
+        AttributeField("emulatorpin", validators.cpu_set, "emulatorpin@cpuset"),
+        NamedListField(
+            "iothreadpin",
+            "iothreadpin",
+            "iothread",
+            INDEX,
+            (AttributeField("cpuset", validators.cpu_set, "@cpuset"),),
+            short="cpuset",
+            required=("cpuset",),
+        ),
+        _Schedulers(
+            "vcpusched",
+            "vcpusched",
+            (
+                AttributeField("vcpus", validators.cpu_set, "@vcpus"),
+                AttributeField("scheduler", validators.choice("batch", "idle", "fifo", "rr"), "@scheduler"),
+                AttributeField("priority", validators.whole_number(1, 99), "@priority"),
+            ),
+            required=("vcpus", "scheduler"),
+        ),
+    ),
+)
+CPU = _Cpu(
+    "cpu",
+    "",
+    (
+        AttributeField("mode", validators.choice(*CPU_MODES), "cpu@mode"),
+        TextField("model", validators.word, "cpu/model"),
+        AttributeField("fallback", validators.choice("allow", "forbid"), "cpu/model@fallback"),
+        TextField("vendor", validators.word, "cpu/vendor"),
+        AttributeField("check", validators.choice("none", "partial", "full"), "cpu@check"),
+        AttributeField("match", validators.choice("minimum", "exact", "strict"), "cpu@match"),
+        AttributeField("migratable", validators.yes_or_no, "cpu@migratable", ON_OFF),
+        _Topology(
+            "topology",
+            "cpu/topology",
+            tuple(AttributeField(word, COUNT, f"@{word}") for word in ("sockets", "dies", "cores", "threads")),
+        ),
+        NamedListField(
+            "features",
+            "cpu/feature",
+            "name",
+            validators.word,
+            (AttributeField("policy", _POLICY, "@policy"),),
+            short="policy",
+            required=("policy",),
+            default="require",
+        ),
+        GroupField(
+            "cache",
+            "cpu/cache",
+            (
+                AttributeField("level", validators.whole_number(1, 3), "@level"),
+                AttributeField("mode", validators.choice("emulate", "passthrough", "disable"), "@mode"),
+            ),
+            required=("mode",),
+        ),
+        ListField(
+            "numa",
+            "cpu/numa/cell",
+            (
+                AttributeField("id", INDEX, "@id"),
+                AttributeField("cpus", validators.cpu_set, "@cpus"),
+                SizeField("memory", "@memory"),
+                AttributeField("access", validators.choice("shared", "private"), "@memAccess"),
+                AttributeField("discard", validators.yes_or_no, "@discard"),
+                NamedListField(
+                    "distances",
+                    "distances/sibling",
+                    "id",
+                    INDEX,
+                    (AttributeField("value", validators.whole_number(10, 255), "@value"),),
+                    short="value",
+                    required=("value",),
+                ),
+            ),
+            required=("memory",),
+        ),
+        _TUNING,
+        TextField("iothreads", COUNT, "iothreads"),
+    ),
+)
+NUMATUNE = GroupField(
+    "numatune",
+    "numatune",
+    (
+        _NumaMemory(
+            "memory",
+            "memory",
+            (
+                AttributeField("mode", _NUMA_MODE, "@mode"),
+                AttributeField("nodeset", validators.cpu_set, "@nodeset"),
+                AttributeField("placement", validators.choice("static", "auto"), "@placement"),
+            ),
+        ),
+        NamedListField(
+            "memnodes",
+            "memnode",
+            "cellid",
+            INDEX,
+            (AttributeField("mode", _NUMA_MODE, "@mode"), AttributeField("nodeset", validators.cpu_set, "@nodeset")),
+            required=("mode", "nodeset"),
+        ),
+    ),
+)

@@ -1,0 +1,200 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The description of a machine beyond its disks and nics: every option, and where it stands in the domain's XML.
+
+Names and values are those of https://libvirt.org/formatdomain.html, and Salt Virt's where it had a word of its own.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
+    GroupField,
+    ListField,
+    NamedListField,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
+    ON_OFF,
+    AttributeField,
+    Field,
+    FlagField,
+    TextField,
+    Values,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.amounts import MEMORY, VCPUS
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU, INDEX, NUMATUNE
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.devices import DEVICES
+
+
+@dataclass(frozen=True)
+class _Clock(GroupField):
+    """A time zone makes the offset ``timezone``."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        if isinstance(value, str):
+            value = {"offset": value}
+        if isinstance(value, Mapping) and "utc" in value:
+            # Salt's word.
+            utc = validators.yes_or_no(value["utc"], validators.inside(where, "utc"))
+            value = {**{k: v for k, v in value.items() if k != "utc"}, "offset": "utc" if utc else "localtime"}
+        values = super().check(value, where, have)
+        if "timezone" in values:
+            values["offset"] = "timezone"
+        if values.get("offset") == "timezone" and "adjustment" in values:
+            raise InputError("a time zone has no adjustment", where=validators.inside(where, "adjustment"))
+        if values.get("offset") == "variable" and values.get("adjustment") == "reset":
+            raise InputError(
+                "a variable clock has a number of seconds",
+                where=validators.inside(where, "adjustment"),
+                hint="reset is for utc and localtime",
+            )
+        return values
+
+    def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
+        clock = parent.find("clock")
+        if clock is not None and value.get("offset") not in (None, clock.get("offset")):
+            for name in ("timezone", "adjustment", "basis"):
+                clock.attrib.pop(name, "")
+        super().write(parent, value)
+
+
+@dataclass(frozen=True)
+class _Boot(GroupField):
+    """An order of kinds of devices stands in place of one of single devices; libvirt takes one of the two."""
+
+    def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
+        if value.get("devices"):
+            drop_boot_orders(parent)
+        super().write(parent, value)
+
+
+def drop_boot_orders(domain: etree._Element, keep: t.Container[etree._Element] = ()) -> bool:
+    """Take single devices, but those to keep, out of the boot order; whether there was one."""
+    orders = [order for order in domain.iterfind("devices/*/boot") if order.getparent() not in keep]
+    for order in orders:
+        home = order.getparent()
+        if home is not None:
+            home.remove(order)
+    return bool(orders)
+
+
+def _switch(key: str, path: str) -> AttributeField:
+    return AttributeField(key, validators.yes_or_no, f"{path}@state", ON_OFF)
+
+
+FEATURES = GroupField(
+    "features",
+    "features",
+    (
+        FlagField("acpi", "acpi"),
+        FlagField("apic", "apic"),
+        FlagField("pae", "pae"),
+        _switch("kvm-hidden", "kvm/hidden"),
+        _switch("kvm-hint-dedicated", "kvm/hint-dedicated"),
+        _switch("pmu", "pmu"),
+        _switch("smm", "smm"),
+        _switch("vmport", "vmport"),
+        GroupField(
+            "hyperv",
+            "hyperv",
+            tuple(
+                _switch(word, word)
+                for word in (
+                    "relaxed",
+                    "vapic",
+                    "vpindex",
+                    "runtime",
+                    "synic",
+                    "stimer",
+                    "reset",
+                    "frequencies",
+                    "reenlightenment",
+                    "tlbflush",
+                    "ipi",
+                    "evmcs",
+                )
+            ),
+        ),
+    ),
+)
+CLOCK = _Clock(
+    "clock",
+    "clock",
+    (
+        AttributeField("offset", validators.choice("utc", "localtime", "timezone", "variable"), "@offset"),
+        AttributeField(
+            "timezone", validators.pattern(r"[A-Za-z0-9_+/-]+", "a time zone", "Europe/Berlin"), "@timezone"
+        ),
+        AttributeField(
+            "adjustment", validators.pattern(r"reset|-?\d{1,10}", "an adjustment in seconds", "3600"), "@adjustment"
+        ),
+        NamedListField(
+            "timers",
+            "timer",
+            "name",
+            validators.choice("platform", "pit", "rtc", "hpet", "tsc", "kvmclock", "hypervclock", "armvtimer"),
+            (
+                AttributeField("present", validators.yes_or_no, "@present"),
+                AttributeField("tickpolicy", validators.choice("delay", "catchup", "merge", "discard"), "@tickpolicy"),
+                AttributeField("track", validators.choice("boot", "guest", "wall", "realtime"), "@track"),
+                AttributeField("frequency", validators.whole_number(1, 2**40), "@frequency"),
+                AttributeField("mode", validators.choice("auto", "native", "emulate", "paravirt", "smpsafe"), "@mode"),
+                *(AttributeField(word, INDEX, f"catchup@{word}") for word in ("threshold", "slew", "limit")),
+            ),
+            short="present",
+        ),
+    ),
+)
+_REACTION = validators.choice("destroy", "restart", "preserve", "rename-restart")
+EVENTS = GroupField(
+    "events",
+    "",
+    (
+        TextField("poweroff", _REACTION, "on_poweroff"),
+        TextField("reboot", _REACTION, "on_reboot"),
+        TextField(
+            "crash",
+            validators.choice(
+                "destroy", "restart", "preserve", "rename-restart", "coredump-destroy", "coredump-restart"
+            ),
+            "on_crash",
+        ),
+    ),
+)
+BOOT_DEVICES = ("hd", "cdrom", "network", "fd")
+BOOT = _Boot(
+    "boot",
+    "os",
+    (
+        ListField(
+            "devices",
+            "boot",
+            (AttributeField("device", validators.choice(*BOOT_DEVICES), "@dev"),),
+            short="device",
+            required=("device",),
+        ),
+        AttributeField("menu", validators.yes_or_no, "bootmenu@enable"),
+        TextField("kernel", validators.path, "kernel"),
+        TextField("initrd", validators.path, "initrd"),
+        TextField("cmdline", validators.text, "cmdline"),
+    ),
+)
+# The order is that of the documentation.
+HARDWARE: tuple[Field, ...] = (
+    VCPUS,
+    MEMORY,
+    CPU,
+    NUMATUNE,
+    FEATURES,
+    CLOCK,
+    EVENTS,
+    BOOT,
+    *DEVICES,
+)

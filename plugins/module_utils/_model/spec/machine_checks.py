@@ -1,0 +1,94 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The checks of a machine that no single option can make, because they are about several of them."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values, covers
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic
+
+
+def check_firmware(given: dict[str, t.Any], options: GivenOptions) -> None:
+    """Secure boot is a thing of UEFI."""
+    if given.get("secure_boot"):
+        if given.get("firmware") == "bios":
+            raise InputError(
+                "there is no secure boot with firmware bios",
+                where=options.at("secure_boot"),
+                hint="Set firmware: efi",
+            )
+        given["firmware"] = "efi"
+
+
+def check_hardware(hardware: Values, vcpus: int, options: GivenOptions, have: Mapping[str, t.Any]) -> None:
+    """Options of the description that go together, and what one of them needs of another one is filled in.
+
+    vcpus: the most that the machine can have. have: what it has already, which may be as it is; empty for a new one.
+    Raises InputError.
+    """
+
+    def new(*keys: str) -> bool:
+        return not all(covers(have.get(key), hardware.get(key, {})) for key in keys)
+
+    topology = hardware.get("cpu", {}).get("topology")
+    if topology and new("cpu", "vcpus"):
+        _check_topology(topology, vcpus, options)
+    boot = hardware.get("boot", {})
+    for key in ("initrd", "cmdline"):
+        if key in boot and "kernel" not in boot and new("boot"):
+            raise InputError(f"{key} needs kernel", where=f"{options.at('boot')}.{key}")
+    if hardware.get("shared_folders") and new("shared_folders"):
+        memory = hardware["memory"] = {"source": "memfd", "access": "shared", **hardware["memory"]}
+        if memory["access"] != "shared":
+            raise InputError(
+                "shared folders need shared memory", where=f"{options.at('memory')}.access", hint="Set shared"
+            )
+
+
+def _check_topology(topology: Mapping[str, t.Any], vcpus: int, options: GivenOptions) -> None:
+    count = 1
+    for word in ("sockets", "dies", "cores", "threads"):
+        count *= topology.get(word, 1)
+    if count != vcpus:
+        raise InputError(
+            f"the topology makes {count} vCPUs, the machine has up to {vcpus}",
+            where=f"{options.at('cpu')}.topology",
+            hint="The product of sockets, dies, cores and threads is the maximum of vcpus",
+        )
+
+
+def check_devices(
+    hardware: Mapping[str, t.Any],
+    disks: Sequence[Disk],
+    nics: Sequence[Nic],
+    options: GivenOptions,
+    have: Mapping[str, t.Any],
+) -> None:
+    """Devices that are in each other's way. have: as in check_hardware. Raises InputError."""
+    at, boot = options.at, hardware.get("boot", {})
+    devices: list[tuple[str, Disk | Nic]] = [*(("disks", disk) for disk in disks), *(("nics", nic) for nic in nics)]
+    orders = {(kind, device.name): device.options.get("boot_order") for kind, device in devices}
+    known = {(kind, name): have.get(kind, {}).get(name, {}).get("boot_order") for kind, name in orders}
+    ordered = next((name for (_kind, name), order in orders.items() if order is not None), None)
+    if boot.get("devices") and ordered and not (covers(have.get("boot"), boot) and known == orders):
+        raise InputError(
+            f"device {ordered!r} has a boot_order as well",
+            where=f"{at('boot')}.devices" if at("boot").endswith("boot") else at("boot"),
+            hint="Order kinds of devices or single devices, not both",
+        )
+    macs: dict[str, str] = {}
+    for nic in nics:
+        if nic.mac in macs:
+            # Of an existing machine too: its nics are known by these addresses.
+            raise InputError(
+                f"nics {macs[nic.mac]!r} and {nic.name!r} have the same MAC address {nic.mac}",
+                where=nic.given.at("mac"),
+            )
+        macs[nic.mac] = nic.name

@@ -1,0 +1,111 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words of a nic that the guest's own network configuration is made of."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import typing as t
+from collections.abc import Mapping
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+
+_DOMAIN = re.compile(r"^(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?\Z")
+_ANYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
+
+
+def family(address: str) -> int:
+    """4 or 6, for an address or a network that was checked already."""
+    return 6 if ":" in address else 4
+
+
+def _without_zone(rule: validators.Rule) -> validators.Rule:
+    """The same rule without zones: in fe80::1%TEXT, Python lets the text be anything, line breaks too."""
+
+    def checked(value: t.Any, where: str) -> t.Any:
+        if "%" in str(value):
+            raise InputError(f"{value!r} has a zone (%)", where=where, hint="Leave it out: the nic is known")
+        return rule(value, where)
+
+    return checked
+
+
+_address = _without_zone(validators.address)
+
+
+def domain(value: t.Any, where: str) -> str:
+    """A DNS domain to search in."""
+    if not isinstance(value, str) or not _DOMAIN.match(value):
+        raise InputError(f"{value!r} is not a domain", where=where, hint="Write it like example.org")
+    return value
+
+
+def _gateways(value: t.Any, where: str) -> tuple[str, ...]:
+    found: tuple[str, ...] = validators.list_of(_address)(value, where)
+    if len({family(gateway) for gateway in found}) != len(found):
+        raise InputError(
+            f"{value!r} has more than one gateway of an address family", where=where, hint="Put any others into routes"
+        )
+    return found
+
+
+def _destination(value: t.Any, where: str) -> str:
+    if value == "default":
+        return "default"
+    try:
+        if "%" in str(value):
+            raise ValueError
+        return str(ipaddress.ip_network(str(value)))
+    except ValueError as exc:
+        raise InputError(
+            f"{value!r} is not a network", where=where, hint="Write it like 198.51.100.0/24, or default"
+        ) from exc
+
+
+ROUTE_RULES: dict[str, validators.Rule] = {
+    "to": _destination,
+    "via": _address,
+    "metric": validators.whole_number(0, 2**32 - 1),
+}
+
+
+def _route(value: t.Any, where: str) -> dict[str, t.Any]:
+    """A route as the seeds take it: ``to`` always a network, older releases of cloud-init do not know ``default``."""
+    given = validators.read_mapping(value, where, ROUTE_RULES)
+    for key in ("to", "via"):
+        if key not in given:
+            raise InputError(f"{key} is missing", where=where, hint="A route needs to and via")
+    if given["to"] == "default":
+        given["to"] = _ANYWHERE[family(given["via"])]
+    if family(given["to"]) != family(given["via"]):
+        raise InputError(f"{given['to']} cannot be reached via {given['via']}", where=where)
+    return given
+
+
+# Beside these, a nic has the rules of its device.
+NETWORK_RULES: dict[str, validators.Rule] = {
+    "addresses": validators.list_of(_without_zone(validators.interface_address)),
+    "gateway": _gateways,
+    "nameservers": validators.list_of(_address),
+    "search": validators.list_of(domain),
+    "routes": validators.list_of(_route),
+    "dhcp4": validators.yes_or_no,
+    "dhcp6": validators.yes_or_no,
+    "accept_ra": validators.yes_or_no,
+    "mtu": validators.whole_number(68, 65535),
+}
+
+
+def check_network(nic: Mapping[str, t.Any], where: str) -> None:
+    """Refuse a gateway out of reach, of a nic that was read by NETWORK_RULES. where: the place of the gateway."""
+    families = {family(address) for address in nic.get("addresses", ())}
+    for gateway in nic.get("gateway", ()):
+        if family(gateway) not in families:
+            raise InputError(
+                f"the nic has a gateway {gateway} and no address that could reach it",
+                where=where,
+                hint="Give it one in addresses, or leave the gateway to DHCP",
+            )

@@ -1,0 +1,201 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The spec for a nic: its words, their checks, and where the plain ones stand in libvirt's XML."""
+
+from __future__ import annotations
+
+import hashlib
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
+    GroupField,
+    ListField,
+    NamedListField,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
+    AttributeField,
+    Field,
+    Values,
+    rules_beside,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import NETWORK_RULES, check_network
+
+NIC_MODELS = ("virtio", "e1000e", "e1000", "rtl8139")
+# What a nic can be plugged into, and the attribute of <source> that names it.
+SOURCE_ATTRIBUTES = {"bridge": "bridge", "network": "network", "direct": "dev"}
+
+
+@dataclass(frozen=True)
+class Nic:
+    """One network interface.
+
+    type and source: what it is plugged into. model: empty, as source is, where the nic of an existing machine has none
+    and is to have none. gateway: at most one of each family. dhcp4 None: the guest asks DHCP
+    exactly when it has no addresses. present False: it is to be taken out of the machine. options: what stands in the
+    XML as it was written, by the fields of NIC_OPTIONS. given: where all this comes from.
+    """
+
+    name: str
+    type: str = "bridge"
+    source: str = "br0"
+    model: str = "virtio"
+    mac: str = ""
+    addresses: tuple[str, ...] = ()
+    gateway: tuple[str, ...] = ()
+    nameservers: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
+    routes: tuple[dict[str, t.Any], ...] = ()
+    dhcp4: bool | None = None
+    dhcp6: bool | None = None
+    accept_ra: bool | None = None
+    mtu: int | None = None
+    present: bool = True
+    options: dict[str, t.Any] = field(default_factory=dict)
+    given: GivenOptions = field(default=GivenOptions({}), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class _ShortGroup(GroupField):
+    """A mapping of which a plain word stands for one key."""
+
+    short: str = ""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        return super().check(value if isinstance(value, Mapping) else {self.short: value}, where, have)
+
+
+@dataclass(frozen=True)
+class _LinkStateField(AttributeField):
+    """``up`` or ``down``; YAML's words for true and false do as well."""
+
+    def check(self, value: t.Any, where: str, _have: t.Any = None, /) -> str:
+        if isinstance(value, bool):
+            return "up" if value else "down"
+        return str(super().check(value, where))
+
+
+@dataclass(frozen=True)
+class _SourceMode(AttributeField):
+    """How a nic is on a device of the hypervisor; the sockets of other types have a mode of another kind."""
+
+    def read(self, parent: etree._Element) -> t.Any:
+        return super().read(parent) if parent.get("type", "direct") == "direct" else None
+
+
+_KIB_PER_SECOND = validators.whole_number(1, 2**32)
+_BANDWIDTH = tuple(AttributeField(word, _KIB_PER_SECOND, f"@{word}") for word in ("average", "peak", "burst", "floor"))
+# Lines below <interface>.
+NIC_OPTIONS: tuple[Field, ...] = (
+    _SourceMode("mode", validators.choice("bridge", "vepa", "private", "passthrough"), "source@mode"),
+    AttributeField("portgroup", validators.name, "source@portgroup"),
+    ListField(
+        "vlan",
+        "vlan/tag",
+        (
+            AttributeField("id", validators.whole_number(1, 4094), "@id"),
+            AttributeField("native", validators.choice("tagged", "untagged"), "@nativeMode"),
+        ),
+        short="id",
+    ),
+    _ShortGroup(
+        "virtualport",
+        "virtualport",
+        (
+            AttributeField("type", validators.choice("802.1Qbg", "802.1Qbh", "openvswitch", "midonet"), "@type"),
+            *(
+                AttributeField(
+                    word, validators.pattern(r"[A-Za-z0-9_.:-]+", "an identifier", "prof1"), f"parameters@{word}"
+                )
+                for word in ("interfaceid", "profileid", "managerid", "typeid", "typeidversion", "instanceid")
+            ),
+        ),
+        short="type",
+    ),
+    AttributeField("mtu", validators.whole_number(68, 65535), "mtu@size"),
+    _LinkStateField("link", validators.choice("up", "down"), "link@state"),
+    _ShortGroup(
+        "filter",
+        "filterref",
+        (
+            AttributeField("name", validators.name, "@filter"),
+            NamedListField(
+                "parameters",
+                "parameter",
+                "name",
+                validators.name,
+                (AttributeField("value", validators.text, "@value"),),
+                short="value",
+            ),
+        ),
+        short="name",
+    ),
+    AttributeField("boot_order", validators.whole_number(1, 4096), "boot@order"),
+    GroupField(
+        "bandwidth",
+        "bandwidth",
+        (GroupField("inbound", "inbound", _BANDWIDTH), GroupField("outbound", "outbound", _BANDWIDTH[:3])),
+    ),
+    AttributeField("queues", validators.whole_number(1, 256), "driver@queues"),
+    AttributeField("trust_guest_rx_filters", validators.yes_or_no, "@trustGuestRxFilters"),
+)
+# What libvirt changes in a running machine (qemuDomainChangeNet in its src/qemu/qemu_hotplug.c); source as well.
+LIVE_OPTIONS = ("link", "filter", "bandwidth")
+
+NIC_RULES: dict[str, validators.Rule] = {
+    "bridge": validators.name,
+    "network": validators.name,
+    "direct": validators.name,
+    "type": validators.choice(*SOURCE_ATTRIBUTES),
+    "source": validators.name,
+    "model": validators.choice(*NIC_MODELS),
+    "mac": validators.mac,
+    **NETWORK_RULES,
+    "state": validators.choice("present", "absent"),
+    **{field.key: field.check for field in NIC_OPTIONS},
+}
+
+
+def read_nic(device: GivenOptions, machine_name: str, have: Mapping[str, t.Any] | None = None) -> Nic:
+    """A nic out of its profile and overrides, what it is plugged into as type and source.
+
+    have: the nic as the machine has it, None for a new one. What is the same is accepted, whatever it is, and what is
+    not named stays as it is.
+    """
+    there = have or {}
+    given = device.read(rules_beside(NIC_RULES, NIC_OPTIONS, have))
+    check_network(given, device.at("gateway"))
+    if have is not None and all(given.get(word, have.get(word)) == have.get(word) for word in ("type", "source")):
+        given.update({word: have.get(word, "") for word in ("type", "source")})
+        given.setdefault("model", have.get("model", ""))
+    kind = given.get("type", "bridge")
+    if kind != "bridge" and "source" not in given:
+        raise InputError(f"the {kind} has no name", where=device.place, hint=f"Set {kind}: NAME")
+    for word, needed in (("mode", "direct"), ("portgroup", "network")):
+        if word in given and kind != needed and given[word] != there.get(word):
+            raise InputError(
+                f"{word} is for nics of type {needed}", where=device.at(word), hint=f"This one is of type {kind}"
+            )
+    if "queues" in given and given.get("model", "virtio") != "virtio" and given["queues"] != there.get("queues"):
+        raise InputError("only a virtio nic has queues", where=device.at("queues"))
+    given["present"] = given.pop("state", "present") == "present"
+    mtu = given.get("mtu")
+    given["options"] = {field.key: given.pop(field.key) for field in NIC_OPTIONS if field.key in given}
+    given.setdefault("mac", there.get("mac") or stable_mac(machine_name, device.name))
+    # Both ends of the wire have it: the hypervisor's by the XML, the guest's by its seed.
+    return Nic(name=device.name, given=device, mtu=mtu, **given)
+
+
+def stable_mac(machine_name: str, nic_name: str) -> str:
+    """The MAC address of a nic for which nobody named one: the same for the same names, on any hypervisor.
+
+    The prefix 52:54:00 is the one that QEMU and libvirt use.
+    """
+    digest = hashlib.sha256(f"{machine_name}/{nic_name}".encode()).hexdigest()
+    return "52:54:00:" + ":".join(digest[i : i + 2] for i in (0, 2, 4))

@@ -1,0 +1,115 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Disks and nics as elements of libvirt's domain XML, for new machines and for those that are there already."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import (
+    DISK_OPTIONS,
+    SERIAL_LENGTH,
+    TARGET_PREFIXES,
+    Disk,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import write_table
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS, SOURCE_ATTRIBUTES, Nic
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+
+# Last in the alphabet, so that disks can be added between the first ones and the seed.
+SEED_TARGET = "vdz"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A disk, its target device, and where its content lies in which format; source None: a drive without a medium."""
+
+    disk: Disk
+    target: str
+    source: DiskSource | None
+    format: str
+
+
+def disk_targets(disks: Iterable[Disk], taken: Iterable[str] = ()) -> dict[str, str]:
+    """A target device for each disk by its name: vda, vdb, ... for each bus in the order of the list.
+
+    taken: targets of the machine that other disks have already.
+    """
+    used = {SEED_TARGET, *taken}
+    targets = {}
+    for disk in disks:
+        prefix, index = TARGET_PREFIXES[disk.model], 0
+        while prefix + _letters(index) in used:
+            index += 1
+        targets[disk.name] = prefix + _letters(index)
+        used.add(targets[disk.name])
+    return targets
+
+
+def _letters(index: int) -> str:
+    """0 is a, 25 is z, 26 is aa, as the kernel counts disks."""
+    word = ""
+    index += 1
+    while index:
+        index, letter = divmod(index - 1, 26)
+        word = chr(ord("a") + letter) + word
+    return word
+
+
+def attachable(element: etree._Element) -> str:
+    """A device's XML for a machine that runs, without the place on the bus that it has in its definition: it may be
+    taken."""
+    bare = copy.deepcopy(element)
+    for tag in ("address", "alias"):
+        for child in bare.findall(tag):
+            bare.remove(child)
+    return etree.tostring(bare, encoding="unicode")
+
+
+def add_disk(devices: etree._Element, placed: Placed, boot_order: int | None = None) -> etree._Element:
+    """The <disk> of a disk, below <devices>."""
+    disk = placed.disk
+    source_type = placed.source.type if placed.source else "file"
+    element = etree.SubElement(devices, "disk", type=source_type, device=disk.device)
+    driver = etree.SubElement(element, "driver", name="qemu", type=placed.format)
+    if disk.device == "disk":
+        driver.set("discard", "unmap")
+    if placed.source:
+        placed.source.write(element)
+    etree.SubElement(element, "target", dev=placed.target, bus=disk.model)
+    if disk.device in ("disk", "lun"):
+        etree.SubElement(element, "serial").text = disk.name[:SERIAL_LENGTH]
+    if boot_order is not None:
+        etree.SubElement(element, "boot", order=str(boot_order))
+    if disk.device == "cdrom":
+        etree.SubElement(element, "readonly")
+    write_table(element, DISK_OPTIONS, disk.options)
+    return element
+
+
+def add_seed(devices: etree._Element, source: DiskSource) -> None:
+    """A virtio disk, not a CD-ROM: the cloud kernels of Debian have no driver for a SATA drive."""
+    element = etree.SubElement(devices, "disk", type=source.type, device="disk")
+    etree.SubElement(element, "driver", name="qemu", type="raw")
+    source.write(element)
+    etree.SubElement(element, "target", dev=SEED_TARGET, bus="virtio")
+    etree.SubElement(element, "readonly")
+    etree.SubElement(element, "serial").text = "cidata"
+
+
+def add_nic(devices: etree._Element, nic: Nic, boot_order: int | None = None) -> etree._Element:
+    """The <interface> of a nic, below <devices>."""
+    element = etree.SubElement(devices, "interface", type=nic.type)
+    etree.SubElement(element, "mac", address=nic.mac)
+    source = etree.SubElement(element, "source", {SOURCE_ATTRIBUTES[nic.type]: nic.source})
+    if nic.type == "direct":
+        source.set("mode", "bridge")
+    etree.SubElement(element, "model", type=nic.model)
+    if boot_order is not None:
+        etree.SubElement(element, "boot", order=str(boot_order))
+    write_table(element, NIC_OPTIONS, nic.options)
+    return element

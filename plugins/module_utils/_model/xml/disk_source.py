@@ -1,0 +1,151 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a machine's ``<disk>`` needs to find its volume.
+
+https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+
+FILE, BLOCK, NETWORK = "file", "block", "network"
+_PATH_ATTRIBUTE = {FILE: "file", BLOCK: "dev"}
+# What of a source goes with the bytes, wherever they lie: the key that they are encrypted with, their labels, the part
+# of a file that is the disk.
+_OF_THE_CONTENT = ("encryption", "seclabel", "slices")
+# A host and its port; without a port it is the protocol's own.
+SourceHost = tuple[str, "int | None"]
+
+
+@dataclass(frozen=True)
+class DiskSource:
+    """Where the bytes of a disk are.
+
+    type: ``file`` and ``block`` have a path. ``network`` has a protocol (``rbd``, ``gluster``, ``iscsi``), the name
+    that it has for the volume, and hosts; the user and the secret (which libvirt keeps) where it asks for them; and for
+    iSCSI the name that the hypervisor goes by.
+    """
+
+    type: str
+    path: str = ""
+    protocol: str | None = None
+    name: str | None = None
+    hosts: tuple[SourceHost, ...] = ()
+    auth_user: str | None = None
+    auth_type: str | None = None
+    secret_uuid: str | None = None
+    secret_usage: str | None = None
+    initiator: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The place in one word, to tell sources apart: the path, or ``protocol:name``."""
+        return f"{self.protocol}:{self.name}" if self.type == NETWORK else self.path
+
+    def move(self, disk: etree._Element) -> None:
+        """Make this the place of what is the source of a ``<disk>`` now: what belongs to its content stays."""
+        old = disk.find("source")
+        self._renew(disk)
+        new = need(disk, "source")
+        if old is not None:
+            new.attrib.update({name: value for name, value in old.attrib.items() if name == "startupPolicy"})
+            new.extend([child for child in old if child.tag in _OF_THE_CONTENT])
+
+    def write(self, disk: etree._Element) -> None:
+        """Make this the source of a ``<disk>``: the attribute ``type`` and the child ``<source>``.
+
+        They are recreated, unless they say the same already.
+        """
+        if DiskSource.read(disk) != self:
+            self._renew(disk)
+
+    def _renew(self, disk: etree._Element) -> None:
+        for old in [*disk.findall("source"), *disk.findall("auth")]:
+            disk.remove(old)
+        disk.set("type", self.type)
+        source = etree.SubElement(disk, "source")
+        if self.type != NETWORK:
+            source.set(_PATH_ATTRIBUTE[self.type], self.path)
+            return
+        source.set("protocol", self.protocol or "")
+        source.set("name", self.name or "")
+        for name, port in self.hosts:
+            host = etree.SubElement(source, "host", name=name)
+            if port is not None:
+                host.set("port", str(port))
+        if self.auth_user is not None:
+            auth = etree.SubElement(source, "auth", username=self.auth_user)
+            _write_secret(auth, self)
+        if self.initiator is not None:
+            etree.SubElement(etree.SubElement(source, "initiator"), "iqn", name=self.initiator)
+
+    @classmethod
+    def read(cls, disk: etree._Element) -> DiskSource | None:
+        """The source of a ``<disk>``.
+
+        None for an empty drive, and for the kinds that are no volume's own place (``type='volume'``, a directory, a
+        network host behind a socket).
+        """
+        source, kind = disk.find("source"), disk.get("type", FILE)
+        if source is None:
+            return None
+        if kind in _PATH_ATTRIBUTE:
+            path = source.get(_PATH_ATTRIBUTE[kind])
+            return cls(kind, path) if path else None
+        if kind != NETWORK or any(host.get("name") is None for host in source.iterfind("host")):
+            return None
+        # Domains from before libvirt 3.9 have it beside the source.
+        auth = source.find("auth")
+        auth = disk.find("auth") if auth is None else auth
+        plain = cls(NETWORK, protocol=source.get("protocol"), name=source.get("name"), hosts=read_hosts(source))
+        return with_auth(replace(plain, initiator=read_initiator(source)), auth)
+
+
+def _write_secret(auth: etree._Element, source: DiskSource) -> None:
+    secret = etree.SubElement(auth, "secret")
+    for key, value in (("type", source.auth_type), ("uuid", source.secret_uuid), ("usage", source.secret_usage)):
+        if value is not None:
+            secret.set(key, value)
+
+
+def read_hosts(source: etree._Element) -> tuple[SourceHost, ...]:
+    """The hosts of a disk's or a pool's ``<source>``, which has them in the same words."""
+    return tuple(
+        (host.get("name", ""), _port(host.get("port")))
+        for host in source.iterfind("host")
+        if host.get("name") is not None
+    )
+
+
+def _port(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and int(text) else None
+
+
+def read_initiator(source: etree._Element) -> str | None:
+    """The name that a hypervisor goes by to an iSCSI target; a disk and a pool have it in the same words."""
+    iqn = source.find("initiator/iqn")
+    return None if iqn is None else iqn.get("name")
+
+
+def with_auth(source: DiskSource, auth: etree._Element | None) -> DiskSource:
+    """The source with the user and the secret of a disk's or a pool's ``<auth>``.
+
+    A disk says the type at the secret. A pool says it at the auth itself, and has another word for iSCSI.
+    """
+    if auth is None:
+        return source
+    secret = auth.find("secret")
+    secret = etree.Element("secret") if secret is None else secret
+    kind = auth.get("type") or secret.get("type")
+    return replace(
+        source,
+        auth_user=auth.get("username"),
+        auth_type="iscsi" if kind == "chap" else kind,
+        secret_uuid=secret.get("uuid"),
+        secret_usage=secret.get("usage"),
+    )

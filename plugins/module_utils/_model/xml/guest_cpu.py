@@ -1,0 +1,87 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CPU that a hypervisor can give its machines, as plain data and as libvirt's XML."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+
+_RULES: dict[str, validators.Rule] = {
+    "arch": validators.word,
+    "domain_type": validators.word,
+    "model": validators.word,
+    "vendor": validators.word,
+    "features": validators.any_mapping,
+}
+_POLICY = validators.choice("force", "require", "optional", "disable", "forbid")
+
+
+@dataclass(frozen=True)
+class GuestCpu:
+    """domain_type: what runs the machines, ``kvm`` or ``qemu``. features: what differs from the model, by policy."""
+
+    arch: str
+    domain_type: str
+    model: str
+    vendor: str | None
+    features: Mapping[str, str]
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """Plain data."""
+        return {
+            "arch": self.arch,
+            "domain_type": self.domain_type,
+            "model": self.model,
+            "vendor": self.vendor,
+            "features": dict(self.features),
+        }
+
+    def as_option(self) -> dict[str, t.Any]:
+        """The option ``cpu`` of a machine that has this CPU."""
+        vendor = {} if self.vendor is None else {"vendor": self.vendor}
+        return {"mode": "custom", "match": "exact", "model": self.model, **vendor, "features": dict(self.features)}
+
+    def as_xml(self) -> str:
+        """A CPU of a machine, as baselineHypervisorCPU wants it (https://libvirt.org/formatdomain.html#cpu-model)."""
+        cpu = etree.Element("cpu", mode="custom", match="exact")
+        etree.SubElement(cpu, "model", fallback="forbid").text = self.model
+        if self.vendor is not None:
+            etree.SubElement(cpu, "vendor").text = self.vendor
+        for name, policy in self.features.items():
+            etree.SubElement(cpu, "feature", policy=policy, name=name)
+        return etree.tostring(cpu, encoding="unicode")
+
+
+def read_guest_cpu(value: t.Any, where: str) -> GuestCpu:
+    """The plain data of a CPU, as another hypervisor's facts have it. Raises InputError."""
+    if value is None:
+        raise InputError(
+            "the CPU of this hypervisor is not known",
+            where=where,
+            hint="Run virt_host_info with guest_cpu: true, and check its errors",
+        )
+    given = validators.read_mapping(value, where, _RULES)
+    for key in ("arch", "domain_type", "model"):
+        if key not in given:
+            raise InputError(f"{key} is missing", where=where, hint="Give what virt_host_info returned as guest_cpu")
+    features = {
+        str(validators.word(name, f"{where}.features")): str(_POLICY(policy, f"{where}.features.{name}"))
+        for name, policy in given.get("features", {}).items()
+    }
+    return GuestCpu(given["arch"], given["domain_type"], given["model"], given.get("vendor"), features)
+
+
+def guest_cpu_from_xml(cpu: etree._Element, arch: str, domain_type: str) -> GuestCpu | None:
+    """The CPU in an element with model, vendor and features; None for one without a model."""
+    model = cpu.findtext("model")
+    if not model:
+        return None
+    features = {item.get("name", ""): item.get("policy", "require") for item in cpu.iterfind("feature")}
+    return GuestCpu(arch, domain_type, model, cpu.findtext("vendor"), features)

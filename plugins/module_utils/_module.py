@@ -1,0 +1,145 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every module of the collection has in common: the option ``uri``, its requirements, the end of a run.
+
+The documentation of these options is the fragment ``brine.virt._uri``; keep the two alike.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, visible
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import LXML_IMPORT_ERROR
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    DEFAULT_URI,
+    LIBVIRT_IMPORT_ERROR,
+    LIBVIRT_PACKAGES,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import (
+    HIDDEN,
+    WITHHELD_ARGUMENTS,
+    masked,
+    masks_in,
+)
+
+LXML_PACKAGES = "package python3-lxml"
+
+URI_ARGUMENTS: dict[str, dict[str, t.Any]] = {"uri": {"type": "str", "default": DEFAULT_URI}}
+
+
+class _Module(AnsibleModule):
+    """An AnsibleModule that says nothing of its options where secrets stand in them.
+
+    A secret inside an option of type raw or dict cannot be marked in the argument spec; marking the whole option would
+    blot out each of its words, such as a user's name, in all output. So the action plugin puts placeholders in the
+    places of secrets before the module gets to see them. Called without it, this one neither logs nor works.
+    """
+
+    def __init__(
+        self,
+        has_secrets: t.Callable[[dict[str, t.Any]], bool] | None,
+        beside: t.Iterable[str],
+        settings: dict[str, t.Any],
+    ) -> None:
+        # Before the rest: an AnsibleModule logs and fails while it is being made.
+        self._has_secrets = has_secrets
+        self._beside: dict[str, t.Any] = dict.fromkeys(beside)
+        super().__init__(**settings)
+        self.params.update(self._beside)
+
+    def _load_params(self) -> None:
+        """Read the options, without what the action plugin has sent beside them: that is no option of a task's."""
+        super()._load_params()
+        self._beside = {name: self.params.pop(name, None) for name in self._beside}
+
+    @property
+    def in_clear(self) -> bool:
+        """Whether secrets stand in the options themselves."""
+        return self._has_secrets is not None and self._has_secrets(self.params)
+
+    def log(self, msg: t.Any, log_args: t.Any = None) -> None:
+        """Write into the host's log, unless that would hold a secret."""
+        if not self.in_clear:
+            super().log(msg, log_args)
+
+    def fail_json(self, msg: str, **more: t.Any) -> t.NoReturn:
+        """End the module with an error, which repeats the options only where no secret stands in them."""
+        if self.in_clear:
+            more = {**more, "invocation": {"module_args": HIDDEN}}
+        super().fail_json(msg, **more)
+
+
+def make_plain_module(
+    argument_spec: dict[str, t.Any],
+    *,
+    has_secrets: t.Callable[[dict[str, t.Any]], bool] | None = None,
+    beside: t.Iterable[str] = (),
+    **settings: t.Any,
+) -> AnsibleModule:
+    """An AnsibleModule without the common options and requirements, for one that asks no hypervisor.
+
+    has_secrets: for a module whose action plugin sends the secrets beside the options (plugin_utils/_withhold.py), says
+    whether there are any in the options all the same. Read such options with ``opened``.
+    beside: what the action plugin may send beside the options; it is in ``params`` too, None where it was not sent. As
+    it is in no argument spec, it is in no documentation.
+    """
+    more = WITHHELD_ARGUMENTS if has_secrets is not None else {}
+    settings = {"supports_check_mode": True, **settings, "argument_spec": {**more, **argument_spec}}
+    module = _Module(has_secrets, beside, settings)
+    if module.in_clear:
+        module.fail_json(
+            "The options contain secrets, but the module was called without its action plugin, which keeps them"
+            " out of logs and output. Nothing was done. Call the module in a task by its full name in brine.virt"
+        )
+    return module
+
+
+def make_module(argument_spec: dict[str, t.Any], **settings: t.Any) -> AnsibleModule:
+    """An AnsibleModule with the common options beside its own, check mode supported unless ``settings`` say otherwise.
+
+    settings: those of make_plain_module and of AnsibleModule.
+    Ends the module when Python lacks a library that every module here needs; the result has ``missing_library`` then.
+    """
+    module = make_plain_module({**URI_ARGUMENTS, **argument_spec}, **settings)
+    for library, packages, error in (
+        ("libvirt-python", LIBVIRT_PACKAGES, LIBVIRT_IMPORT_ERROR),
+        ("lxml", LXML_PACKAGES, LXML_IMPORT_ERROR),
+    ):
+        if error is not None:
+            # Ansible's usual words for this are 440 letters, and do not say what to run.
+            module.fail_json(
+                msg=f"{library} is not installed for {sys.executable} ({packages}): run brine.virt.hypervisors first",
+                missing_library=library,
+                exception=error,
+            )
+    return module
+
+
+def finish(module: AnsibleModule, work: t.Callable[[], dict[str, t.Any]]) -> t.NoReturn:
+    """Run ``work`` and end the module with what it returns; an error becomes the one message of a failure."""
+    try:
+        result = work()
+    except VirtError as exc:
+        _fail(module, str(exc), exc)
+    except Exception as exc:
+        # Ansible would report it as it is, with whatever secret is in it.
+        _fail(module, f"unexpected error, {type(exc).__name__}: {exc}", exc)
+    module.exit_json(**result)
+
+
+def _fail(module: AnsibleModule, text: str, exc: Exception) -> t.NoReturn:
+    """Fail with a text, and with the exceptions behind it where these may be shown as they are.
+
+    Where a secret stands in them they become a text, as Ansible masks only texts; and where somebody else's words have
+    control characters in them, which Ansible prints as they come.
+    """
+    masks = masks_in(module.params)
+    trace = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
+    shown = visible(masked(trace, masks))
+    module.fail_json(msg=visible(masked(text, masks)), exception=exc if shown == trace else shown)

@@ -1,0 +1,148 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names that are taken before anything is made, so that two runs cannot make one machine on two hypervisors.
+
+A claim is a domain with the name, its memory and its CPUs, and nothing else, marked ``building`` and ``claimed``. One
+lock serves one hypervisor only; therefore a run first claims on the hypervisors that it has chosen, and then looks at
+all others. Of two runs at least one sees the other's claim. A claim becomes the machine itself by being defined again
+under the same UUID, without the mark. One that a killed run left belongs to the next run that comes there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    BUILDING,
+    MachineNotes,
+    notes_to_element,
+    read_notes,
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A name to be taken, with what the machine will need at most."""
+
+    name: str
+    memory_mib: int
+    vcpus: int
+
+
+def new_claims(wanted: Sequence[Claim], domains: Mapping[str, Domain]) -> list[Claim]:
+    """Those whose names are free on this hypervisor."""
+    return [claim for claim in wanted if claim.name not in domains]
+
+
+def make_claims(conn: VirConnect, wanted: Sequence[Claim], domains: Mapping[str, Domain]) -> dict[str, str]:
+    """Take the names; the UUIDs of the claims by name. To be called under the hypervisor's lock.
+
+    domains: those that are there. A claim that is there already is shared with the run that made it; of any other
+    machine of that name there is no claim. When one cannot be made, those of this call are withdrawn.
+    """
+    found = {
+        claim.name: domains[claim.name].handle.UUIDString()
+        for claim in wanted
+        if claim.name in domains and is_claim(domains[claim.name])
+    }
+    made: dict[str, str] = {}
+    try:
+        kinds = GuestCapabilities(conn) if new_claims(wanted, domains) else None
+        for claim in new_claims(wanted, domains):
+            identity = str(uuid.uuid4())
+            made[claim.name] = identity
+            host_domains.define(conn, _claim_xml(claim, identity, kinds), claim.name)
+    except BaseException:
+        withdraw_claims(conn, made)
+        raise
+    return {**found, **made}
+
+
+def withdraw_claims(conn: VirConnect, claims: Mapping[str, str], *, check_mode: bool = False) -> list[str]:
+    """Remove claims, by name and UUID; what is no such claim any more stays. The names that were, or would be, removed.
+
+    To be called under the hypervisor's lock.
+    """
+    gone = []
+    for name, domain in _find(conn, claims).items():
+        if is_claim(domain) and domain.handle.UUIDString() == claims[name]:
+            if not check_mode:
+                host_domains.undefine(conn, name)
+            gone.append(name)
+    return gone
+
+
+@contextlib.contextmanager
+def withdrawn_on_error(conn: VirConnect, claims: Mapping[str, str], *, check_mode: bool) -> Iterator[None]:
+    """Inside the block, an error of ours withdraws the claims, unless in check mode: the run makes nothing then."""
+    try:
+        yield
+    except VirtError:
+        if not check_mode:
+            withdraw_claims(conn, claims)
+        raise
+
+
+def look_for(conn: VirConnect, names: Collection[str]) -> dict[str, dict[str, t.Any]]:
+    """Which of the names this hypervisor has: ``uuid``, and whether it is only ``claimed``, by name."""
+    return {
+        name: {"uuid": domain.handle.UUIDString(), "claimed": is_claim(domain)}
+        for name, domain in _find(conn, names).items()
+    }
+
+
+def check_claim(name: str, domain: Domain | None, claims: Mapping[str, str]) -> None:
+    """Raise ConflictError when a claim of this run is not there any more."""
+    if name in claims and (domain is None or domain.handle.UUIDString() != claims[name]):
+        raise ConflictError(
+            f"another run has taken the name {name} from this one since it was claimed here",
+            hint="Run it again: it then continues from what that run created",
+        )
+
+
+def is_claim(domain: Domain) -> bool:
+    """Whether a domain is nothing but a name that is taken."""
+    notes = domain.notes
+    return notes is not None and notes.claimed and notes.status == BUILDING and not domain.active
+
+
+def _find(conn: VirConnect, names: Collection[str]) -> dict[str, Domain]:
+    found = {}
+    with translate_errors("cannot list the machines"):
+        for handle in conn.listAllDomains(0):
+            if handle.name() not in names:
+                continue
+            try:
+                xml = parse_xml(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+                active = bool(handle.isActive())
+            except libvirt.libvirtError as exc:
+                if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                    raise
+                continue
+            found[handle.name()] = Domain(handle.name(), handle, active, xml, read_notes(xml))
+    return found
+
+
+def _claim_xml(claim: Claim, identity: str, kinds: GuestCapabilities | None) -> str:
+    domain = etree.Element("domain", type=kinds.domain_type if kinds else "qemu")
+    for tag, text in (("name", claim.name), ("uuid", identity)):
+        etree.SubElement(domain, tag).text = text
+    etree.SubElement(domain, "metadata").append(notes_to_element(MachineNotes(status=BUILDING, claimed=True)))
+    etree.SubElement(domain, "memory", unit="MiB").text = str(claim.memory_mib)
+    etree.SubElement(domain, "vcpu").text = str(claim.vcpus)
+    kind = etree.SubElement(etree.SubElement(domain, "os"), "type")
+    kind.text = "hvm"
+    if kinds:
+        kind.set("arch", kinds.arch)
+    return etree.tostring(domain, encoding="unicode")

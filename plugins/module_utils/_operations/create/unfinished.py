@@ -1,0 +1,92 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine whose making was cut off: cleared, so that it can be made again, unless somebody has begun to use it."""
+
+from __future__ import annotations
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import require_proven
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
+    PoolVolume,
+    Usage,
+    delete_unused,
+    require_unused,
+    volume_exists,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    BUILDING,
+    NAMESPACE,
+    PREFIX,
+    MachineNotes,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+
+
+def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
+    """The steps that take away what a killed run left: the volumes that it has made, then the domain.
+
+    Raises ConflictError for a machine that somebody has begun to use, for a volume that something else uses or may use,
+    and for one that has the name of a listed volume when nothing proves that this run has made it. All of it is looked
+    at again at the moment of deletion.
+    """
+    _check(unfinished, hypervisor, hypervisor.usage)
+
+    def clear() -> None:
+        now = host_domains.list_domains(hypervisor.conn).get(unfinished.name)
+        if now is None:
+            return
+        if now.notes is None or now.notes.status != BUILDING:
+            raise ConflictError(f"machine {now.name} has been finished by another run since this one was planned")
+        listed = _check(now, hypervisor, Usage(hypervisor.conn))
+        delete_unused(hypervisor.conn, listed, owner=now.name, clearing=now.name)
+        host_domains.undefine(hypervisor.conn, now.name)
+
+    return [Step(f"remove what an interrupted run left of {unfinished.name}", clear)]
+
+
+def _check(unfinished: Domain, hypervisor: Hypervisor, usage: Usage) -> list[PoolVolume]:
+    """The volumes that go with the machine. Raises ConflictError when something has to stay."""
+    _require_never_started(unfinished)
+    notes = unfinished.notes or MachineNotes()
+    listed = [(hypervisor.pools.get(note.pool), note) for note in notes.volumes]
+    found = [(pool, note) for pool, note in listed if volume_exists(pool, note.name)]
+    there = [(pool, note.name) for pool, note in found]
+    try:
+        require_unused(usage, there, owner=unfinished.name, besides=unfinished.name)
+        for pool, note in found:
+            require_proven(pool, note)
+    except ConflictError as exc:
+        raise ConflictError(
+            f"machine {unfinished.name} was never finished, and cannot be removed: {exc.what}", hint=exc.hint
+        ) from exc
+    return there
+
+
+def _require_never_started(unfinished: Domain) -> None:
+    """A run that was cut off has started nothing: whatever speaks of a start is somebody's doing."""
+    name, handle = unfinished.name, unfinished.handle
+    with translate_errors(f"cannot inspect machine {name}"):
+        active = bool(handle.isActive())
+        saved = bool(handle.hasManagedSaveImage(0))
+        snapshots = [snapshot.getName() for snapshot in handle.listAllSnapshots(0)]
+    state = "it runs" if active else "its state is saved" if saved else "it has snapshots" if snapshots else None
+    if state is None:
+        return
+    where = "--live --config" if active else "--config"
+    raise ConflictError(
+        f"the run that created machine {name} was interrupted before the machine was finished, but {state}, so "
+        "it is left as it is",
+        hint=f"To keep it as it is: {keep_command(name, where)}. To have it created from scratch, stop it "
+        "first (virsh destroy) and delete its saved state and its snapshots",
+    )
+
+
+def keep_command(name: str, where: str = "--config") -> str:
+    """The command that marks an unfinished machine as finished."""
+    set_to = f'"$(virsh metadata {name} {NAMESPACE} | sed 1s/building/ready/)"'
+    return f"virsh metadata {name} {NAMESPACE} --key {PREFIX} {where} --set {set_to}"

@@ -1,0 +1,270 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Disks to be: where each one's content lies or comes from, checked on the hypervisor, and the step that makes it."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    InputError,
+    NotFoundError,
+    VirtError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import create_copy, shares_blocks
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
+from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import NO_MEDIUM, Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import Placed
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.outside_volume import outside_volume
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import (
+    check_backing,
+    check_source,
+    plan_made,
+    plan_on_image,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_names import free_name, mark_for
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import VolumeOwner, volume_step
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+
+# Protocols that QEMU reads a CD from by itself.
+_WEB = {"http": 80, "https": 443, "ftp": 21}
+
+
+@dataclass(frozen=True)
+class PlannedDisk:
+    """A disk with all that is decided about it. pool, volume, mark: only for a volume that is to be made."""
+
+    disk: Disk
+    format: str
+    source: DiskSource | None
+    pool: Pool | None = None
+    volume: str = ""
+    size_bytes: int = 0
+    image: StoredImage | None = None
+    base: Volume | None = None
+    mark: str = ""
+
+    @property
+    def copied(self) -> bool:
+        """Whether all of an image is copied into it."""
+        return self.image is not None and self.disk.clone == "copy"
+
+    @property
+    def note(self) -> VolumeNote | None:
+        """The note of the volume that is made, if one is."""
+        if self.pool is None:
+            return None
+        below = None if self.copied else self.image or self.base
+        making = CreationNote(self.mark, self.size_bytes, below.path if below else "")
+        return VolumeNote(self.pool.name, self.volume, "disk", format=self.format, making=making)
+
+    def placed(self, target: str) -> Placed:
+        """The disk as the domain's XML needs it."""
+        return Placed(self.disk, target, self.source, self.format)
+
+
+def plan_disk(
+    disk: Disk,
+    machine: Machine,
+    hypervisor: Hypervisor,
+    own: Sequence[VolumeNote] = (),
+    have: DiskSource | None = None,
+) -> PlannedDisk:
+    """Decide what the spec left open, and check all of it.
+
+    own: volumes that an unfinished run of ours left. have: where the disk lies now; it may stay there, whoever else
+    uses that.
+    Raises an error of ours, with the place, when the hypervisor cannot have this disk.
+    """
+    if not disk.made:
+        return _existing(disk, machine, hypervisor, have)
+    at, place = disk.given.at, disk.given.place
+    pool = hypervisor.pools.get(disk.pool, at("pool"))
+    pool.require_new_volumes(at("pool"))
+    image = _image(disk, hypervisor)
+    base = _base(disk, machine, hypervisor)
+    disk = _decide(disk, pool, image, base)
+    if image is not None and disk.clone == "overlay":
+        plan_on_image(disk, hypervisor.pools.get(image.pool), image.volume, machine, hypervisor)
+    image_format = str(disk.format)
+    volume = free_name(_volume_name(machine, disk, pool), machine.name, pool, hypervisor, place, own)
+    plan_made(disk, pool, volume, machine, hypervisor)
+    mark = mark_for(pool, volume, own)
+    least = image.virtual_size_bytes if image else base.capacity_bytes if base else 0
+    wanted = (disk.size_mib or 0) * MIB
+    if disk.size_mib and wanted < least:
+        what = f"image {image.name}" if image else f"its backing volume {base.name if base else ''}"
+        raise InputError(
+            f"{disk.size_mib} MiB is less than the {-(-least // MIB)} MiB of {what}",
+            where=at("size"),
+            hint="A disk cannot be smaller than its image",
+        )
+    return PlannedDisk(disk, image_format, pool.source_of(volume), pool, volume, wanted or least, image, base, mark)
+
+
+def _volume_name(machine: Machine, disk: Disk, pool: Pool) -> str:
+    """Files carry their format in their names, for people; nothing ever reads it from there."""
+    name = f"{machine.name}-{disk.name}"
+    return f"{name}.{disk.format}" if pool.source_type == FILE else name
+
+
+def _decide(disk: Disk, pool: Pool, image: StoredImage | None, base: Volume | None) -> Disk:
+    """Format and way of cloning, where the spec leaves them to the pool."""
+    at = disk.given.at
+    if disk.format is not None:
+        pool.require_format(disk.format, at("format"))
+    if base is not None:
+        pool.require_overlay(at("backing"))
+    clone = disk.clone
+    if image is not None:
+        clone = clone or ("overlay" if pool.can_overlay else "copy")
+        if clone == "overlay":
+            pool.require_overlay(at("clone"))
+    overlaid = base is not None or (image is not None and clone == "overlay")
+    return replace(disk, clone=clone, format=disk.format or ("qcow2" if overlaid else pool.default_format))
+
+
+def _image(disk: Disk, hypervisor: Hypervisor) -> StoredImage | None:
+    if disk.image is None:
+        return None
+    try:
+        return hypervisor.image(disk.image)
+    except VirtError as exc:
+        raise type(exc)(exc.what, where=exc.where or disk.given.at("image"), hint=exc.hint) from exc
+
+
+def _base(disk: Disk, machine: Machine, hypervisor: Hypervisor) -> Volume | None:
+    """The volume that an overlay is to be laid on. Nobody may write to it any more, so no machine may have it."""
+    if disk.backing is None:
+        return None
+    place = disk.given.at("backing")
+    pool = hypervisor.pools.get(disk.backing.pool, place)
+    base = outside_volume(pool, disk.backing.volume, disk.backing.format, hypervisor, place)
+    check_backing(disk, pool, base.name, machine, hypervisor)
+    return base
+
+
+def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor, have: DiskSource | None) -> PlannedDisk:
+    """A disk that is there already, or a drive without a medium."""
+    place = disk.given.at("source")
+    if disk.source in (None, NO_MEDIUM):
+        return PlannedDisk(disk, "raw", None)
+    source = str(disk.source)
+    scheme = urllib.parse.urlsplit(source).scheme
+    if scheme in _WEB:
+        if disk.device != "cdrom":
+            raise InputError(f"a {disk.device} cannot be read from the web", where=place, hint="A cdrom can")
+        return PlannedDisk(disk, "raw", _web_source(source, place))
+    if source.startswith("/"):
+        at_path = hypervisor.locate(DiskSource(FILE, source))
+        if at_path is None:
+            raise NotFoundError(
+                f"no pool of this hypervisor has a volume {source}",
+                where=place,
+                hint="Put the file into a pool, so that libvirt can say what it is",
+            )
+        pool, volume = at_path
+    else:
+        pool, volume = hypervisor.pools.get(disk.pool, disk.given.at("pool")), source
+    found = outside_volume(pool, volume, disk.format, hypervisor, place)
+    if found.source != have:
+        check_source(disk, pool, volume, machine, hypervisor)
+    return PlannedDisk(disk, found.format, found.source)
+
+
+def _web_source(url: str, where: str) -> DiskSource:
+    parts = urllib.parse.urlsplit(url)
+    try:
+        whole = bool(parts.hostname and parts.path.strip("/")) and parts.port != 0
+    except ValueError:
+        # No port at all, or one that there is not.
+        whole = False
+    if not whole or parts.username is not None or parts.query or parts.fragment:
+        raise InputError(
+            "the address of the medium is not a host, an optional port and a path",
+            where=where,
+            hint="Write it like https://example.org/debian.iso; a user, a password or a query cannot be passed on",
+        )
+    return DiskSource(
+        type="network",
+        protocol=parts.scheme,
+        name=parts.path.lstrip("/"),
+        hosts=((parts.hostname or "", parts.port or _WEB[parts.scheme]),),
+    )
+
+
+def check_free_space(disks: Sequence[PlannedDisk], hypervisor: Hypervisor, where: str) -> None:
+    """Raises ConflictError when what is written at once has no space, with all that this task has planned before.
+
+    Overlays begin with nothing.
+    """
+    hypervisor.space_requests.extend(
+        volumes.space_request(planned.pool, size_bytes=planned.size_bytes, copied_bytes=_copied_bytes(planned))
+        for planned in disks
+        if planned.pool is not None
+    )
+    require_free_space(hypervisor.space_requests, where or None)
+
+
+def _copied_bytes(planned: PlannedDisk) -> int:
+    """What a full copy brings into the pool; nothing where it can share its blocks with the image."""
+    if planned.image is None or planned.pool is None or not planned.copied:
+        return 0
+    same = planned.format == planned.image.format
+    if same and shares_blocks(planned.pool, planned.image.path, planned.image.format):
+        return 0
+    return planned.image.virtual_size_bytes
+
+
+def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
+    """The step that makes a disk's volume; None for a disk that is there already."""
+    hypervisor = maker.hypervisor
+    pool, name = planned.pool, planned.volume
+    if pool is None:
+        return None
+    where = f"({planned.size_bytes // MIB} MiB, {name} in pool {pool.name})"
+    image, base = planned.image, planned.base
+    if image is not None and planned.copied:
+        what = f"copy image {image.volume} to disk {planned.disk.name} {where}"
+    elif image is not None:
+        what = f"create disk {planned.disk.name} on image {image.volume} {where}"
+    elif base is not None:
+        what = f"create disk {planned.disk.name} on volume {base.name} {where}"
+    else:
+        what = f"create empty disk {planned.disk.name} {where}"
+
+    def apply() -> None:
+        size, image_format, mark = planned.size_bytes, planned.format, planned.mark
+        if image is not None and planned.copied:
+            source = hypervisor.pools.get(image.pool).handle.storageVolLookupByName(image.volume)
+            create_copy(
+                pool,
+                name,
+                size_bytes=size,
+                image_format=image_format,
+                source=source,
+                source_format=image.format,
+                mark=mark,
+            )
+            return
+        below = image or base
+        if below is None:
+            volumes.create_empty(pool, name, size_bytes=size, image_format=image_format, mark=mark)
+        else:
+            volumes.create_overlay(
+                pool, name, size_bytes=size, image_path=below.path, image_format=below.format, mark=mark
+            )
+
+    return volume_step(what, apply, pool, name, maker)

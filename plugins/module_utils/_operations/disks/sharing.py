@@ -1,0 +1,256 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a disk may have a volume that is there, or be backed by it: who else uses it on the hypervisor, or will.
+
+The users are those that deletions ask for, by whatever names the volume has (storage/users.py). What only a machine's
+notes list is free to be taken: the machine has lost it, and asks as everybody does before it takes it back.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import VolumeUser
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import (
+    BACKED,
+    READS,
+    SHARES,
+    WRITES,
+    VolumeUseByDisk,
+)
+
+# What a disk does with its volume, each more than the one before.
+_MORE_AND_MORE = (READS, SHARES, WRITES)
+
+
+def how_used(disk: Disk) -> str:
+    """What a disk does with the volume that it names as its source."""
+    if disk.device == "cdrom" or disk.options.get("readonly"):
+        return READS
+    return SHARES if disk.options.get("shareable") else WRITES
+
+
+def how_attached(element: etree._Element) -> str:
+    """What a disk that a machine has does with its volume."""
+    if element.get("device") == "cdrom" or element.find("readonly") is not None:
+        return READS
+    return SHARES if element.find("shareable") is not None else WRITES
+
+
+def how_requested(disk: Disk, element: etree._Element) -> str:
+    """The same when it has been changed as the task asks for; what that does not name stays."""
+    has = {"readonly": element.find("readonly") is not None, "shareable": element.find("shareable") is not None}
+    return how_used(replace(disk, device=element.get("device", "disk"), options={**has, **disk.options}))
+
+
+def check_source(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor) -> None:
+    """Raise ConflictError when a machine would write to a volume that others have, or are backed by."""
+    how, where = how_used(disk), disk.given.at("source")
+    if how != READS:
+        _require_no_image(pool, volume, hypervisor, where)
+        users = hypervisor.usage.users_of(pool, volume)
+        rolled_back = _made_for(machine, pool, volume, hypervisor)
+        require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=rolled_back)
+    _plan(how, disk, pool, volume, machine, hypervisor, where)
+
+
+def check_more_use(disk: Disk, element: etree._Element, machine: Machine, hypervisor: Hypervisor) -> None:
+    """Raise ConflictError when a disk that is there would do more with its volume than it did, and others have that."""
+    how, had = how_requested(disk, element), how_attached(element)
+    where = disk.given.at("readonly" if had == READS else "shareable")
+    found = (
+        users_of_source(element, hypervisor, where) if _MORE_AND_MORE.index(how) > _MORE_AND_MORE.index(had) else None
+    )
+    if found is None:
+        return
+    name, identity, users = found
+    place = _volume_of(element, hypervisor)
+    if place is not None:
+        _require_no_image(*place, hypervisor, where)
+    rolled_back = place is not None and _made_for(machine, *place, hypervisor)
+    require_unshared(how, users, name, machine, hypervisor, where, rolled_back=rolled_back)
+    hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, disk.name, name, how, where, lambda: identity))
+
+
+def check_growth(
+    disk: Disk, element: etree._Element, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor
+) -> None:
+    """Raise ConflictError when a disk that is to grow lies on a volume that was not made for it, and is not its own."""
+    if _made_for(machine, pool, volume, hypervisor):
+        return
+    how, where = how_attached(element), disk.given.at("size")
+    if how == READS:
+        raise ConflictError(
+            f"the disk is read-only, and its volume {volume} was not created for this machine",
+            where=where,
+            hint="Leave size out; this collection does not change volumes that it did not create",
+        )
+    _require_no_image(pool, volume, hypervisor, where)
+    users = hypervisor.usage.users_of(pool, volume)
+    # A larger volume costs nobody anything, so that only a use that is seen counts.
+    require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=True)
+
+
+def users_of_source(
+    element: etree._Element, hypervisor: Hypervisor, where: str
+) -> tuple[str, t.Hashable, set[VolumeUser]] | None:
+    """What a ``<disk>`` lies on: its name, what is the same for all names of it, and who uses it. None for an empty
+    drive."""
+    source, found = element.find("source"), DiskSource.read(element)
+    if found is not None:
+        usage = hypervisor.usage
+        return found.place, usage.identity_at(found.place), usage.users_at(found.place)
+    if source is not None and source.get("pool") and source.get("volume"):
+        name, pool = source.get("volume", ""), hypervisor.pools.get(source.get("pool", ""), where)
+        return name, hypervisor.usage.identity(pool, name), hypervisor.usage.users_of(pool, name)
+    return None
+
+
+def _volume_of(element: etree._Element, hypervisor: Hypervisor) -> tuple[Pool, str] | None:
+    source, found = element.find("source"), DiskSource.read(element)
+    if found is not None:
+        return hypervisor.locate(found) if found.path else None
+    if source is not None and source.get("pool") and source.get("volume"):
+        return hypervisor.pools.get(source.get("pool", "")), source.get("volume", "")
+    return None
+
+
+def check_backing(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor) -> None:
+    """Raise ConflictError when something writes to the volume that a disk is to be an overlay on, or may do so."""
+    where = disk.given.at("backing")
+    writer = writer_of(pool, volume, hypervisor)
+    if writer is not None:
+        raise ConflictError(f"{writer} volume {volume}, which would break every overlay on it", where=where)
+    _plan(BACKED, disk, pool, volume, machine, hypervisor, where)
+
+
+def plan_on_image(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor) -> None:
+    """Raise ConflictError when another disk of this task is to write to the image that a disk is an overlay on."""
+    _plan(BACKED, disk, pool, volume, machine, hypervisor, disk.given.at("image"))
+
+
+def plan_made(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor) -> None:
+    """Raise ConflictError when another disk of this task names the volume that is to be made for this one."""
+    _plan(how_used(disk), disk, pool, volume, machine, hypervisor, disk.given.place, made=True)
+
+
+def writer_of(pool: Pool, volume: str, hypervisor: Hypervisor) -> str | None:
+    """Who writes to a volume or may do so, as the subject and verb of a sentence; None when nobody does."""
+    users = [user for user in hypervisor.usage.users_of(pool, volume) if user.writes]
+    if users:
+        user = min(users, key=lambda user: user.words)
+        return f"{user.words} {'writes' if user.words == f'machine {user.machine}' else 'may write'} to"
+    unseen = [unknown.words for unknown in hypervisor.usage.unknown if unknown.writes]
+    return f"{'; '.join(unseen)}, so that it cannot be determined whether something writes to" if unseen else None
+
+
+def _plan(
+    how: str,
+    disk: Disk,
+    pool: Pool,
+    volume: str,
+    machine: Machine,
+    hypervisor: Hypervisor,
+    where: str,
+    *,
+    made: bool = False,
+) -> None:
+    def identity() -> t.Hashable:
+        return hypervisor.usage.identity(pool, volume)
+
+    hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, disk.name, volume, how, where, identity, made))
+
+
+def require_unshared(
+    how: str,
+    users: set[VolumeUser],
+    volume: str,
+    machine: Machine,
+    hypervisor: Hypervisor,
+    where: str,
+    *,
+    rolled_back: bool = False,
+) -> None:
+    """Raise ConflictError when one of the users keeps a machine from writing to a volume, or may be unseen.
+
+    how: WRITES or SHARES. rolled_back: it is the machine's own, where only a use that is seen counts.
+    """
+    for user in sorted(users, key=lambda user: (user.below, user.words)):
+        if user.below:
+            whose = f"a disk of {user.words}" if user.volume is None else user.words
+            raise ConflictError(
+                f"volume {volume} backs {whose}, and must not be written to",
+                where=where,
+                hint="Use it as backing, or set readonly",
+            )
+        listed = user.noted and not user.moving
+        if user.machine != machine.name and how != SHARES and not listed:
+            raise _taken(volume, user, where)
+    unseen = [unknown.words for unknown in hypervisor.usage.unknown if unknown.machine != machine.name]
+    if unseen and not rolled_back:
+        raise ConflictError(
+            f"it cannot be determined whether something uses volume {volume}: {'; '.join(unseen)}",
+            where=where,
+            hint="Resolve that first, or set readonly for the disk",
+        )
+
+
+def require_no_image_at(element: etree._Element, hypervisor: Hypervisor, where: str) -> None:
+    """Raise ConflictError when a ``<disk>`` lies on an image of the store."""
+    place = _volume_of(element, hypervisor)
+    if place is not None:
+        _require_no_image(*place, hypervisor, where)
+
+
+def _require_no_image(pool: Pool, volume: str, hypervisor: Hypervisor, where: str) -> None:
+    """What an image is called says what is in it, also where no machine is made from it yet; by whatever name."""
+    usage = hypervisor.usage
+    try:
+        store = hypervisor.pools.get(hypervisor.image_pool)
+        images = {usage.identity(store, name) for name in hypervisor.volumes(store) if parse_image_volume(name)}
+    except VirtError:
+        # Without a store there are no images.
+        return
+    if usage.identity(pool, volume) in images:
+        raise ConflictError(
+            f"volume {volume} is an image of the store, and must not be written to",
+            where=where,
+            hint="Use it as image, or set readonly",
+        )
+
+
+def _taken(volume: str, user: VolumeUser, where: str) -> ConflictError:
+    if user.moving:
+        return ConflictError(
+            f"volume {volume} belongs to a move of {user.words} that has not finished",
+            where=where,
+            hint="Let it finish first, or start it again",
+        )
+    if user.words == f"machine {user.machine}":
+        return ConflictError(
+            f"volume {volume} is a disk of {user.words}",
+            where=where,
+            hint="Two machines may share it only if both are shareable or readonly",
+        )
+    return ConflictError(
+        f"volume {volume} is used by {user.words}",
+        where=where,
+        hint=f"Machine {user.machine} may resume with that volume as long as that exists",
+    )
+
+
+def _made_for(machine: Machine, pool: Pool, volume: str, hypervisor: Hypervisor) -> bool:
+    """Whether the volume was made for this machine, which takes it back."""
+    domain = hypervisor.domains.get(machine.name)
+    notes = domain.notes if domain else None
+    return notes is not None and any((note.pool, note.name) == (pool.name, volume) for note in notes.volumes)

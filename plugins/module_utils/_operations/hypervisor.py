@@ -1,0 +1,126 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a task knows of its hypervisor: every question asked once, however many machines there are."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platform import GuestPlatforms
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import observe_bridges, observe_networks
+from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage, find_image_in
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Nic
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+
+
+class Hypervisor(HypervisorView):
+    """A hypervisor that machines are made and changed on.
+
+    offered: images by the names that specs have for them, as virt_image returned them. In check mode one of them
+    counts as stored even if virt_image only said that it would store it. default_cpu, default_machine_type: for new
+    machines that do not say what they have. claims: the UUIDs of the claims that this run has here, by the names of the
+    machines.
+    """
+
+    def __init__(
+        self,
+        conn: VirConnect,
+        *,
+        image_pool: str,
+        offered: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
+        check_mode: bool = False,
+        default_cpu: Values | None = None,
+        default_machine_type: str | None = None,
+        claims: t.Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(conn)
+        self.claims = claims or {}
+        self.image_pool = image_pool
+        self._offered = offered or {}
+        self._check_mode = check_mode
+        self._default_cpu = default_cpu
+        self._default_machine_type = default_machine_type
+        self._images: dict[str, StoredImage] = {}
+
+    @functools.cached_property
+    def guests(self) -> GuestPlatforms:
+        """What guests can be here."""
+        return GuestPlatforms(self.conn, self._default_cpu, self._default_machine_type)
+
+    @functools.cached_property
+    def _bridges(self) -> list[str] | None:
+        try:
+            return observe_bridges(self.conn, self.conn.getURI(), self._networks)
+        except VirtError:
+            # From afar, and without libvirt's interface driver, they cannot be known; libvirt itself will say it.
+            return None
+
+    @functools.cached_property
+    def _networks(self) -> list[dict[str, t.Any]]:
+        return observe_networks(self.conn)
+
+    def image(self, name: str) -> StoredImage:
+        """An image of the store, looked up once."""
+        if name not in self._images:
+            self._images[name] = self._find_image(name)
+        return self._images[name]
+
+    def _find_image(self, name: str) -> StoredImage:
+        offer = self._offered.get(name)
+        if offer is None:
+            return find_image_in(self.pools.get(self.image_pool), name)
+        pool = self.pools.get(self.image_pool)
+        try:
+            return find_image_in(pool, offer.get("volume") or name)
+        except NotFoundError:
+            if not self._check_mode:
+                raise
+            return _to_be_stored(name, offer, pool)
+
+    def check_nic(self, nic: Nic) -> None:
+        """Raise NotFoundError or ConflictError when what the nic is to be plugged into is not there or not up."""
+        where = nic.given.at("source")
+        if nic.type == "bridge":
+            if self._bridges is not None and nic.source not in self._bridges:
+                raise NotFoundError(
+                    f"there is no bridge {nic.source!r} on this hypervisor",
+                    where=where,
+                    hint=one_of_these(nic.source, self._bridges),
+                )
+            return
+        if nic.type == "direct":
+            # libvirt says it when the machine starts; which devices can carry a macvtap is not to be known from afar.
+            return
+        networks = {network["name"]: network for network in self._networks}
+        if nic.source not in networks:
+            raise NotFoundError(
+                f"there is no libvirt network {nic.source!r} on this hypervisor",
+                where=where,
+                hint=one_of_these(nic.source, networks),
+            )
+        if not networks[nic.source]["active"]:
+            raise ConflictError(
+                f"libvirt network {nic.source!r} is not active",
+                where=where,
+                hint=f"Start it: virsh net-start {nic.source}",
+            )
+
+
+def _to_be_stored(name: str, offer: t.Mapping[str, t.Any], pool: Pool) -> StoredImage:
+    """An image that virt_image said, in check mode, that it would store; what it could not know is zero or empty."""
+    return StoredImage(
+        name=offer.get("name") or name,
+        volume=offer.get("volume") or name,
+        pool=pool.name,
+        path=pool.volume_path(offer.get("volume") or name),
+        format=offer.get("format") or "qcow2",
+        virtual_size_bytes=offer.get("virtual_size_bytes") or 0,
+        digest="",
+    )

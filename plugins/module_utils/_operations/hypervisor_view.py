@@ -1,0 +1,194 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a task knows of one hypervisor, whatever it is about to do there: every question asked once."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    translate_error,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import (
+    Domain,
+    list_domains,
+    macs_in_use,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, volume_exists
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import (
+    RAW,
+    driver_format,
+    noted_format,
+    safest_format,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import TaskVolumes
+
+
+class HypervisorView:
+    """One hypervisor for the length of a task. Nothing here changes anything."""
+
+    def __init__(self, conn: VirConnect) -> None:
+        self.conn = conn
+        self.pools = Pools(conn)
+        self._volumes: dict[str, set[str]] = {}
+        # What the plans so far will take of the storage at once.
+        self.space_requests: list[SpaceRequest] = []
+        # What the plans so far use of the volumes that are there.
+        self.task_volumes = TaskVolumes()
+
+    @functools.cached_property
+    def domains(self) -> dict[str, Domain]:
+        """All domains as they were when the task began."""
+        return list_domains(self.conn)
+
+    @functools.cached_property
+    def macs(self) -> dict[str, str]:
+        """MAC addresses in use, with their machines; and those that the plans so far give to machines."""
+        return macs_in_use(self.domains.values())
+
+    @functools.cached_property
+    def _disks(self) -> list[etree._Element]:
+        """All disks of all machines, now or at their next start."""
+        return [
+            disk
+            for domain in self.domains.values()
+            for xml in _descriptions(domain)
+            for disk in xml.iterfind("devices/disk")
+        ]
+
+    @functools.cached_property
+    def usage(self) -> Usage:
+        """Who uses which volume, as it was when somebody first asked. Whoever deletes something looks again."""
+        return Usage(self.conn)
+
+    @functools.cached_property
+    def memory_mib(self) -> int:
+        """The hypervisor's own memory."""
+        with translate_errors("cannot read the hypervisor's memory"):
+            return int(self.conn.getInfo()[1])
+
+    def volumes(self, pool: Pool) -> set[str]:
+        """The volumes of a pool as they were when the task began."""
+        if pool.name not in self._volumes:
+            self._volumes[pool.name] = volume_names(pool)
+        return self._volumes[pool.name]
+
+    def reserve_volume(self, pool: Pool, volume: str, machine: str) -> str | None:
+        """Keep the name of a new volume for a machine; another machine that counts on this name already, if one does.
+
+        That one has it in its notes or its permanent description, whether the volume is there or not, or gets it by
+        this same task.
+        """
+        name = (pool.name, volume)
+        users = self._volume_names.setdefault(name, set())
+        by_place = self._machines_by_place
+        others = sorted(
+            (users | by_place.get(pool.source_of(volume).place, set()) | by_place.get(name, set())) - {machine}
+        )
+        if not others:
+            users.add(machine)
+        return others[0] if others else None
+
+    @functools.cached_property
+    def _volume_names(self) -> dict[tuple[str, str], set[str]]:
+        """The machines by pool and name of the volumes that their notes list."""
+        users: dict[tuple[str, str], set[str]] = {}
+        for domain in self.domains.values():
+            for note in domain.notes.volumes if domain.notes else ():
+                users.setdefault((note.pool, note.name), set()).add(domain.name)
+        return users
+
+    @functools.cached_property
+    def _machines_by_place(self) -> dict[t.Hashable, set[str]]:
+        """The machines by what their definitions have as disks."""
+        users: dict[t.Hashable, set[str]] = {}
+        for domain in self.domains.values():
+            for disk in domain.xml.iterfind("devices/disk"):
+                users.setdefault(_place(disk), set()).add(domain.name)
+        return users
+
+    def locate(self, source: DiskSource) -> tuple[Pool, str] | None:
+        """The pool and the name of the volume at a place; None when no active pool has one there.
+
+        The one way from a place to a volume. (Only listings, which may ask nothing for a single disk, go by folders.)
+        """
+        for known in self._all_pools:
+            name = known.name_at(source)
+            if not name:
+                continue
+            # One that was stopped or undefined since the task began has nothing any more.
+            with contextlib.suppress(ConflictError, NotFoundError):
+                # By its name it is asked of a pool that has been looked at again.
+                pool = self.pools.get(known.name)
+                if volume_exists(pool, name):
+                    return pool, name
+        if source.type == NETWORK:
+            return None
+        # In a folder below that of a pool, or a device, which has many paths.
+        try:
+            with translate_errors(f"cannot look up a volume {source.path}"):
+                handle = self.conn.storageVolLookupByPath(source.path)
+                return self.pools.get(handle.storagePoolLookupByVolume().name()), handle.name()
+        except NotFoundError:
+            return None
+
+    @functools.cached_property
+    def _all_pools(self) -> list[Pool]:
+        return self.pools.all()
+
+    def recorded_format(self, pool: Pool, volume: str) -> str | None:
+        """The format of a volume by the machines that have it as a disk, else by our notes; None when nobody knows."""
+        if pool.source_type != FILE:
+            return RAW
+        key = (pool.name, volume)
+        by_machine = [self._disk_formats.get(pool.volume_path(volume)), self._disk_formats.get(key)]
+        return safest_format(filter(None, by_machine)) or self._noted_formats.get(key)
+
+    @functools.cached_property
+    def _disk_formats(self) -> dict[t.Hashable, str]:
+        """What machines open their disks as, now or at their next start, by place or by pool and volume."""
+        formats_by_place: dict[t.Hashable, list[str]] = {}
+        for disk in self._disks:
+            formats_by_place.setdefault(_place(disk), []).append(driver_format(disk))
+        return {place: safest_format(formats) or RAW for place, formats in formats_by_place.items()}
+
+    @functools.cached_property
+    def _noted_formats(self) -> dict[tuple[str, str], str]:
+        formats_by_place: dict[tuple[str, str], list[str]] = {}
+        for domain in self.domains.values():
+            for note in domain.notes.volumes if domain.notes else ():
+                known = noted_format(note)
+                if known:
+                    formats_by_place.setdefault((note.pool, note.name), []).append(known)
+        return {volume: safest_format(formats) or RAW for volume, formats in formats_by_place.items()}
+
+
+def _place(disk: etree._Element) -> t.Hashable:
+    source, found = disk.find("source"), DiskSource.read(disk)
+    if found is None and source is not None:
+        return source.get("pool"), source.get("volume")
+    return found.place if found else None
+
+
+def _descriptions(domain: Domain) -> list[etree._Element]:
+    """A machine for its next start, and as it runs."""
+    if not domain.active:
+        return [domain.xml]
+    try:
+        return [domain.xml, parse_xml(domain.handle.XMLDesc(0))]
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return [domain.xml]
+        raise translate_error(exc, f"cannot inspect machine {domain.name}") from exc

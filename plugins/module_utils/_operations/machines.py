@@ -1,0 +1,232 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many machines in one task: all of them planned before the first is touched, then built side by side."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    Mistakes,
+    VirtError,
+    as_virt_error,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, read_values
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, places_of
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import (
+    DirectoryAsPoolError,
+    with_pool_named,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations import plan
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import Claim, check_claim
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import (
+    PlacementDecision,
+    check_hypervisor,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import steps_to_build
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.machine import difference
+
+
+@dataclass(frozen=True)
+class MachinePlan:
+    """All that is to be done for one machine. error: what kept it from being planned; nothing is done then."""
+
+    machine: Machine
+    created: bool
+    steps: Sequence[plan.Step]
+    before: dict[str, t.Any]
+    after: dict[str, t.Any]
+    pending: Sequence[str] = ()
+    outdated: Sequence[str] = ()
+    error: VirtError | None = None
+
+
+@dataclass
+class MachineResult:
+    """What became of one plan; error is None when all went well."""
+
+    plan: MachinePlan
+    error: VirtError | None = None
+    actions: list[str] = field(default_factory=list)
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The outcome in the words of a module's result."""
+        result: dict[str, t.Any] = {
+            "name": self.plan.machine.name,
+            "changed": bool(self.plan.steps) and self.error is None,
+            "failed": self.error is not None,
+            "created": self.plan.created and self.error is None,
+            "actions": self.actions,
+            "pending": list(self.plan.pending),
+            "restart_required": bool(self.plan.pending),
+            "outdated": list(self.plan.outdated),
+        }
+        if self.error is not None:
+            result["msg"] = str(self.error)
+        return result
+
+
+def read_specs_here(
+    read: t.Callable[[FindExisting], list[Machine]], hypervisor: Hypervisor, gone: t.Container[str] = ()
+) -> list[Machine]:
+    """The machines that a task asks for on this hypervisor, whose own machines may keep what they have.
+
+    read: reads them, given what is there already. gone: machines that were there when the run looked. What they had is
+    not known any more, and is no mistake.
+    Where the task has the directory of a pool, the error has the pool's name.
+    """
+
+    def existing(name: str) -> Existing | None:
+        domain = hypervisor.domains.get(name)
+        if name in gone:
+            return Existing()
+        return None if domain is None or is_new(domain) else Existing(read_values(domain.xml, domain.notes))
+
+    try:
+        return read(existing)
+    except DirectoryAsPoolError as exc:
+        raise with_pool_named(exc, {pool.path: pool.name for pool in hypervisor.pools.all()}) from exc
+
+
+def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, decision: PlacementDecision) -> None:
+    """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines."""
+    new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
+    needs = [Claim(machine.name, machine.memory_mib, machine.vcpus) for machine in new]
+    check_hypervisor(needs, decision, hypervisor.conn, hypervisor.domains, hypervisor.pools)
+
+
+def make_plans(
+    machines: Sequence[Machine],
+    hypervisor: Hypervisor,
+    where: str,
+    places: Sequence[str] | None = None,
+    gone: Mapping[str, str] | None = None,
+) -> list[MachinePlan]:
+    """A plan for each machine, in order; nothing is changed.
+
+    where, places: what messages call the machines, see places_of; where is empty for a single machine's own options.
+    gone: machines that are not what the run takes them for any more, with the words for it: the error of each.
+    Raises what makes any of them impossible, with a line for each: a mistake in one changes nothing at all.
+    A fault that nobody expected is another thing: it is the error of its machine, and the others are made.
+    """
+    plans = []
+    mistakes = Mistakes()
+    for place, machine in zip(places_of(len(machines), where, places), machines):  # noqa: B905 - not in Python 3.9
+        with mistakes.noted():
+            if gone and machine.name in gone:
+                error = ConflictError(gone[machine.name], where=place or None, hint="Run it again, to check again")
+                plans.append(MachinePlan(machine, False, (), before={}, after={}, error=error))
+            else:
+                plans.append(_make_plan(machine, hypervisor, place))
+    mistakes.conclude()
+    return plans
+
+
+def is_new(domain: Domain | None) -> bool:
+    """Whether a machine is to be made: it is not there, or only what an unfinished run has left of it."""
+    return domain is None or (domain.notes is not None and domain.notes.status == BUILDING)
+
+
+def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
+    try:
+        return _plan(machine, hypervisor, where)
+    except VirtError:
+        raise
+    except Exception as exc:  # whatever it is, it is not the other machines' fault
+        return MachinePlan(machine, False, (), before={}, after={}, error=as_virt_error(exc))
+
+
+def _plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
+    domain = hypervisor.domains.get(machine.name)
+    check_claim(machine.name, domain, hypervisor.claims)
+    if domain is None or is_new(domain):
+        steps = steps_to_build(machine, hypervisor, where, domain)
+        return MachinePlan(machine, True, steps, before={}, after=declared(machine))
+    found = difference(machine, domain, hypervisor, where)
+    if found.steps():
+        _require_settled(domain, where)
+        _require_defined(domain, where)
+    return MachinePlan(machine, False, found.steps(), found.before, found.after, found.pending, found.outdated)
+
+
+def _require_settled(domain: Domain, where: str) -> None:
+    """Raise ConflictError for a machine that is on its way to another hypervisor, which would get the old one.
+
+    Also for one whose move was cut off: its next run clears what that has left. One that has come here is settled.
+    """
+    note = read_migration_note(domain.xml)
+    if note is None or not note.source_id or note.source_id != host_identity():
+        return
+    raise ConflictError(
+        f"{domain.name} is being moved to {note.target}, or its move was interrupted, so it is not changed here",
+        where=inside(where, "name"),
+        hint=f"Wait until the move ends. If it is no longer being moved, run virt_migrate to {note.target} again, "
+        "which finishes the move",
+    )
+
+
+def _require_defined(domain: Domain, where: str) -> None:
+    """Raise ConflictError for a machine that only runs until it stops: there is no next boot to change anything for."""
+    with translate_errors(f"cannot inspect machine {domain.name}"):
+        in_definition = bool(domain.handle.isPersistent())
+    if not in_definition:
+        raise ConflictError(
+            f"{domain.name} is running but not defined here, so it is lost when it stops: it was undefined while "
+            "it ran, or is on its way here by a move",
+            where=inside(where, "name"),
+            hint=f"If it is not being moved, keep it: virsh dumpxml {domain.name} > {domain.name}.xml && "
+            f"virsh define {domain.name}.xml",
+        )
+
+
+def left_running(plans: Sequence[MachinePlan], hypervisor: Hypervisor) -> list[str]:
+    """The machines that run though the task asks for ``start: false``, which starts nothing and stops nothing."""
+    names = [todo.machine.name for todo in plans if todo.error is None and not todo.created and not todo.machine.start]
+    return [name for name in names if hypervisor.domains[name].active]
+
+
+def preview_results(plans: Sequence[MachinePlan]) -> list[MachineResult]:
+    """What the plans would come to, for check mode: the same words as the real run's, nothing done."""
+    return [_planned_result(todo) for todo in plans]
+
+
+def run_plans(plans: Sequence[MachinePlan], *, concurrency: int) -> list[MachineResult]:
+    """Run the plans side by side; one that fails is rolled back and says so, the others go on."""
+    with ThreadPoolExecutor(max_workers=max(1, concurrency)) as executor:
+        return list(executor.map(_run_plan, plans))
+
+
+def _planned_result(todo: MachinePlan) -> MachineResult:
+    return MachineResult(todo, todo.error, actions=[step.description for step in todo.steps])
+
+
+def _run_plan(todo: MachinePlan) -> MachineResult:
+    outcome = _planned_result(todo)
+    try:
+        plan.run(todo.steps)
+    except Exception as exc:  # one machine's error is not to hide what became of the others
+        outcome.error = as_virt_error(exc)
+    return outcome
+
+
+def records_of(conn: VirConnect, names: Sequence[str], warn: t.Callable[[str], None]) -> dict[str, t.Any]:
+    """What is true of the machines now. A failure here must not hide what became of them."""
+    try:
+        return {record["name"]: record for record in observe_machines(conn, addresses=False, names=names)}
+    except Exception as exc:
+        warn(f"The current state of the machines cannot be determined: {as_virt_error(exc)}")
+        return {}

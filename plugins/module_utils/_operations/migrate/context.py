@@ -1,0 +1,131 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A move that is planned, and what all moves of a task have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
+    MigrationNote,
+    VolumeIdentity,
+    VolumeRef,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints, write_note
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import MigrationTarget
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+
+ProgressCallback = t.Callable[[str, int, int], t.Any]
+
+
+@dataclass
+class MigrationPlan:
+    """A planned move. before: steps up to and with the switch; after: what is left to do then, never rolled back.
+
+    recheck: raises an error of ours when what the plan is based on has changed. release: gives back what the move
+    holds while it lasts. switched: libvirt has moved the machine, and nothing is rolled back from then on.
+    figures: what libvirt says of a move that has ended; measure asks for it. kept: volumes that were to be deleted and
+    were not, in sentences.
+    """
+
+    name: str
+    before: list[Step] = field(default_factory=list)
+    after: list[Step] = field(default_factory=list)
+    disks: Sequence[DiskMigration] = ()
+    figures: dict[str, t.Any] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    timeout_seconds: float | None = None
+    began: float | None = None
+    switched: bool = False
+    recheck: t.Callable[[], None] = lambda: None
+    release: t.Callable[[], None] = lambda: None
+    measure: t.Callable[[], dict[str, t.Any]] = dict
+
+    @property
+    def actions(self) -> list[str]:
+        """What is done, in words."""
+        return [step.description for step in (*self.before, *self.after)]
+
+    def left_seconds(self) -> float | None:
+        """What is left of the time limit, which begins with the first step; None without a limit."""
+        if self.timeout_seconds is None:
+            return None
+        return self.timeout_seconds - (time.monotonic() - (self.began or time.monotonic()))
+
+    def timed_out(self) -> HostError:
+        """The error of a migration that took longer than its limit."""
+        words = f"it did not finish within {self.timeout_seconds or 0:g} s"
+        return HostError(words, hint="Raise timeout, or allow postcopy")
+
+    def limit(self, on_progress: ProgressCallback) -> ProgressCallback:
+        """The same callback, which ends a copy of ours when the time is up."""
+
+        def limited(phase: str, done: int, total: int) -> None:
+            on_progress(phase, done, total)
+            left = self.left_seconds()
+            if left is not None and left <= 0:
+                raise self.timed_out()
+
+        return limited
+
+
+@dataclass(frozen=True)
+class MigrationContext:
+    """What all migrations of a task from one hypervisor to another have in common."""
+
+    endpoints: Endpoints
+    source: HypervisorView
+    source_name: str
+    target: MigrationTarget
+    options: MigrationOptions
+    stop: threading.Event
+    check_mode: bool = False
+
+
+class NoteWriter:
+    """The note of one move: what stands in the machine's metadata, and what comes to be known while it lasts."""
+
+    def __init__(self, note: MigrationNote) -> None:
+        self.note = note
+        self._named: set[VolumeRef] = set()
+
+    def begin(self, domain: t.Any, left: t.Iterable[VolumeRef], mark: str) -> None:
+        """Write it, with what tells the volumes at the source, and the mark that those on the target will get."""
+        made = tuple(VolumeRef(ref.pool, ref.name, VolumeIdentity(mark)) for ref in self.note.made)
+        self.note = dataclasses.replace(self.note, left=tuple(left), made=made)
+        write_note(domain, self.note)
+
+    def know(self, domain: t.Any, ref: VolumeRef, identity: VolumeIdentity) -> None:
+        """What tells a volume on the target from now on."""
+        made = tuple(VolumeRef(r.pool, r.name, identity) if r == ref else r for r in self.note.made)
+        changed = [r.identity for r in made] != [r.identity for r in self.note.made]
+        self.note = dataclasses.replace(self.note, made=made)
+        if identity == VolumeIdentity():
+            self._named.discard(ref)
+        else:
+            self._named.add(ref)
+        if changed:
+            write_note(domain, self.note)
+
+    def forget(self, ref: VolumeRef) -> None:
+        """Its mark is about to be written over."""
+        self._named.discard(ref)
+
+    def note_of(self, made: t.Collection[VolumeRef]) -> MigrationNote:
+        """The note as it is now, with only these volumes on the target."""
+        return dataclasses.replace(self.note, made=tuple(ref for ref in self.note.made if ref in made))
+
+    @property
+    def unmarked(self) -> list[VolumeRef]:
+        """The volumes of this move that nothing tells but their names: those that this run itself has to vouch for."""
+        return [ref for ref in self.note.made if ref not in self._named]

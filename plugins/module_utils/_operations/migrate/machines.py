@@ -1,0 +1,209 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moves of many machines in one task: each planned by itself, then some of them side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import typing as t
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    InputError,
+    VirtError,
+    as_virt_error,
+    stopped,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    make_uri,
+    open_connection,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._operations import plan
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.plan import (
+    MigrationContext,
+    MigrationPlan,
+    plan_migration,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import MigrationTarget
+
+
+@dataclass(frozen=True)
+class MigrationSpec:
+    """One machine and where it is to be: libvirt's URI, or a host name, which is reached by TLS.
+
+    options: those of the task, but for what is said of this target.
+    """
+
+    name: str
+    target: str
+    where: str
+    options: MigrationOptions
+
+    def check(self) -> None:
+        """Raise InputError for a target that cannot be one."""
+        if "://" in self.target and not urlsplit(self.target).hostname:
+            raise InputError(
+                f"{self.target} does not name another host",
+                where=self.where or "target",
+                hint="Give qemu+tls://HOST/system",
+            )
+
+    @property
+    def uri(self) -> str:
+        """The target's URI."""
+        return self.target if "://" in self.target else make_uri(host=self.target, transport="tls")
+
+
+@dataclass
+class MigrationResult:
+    """What became of one machine."""
+
+    spec: MigrationSpec
+    source: str
+    target: str
+    migration: MigrationPlan | None = None
+    error: VirtError | None = None
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The outcome in the words of the module's result."""
+        migration = self.migration
+        result: dict[str, t.Any] = {
+            "name": self.spec.name,
+            "changed": bool(migration and migration.actions and (migration.switched or self.error is None)),
+            "failed": self.error is not None,
+            "source": self.source,
+            "target": self.target,
+            "actions": migration.actions if migration and self.error is None else [],
+            "disks": [
+                {
+                    "device": disk.device,
+                    "pool": disk.ref.pool,
+                    "volume": disk.ref.name,
+                    "method": disk.method,
+                    "kept_at_source": disk.travels and not disk.own,
+                }
+                for disk in (migration.disks if migration else ())
+            ],
+            "kept_volumes": list(migration.kept) if migration else [],
+            **(migration.figures if migration else {}),
+        }
+        if self.error is not None:
+            result["msg"] = str(self.error)
+        return result
+
+
+@dataclass
+class Removal:
+    """All that the moves of a task have in common."""
+
+    source: VirConnect
+    stop: threading.Event
+    progress: ProgressFile
+    check_mode: bool = False
+    _targets: dict[str, MigrationTarget] = field(default_factory=dict)
+    _errors: dict[str, VirtError] = field(default_factory=dict)
+
+    def carry_out(self, specs: Sequence[MigrationSpec], *, concurrency: int) -> list[MigrationResult]:
+        """Move the machines. One that cannot be moved says why, the others go on."""
+        hypervisor = HypervisorView(self.source)
+        with translate_errors("cannot ask this hypervisor for its name"):
+            name, uri = self.source.getHostname(), self.source.getURI()
+        with contextlib.ExitStack() as stack:
+            outcomes = [self._plan(spec, hypervisor, name, uri, stack) for spec in specs]
+            if not self.check_mode:
+                with ThreadPoolExecutor(max_workers=max(1, concurrency)) as executor:
+                    list(executor.map(self._run_migration, outcomes))
+        return outcomes
+
+    def _plan(
+        self, spec: MigrationSpec, hypervisor: HypervisorView, name: str, uri: str, stack: contextlib.ExitStack
+    ) -> MigrationResult:
+        outcome = MigrationResult(spec, name, spec.target)
+        try:
+            target = self._target(spec, stack)
+            outcome.target = target.name
+            endpoints = Endpoints(uri, target.uri, self.source, target.hypervisor.conn)
+            context = MigrationContext(endpoints, hypervisor, name, target, spec.options, self.stop, self.check_mode)
+            if not self.check_mode:
+                # Held until the task ends: two runs would take each other's volumes for left-overs.
+                stack.enter_context(hypervisor_lock(f"move-{spec.name.replace('/', '_')}", wait_seconds=0))
+            meter = ProgressMeter(self.progress.write_line, spec.name)
+            outcome.migration = plan_migration(spec.name, context, spec.where, meter.at)
+        except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on
+            outcome.error = as_virt_error(exc)
+        return outcome
+
+    def _target(self, spec: MigrationSpec, stack: contextlib.ExitStack) -> MigrationTarget:
+        """A target's connection, opened once; what has failed once is not tried for every machine."""
+        uri = spec.uri
+        if uri in self._errors:
+            raise self._errors[uri]
+        if uri not in self._targets:
+            try:
+                conn = stack.enter_context(open_connection(uri))
+                self._targets[uri] = MigrationTarget(uri, conn)
+            except VirtError as exc:
+                self._errors[uri] = type(exc)(
+                    exc.what,
+                    where=spec.where or "target",
+                    hint=exc.hint
+                    or "Set up TLS between the hypervisors (role virt_tls), and check the target's libvirt",
+                )
+                raise self._errors[uri] from exc
+        return self._targets[uri]
+
+    def _run_migration(self, outcome: MigrationResult) -> None:
+        migration = outcome.migration
+        if migration is None or outcome.error is not None:
+            return
+        if self.stop.is_set():
+            outcome.error = stopped()
+            return
+        migration.began = time.monotonic()
+        try:
+            self._act(outcome, migration)
+        except Exception as exc:  # noqa: BLE001 - one machine's trouble must not hide what became of the others
+            outcome.error = as_virt_error(exc)
+            if migration.switched:
+                outcome.error = _after_the_switch(outcome, outcome.error)
+        finally:
+            migration.release()
+        if outcome.error is not None and not migration.switched:
+            self._targets[outcome.spec.uri].allocations.pop(outcome.spec.name, None)
+            return
+        # Only figures: nothing that goes wrong here makes a finished move fail.
+        with contextlib.suppress(Exception):
+            migration.figures.update(migration.measure())
+
+    def _act(self, outcome: MigrationResult, migration: MigrationPlan) -> None:
+        """Carry out a plan; what has changed since it was made is an error before anything is done."""
+        if migration.before:
+            migration.recheck()
+            plan.run(migration.before)
+            migration.release()
+        # Not rolled back: the machine is on the other hypervisor, and a later run finishes what is left here.
+        migration.switched = True
+        for step in migration.after:
+            step.apply()
+
+
+def _after_the_switch(outcome: MigrationResult, exc: VirtError) -> VirtError:
+    return type(exc)(
+        f"{outcome.spec.name} is on {outcome.target}, but not everything is finished: {exc.what}",
+        where=exc.where,
+        hint=exc.hint or "Run it again",
+    )

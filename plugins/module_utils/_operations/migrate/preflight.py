@@ -1,0 +1,274 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a hypervisor can take a machine: asked before anything is changed, and of the target itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    NotFoundError,
+    UnsupportedError,
+    VirtError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import observe_bridges, observe_networks
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import why_kept
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import ties_of_domain
+from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest, require_free_space
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
+    MigrationTarget,
+    SourceMachine,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import is_left_over
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
+
+
+def check_source_machine(machine: SourceMachine, where: str) -> None:
+    """Raise when something keeps the machine from going anywhere."""
+    _check_finished(machine, where)
+    ties = ties_of_domain(machine.running_xml, machine.defined_xml)
+    if ties:
+        raise UnsupportedError(
+            f"{machine.name} cannot be moved: it has {' and '.join(ties)}", where=where, hint="Remove it first"
+        )
+    with translate_errors(f"cannot inspect the snapshots of {machine.name}", where):
+        snapshots = [snapshot.getName() for snapshot in machine.handle.listAllSnapshots(0)]
+        saved = not machine.active and bool(machine.handle.hasManagedSaveImage(0))
+    if snapshots:
+        raise UnsupportedError(
+            f"{machine.name} has snapshots ({', '.join(sorted(snapshots))}), which libvirt cannot move with it",
+            where=where,
+            hint=f"Delete them first: virsh snapshot-delete {machine.name} NAME",
+        )
+    if saved:
+        raise UnsupportedError(
+            f"{machine.name} is saved to a file of this hypervisor, which libvirt cannot move with it",
+            where=where,
+            hint="Start it first, and move it running",
+        )
+    if not machine.active:
+        _check_hidden_state(machine, where)
+
+
+def _check_finished(machine: SourceMachine, where: str) -> None:
+    """What another run makes, or the next one clears, is to be found where that run began it."""
+    notes = machine.notes
+    adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
+    if notes is not None and notes.status == BUILDING:
+        words = "it is not finished: a run is creating it, or was interrupted while doing so"
+        if notes.claimed:
+            words = "it is only a name that a run has reserved for a new machine"
+    elif adding:
+        words = f"a run is adding volume {', '.join(adding)} to it, or was interrupted while doing so"
+    else:
+        return
+    raise ConflictError(
+        f"{machine.name} is not moved, as {words}",
+        where=where,
+        hint="Wait for that run, or run it again: it finishes the machine where it is",
+    )
+
+
+def _check_hidden_state(machine: SourceMachine, where: str) -> None:
+    """What of a machine that is off lies in files that no pool has, and travels only while it runs."""
+    pflash = machine.defined_xml.find("os/loader[@type='pflash']") is not None
+    efi = machine.defined_xml.find("os[@firmware='efi']") is not None
+    for has, words in (
+        (pflash or efi, "the variables of its UEFI"),
+        (machine.defined_xml.find("devices/tpm/backend[@type='emulator']") is not None, "the state of its TPM"),
+    ):
+        if has:
+            raise UnsupportedError(
+                f"{machine.name} is off, and {words} would stay behind",
+                where=where,
+                hint="Start it first, and move it running",
+            )
+
+
+def check_target(machine: SourceMachine, target: MigrationTarget, options: MigrationOptions, where: str) -> None:
+    """Raise what speaks against this machine on this hypervisor, whatever its disks are."""
+    try:
+        _check_maintenance(target, where)
+        _check_name_is_free(machine, target, where)
+        _check_machine(machine, target, where)
+        _check_nics(machine, target, where)
+        _check_memory(machine, target, options, where)
+    except VirtError as exc:
+        what = f"{machine.name} cannot go to {target.name}: {exc.what}"
+        raise type(exc)(what, where=exc.where, hint=exc.hint) from exc
+
+
+def check_free_space_on_target(disks: Sequence[DiskMigration], target: MigrationTarget, where: str) -> None:
+    """Raise ConflictError when the pools there have no space for the volumes that travel."""
+    require_free_space(space_requests(disks, target), where or None)
+
+
+def _check_maintenance(target: MigrationTarget, where: str) -> None:
+    found = target.maintenance
+    if found is not None:
+        since = f" since {found.since}" if found.since else ""
+        reason = f" ({found.reason})" if found.reason else ""
+        raise ConflictError(
+            f"it is in maintenance{since}{reason}",
+            where=where,
+            hint="Choose another hypervisor, or end it: virt_maintenance with state: absent",
+        )
+
+
+def check_source_volumes(
+    machine: SourceMachine, disks: Sequence[DiskMigration], source: HypervisorView, where: str
+) -> None:
+    """Raise ConflictError when a volume that is to be deleted here afterwards has to stay, and why."""
+    leaving = [(disk.source_pool, disk.volume.name) for disk in disks if disk.travels and disk.own]
+    for pool, volume in leaving:
+        use = source.usage.of(pool, volume, besides=machine.name, together=leaving)
+        kept = why_kept(use)
+        if kept is not None:
+            raise ConflictError(
+                f"{machine.name} is not moved, as its volume {volume} of pool {pool.name} could not be deleted here "
+                f"afterwards: {kept}",
+                where=where,
+                hint="Change that, or move it and keep its volumes here: source_volumes: none",
+            )
+
+
+def _check_name_is_free(machine: SourceMachine, target: MigrationTarget, where: str) -> None:
+    for domain in target.hypervisor.domains.values():
+        same = domain.handle.UUIDString() == machine.uuid
+        if same and domain.name == machine.name:
+            if machine.moving is not None and is_left_over(target.hypervisor.conn, domain, machine.moving):
+                continue
+            raise ConflictError(
+                "it is defined there too",
+                where=where,
+                hint=f"Compare the two. If it is not needed there: virsh undefine {machine.name} on {target.name}",
+            )
+        if domain.name == machine.name:
+            raise ConflictError("another machine has its name there", where=where, hint="Rename one of the two")
+        if same:
+            raise ConflictError(f"machine {domain.name} there has the same UUID", where=where)
+    owners = {mac: owner for mac, owner in target.hypervisor.macs.items() if owner != machine.name}
+    for mac in machine.macs:
+        if mac in owners:
+            raise ConflictError(f"machine {owners[mac]} there has its MAC address {mac}", where=where)
+
+
+def _check_machine(machine: SourceMachine, target: MigrationTarget, where: str) -> None:
+    """Architecture, hypervisor type, machine type, firmware, CPU."""
+    running_xml = machine.running_xml
+    kind = running_xml.find("os/type")
+    arch = "" if kind is None else kind.get("arch", "")
+    machine_type = "" if kind is None else kind.get("machine", "")
+    guests = target.guests
+    if arch and arch != guests.arch:
+        raise UnsupportedError(f"it is made for {arch}, but that host is {guests.arch}", where=where)
+    if running_xml.get("type") == "kvm" and guests.domain_type != "kvm":
+        raise UnsupportedError("it runs with KVM, which is not there", where=where)
+    if machine_type and machine_type not in guests.machine_types:
+        alike = [name for name in guests.machine_types if name.split("-")[1:2] == machine_type.split("-")[1:2]]
+        raise UnsupportedError(
+            f"the machine type {machine_type} is not known there",
+            where=where,
+            hint=f"A newer QEMU is needed there; it has {', '.join(sorted(alike)[-3:]) or 'none of this kind'}",
+        )
+    loader = running_xml.findtext("os/loader")
+    _check_capabilities(machine, target, arch, machine_type, loader, where)
+
+
+def _check_capabilities(
+    machine: SourceMachine, target: MigrationTarget, arch: str, machine_type: str, loader: str | None, where: str
+) -> None:
+    conn, virt_type = target.hypervisor.conn, machine.running_xml.get("type", "")
+    if loader and machine.active:
+        with translate_errors("its capabilities cannot be read"):
+            text = conn.getDomainCapabilities(None, arch or None, machine_type or None, virt_type or None, 0)
+        loaders = {value.text for value in parse_xml(text).iterfind("os/loader/value")}
+        if loaders and loader not in loaders:
+            raise NotFoundError(
+                f"its firmware {loader} is not there", where=where, hint=one_of_these(loader, map(str, loaders))
+            )
+    _check_cpu(machine, target, (arch, machine_type, virt_type), where)
+
+
+def _check_cpu(machine: SourceMachine, target: MigrationTarget, kind: tuple[str, str, str], where: str) -> None:
+    """A machine that is off gets its CPU where it starts."""
+    cpu, conn = machine.running_xml.find("cpu"), target.hypervisor.conn
+    if cpu is None or not machine.active:
+        return
+    strict = libvirt.VIR_CONNECT_COMPARE_CPU_FAIL_INCOMPATIBLE
+    try:
+        if cpu.get("mode") == "custom":
+            conn.compareHypervisorCPU(None, *kind, etree.tostring(cpu, encoding="unicode"), strict)
+        elif cpu.get("mode") == "host-passthrough" and kind[2] == "kvm":
+            # It has all of this hypervisor's CPU, and would crash where something of that is missing.
+            host = parse_xml(machine.handle.connect().getCapabilities()).find("host/cpu")
+            if host is not None:
+                conn.compareCPU(etree.tostring(host, encoding="unicode"), strict)
+    except libvirt.libvirtError as exc:
+        # A driver that cannot compare (emulation, older versions) leaves it to libvirt's own check.
+        if exc.get_error_code() == libvirt.VIR_ERR_CPU_INCOMPATIBLE:
+            raise UnsupportedError(
+                f"the CPU there lacks a feature of the machine's CPU: {exc.get_error_message()}",
+                where=where,
+                hint="Give machines a CPU that all hypervisors have (virt_cpu_baseline)",
+            ) from exc
+
+
+def _check_nics(machine: SourceMachine, target: MigrationTarget, where: str) -> None:
+    hypervisor = target.hypervisor
+    networks = {network["name"]: network for network in observe_networks(hypervisor.conn)}
+    try:
+        bridges = observe_bridges(hypervisor.conn, hypervisor.conn.getURI(), list(networks.values()))
+    except VirtError:
+        bridges = None
+    for kind, name in machine.nics:
+        if kind == "bridge" and bridges is not None and name not in bridges:
+            raise NotFoundError(f"there is no bridge {name!r}", where=where, hint=one_of_these(name, bridges))
+        if kind == "network" and name not in networks:
+            raise NotFoundError(f"there is no libvirt network {name!r}", where=where, hint=one_of_these(name, networks))
+        if kind == "network" and not networks[name]["active"]:
+            raise ConflictError(
+                f"libvirt network {name!r} is not active", where=where, hint=f"Start it: virsh net-start {name}"
+            )
+
+
+def _check_memory(machine: SourceMachine, target: MigrationTarget, options: MigrationOptions, where: str) -> None:
+    total_mib = target.hypervisor.memory_mib
+    # What a killed move has left of it there goes before it comes.
+    taken_mib = target.committed_mib(machine.name) + target.allocated_mib
+    free_mib = int((total_mib - options.memory_reserve_mib) * options.memory_ratio) - taken_mib
+    if machine.memory_mib > free_mib:
+        raise ConflictError(
+            f"it needs {machine.memory_mib} MiB of memory, {max(0, free_mib)} MiB are free",
+            where=where,
+            hint=f"Of {total_mib} MiB there, machines have {taken_mib} MiB, "
+            f"{options.memory_reserve_mib} MiB are reserved (memory_reserve_mib, memory_ratio)",
+        )
+
+
+def space_requests(disks: Sequence[DiskMigration], target: MigrationTarget) -> list[SpaceRequest]:
+    """The space that the volumes take at once, with all that this run has allocated before."""
+    requests = list(target.hypervisor.space_requests)
+    for disk in disks:
+        if not disk.travels:
+            continue
+        pool = disk.target_pool
+        # Of an overlay only the difference travels, which is what its file takes. A flattened disk may get all.
+        needed = disk.volume.allocation_bytes
+        if disk.flattened or not pool.thin:
+            needed = disk.capacity_bytes
+        requests.append(SpaceRequest(pool.name, pool.space_source, pool.available_bytes, needed))
+        base = disk.base
+        if base is not None:
+            store = target.hypervisor.pools.get(base.pool)
+            if base.volume not in target.hypervisor.volumes(store) and base.volume not in target.images:
+                requests.append(SpaceRequest(store.name, store.space_source, store.available_bytes, base.size_bytes))
+    return requests

@@ -1,0 +1,124 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a move was planned on is looked at again where it is acted on: much may have changed since, in a long task."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationContext
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
+    check_free_space_on_target,
+    check_source_machine,
+    check_target,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
+    MigrationTarget,
+    SourceMachine,
+    read_source_machine,
+    source_words,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
+
+
+def recheck_source(planned: SourceMachine, where: str) -> None:
+    """Raise when the machine is not as it was planned: its state, its disks, or something that keeps it here."""
+    now = read_source_machine(_domain_of(planned), where)
+    if now.active != planned.active:
+        words = "was started" if now.active else "has stopped"
+        raise ConflictError(
+            f"{planned.name} {words} since its move was planned",
+            where=where,
+            hint=f"Run it again: it is then moved {'while it runs' if now.active else 'while it is off'}",
+        )
+    if _disks(now) != _disks(planned):
+        raise ConflictError(
+            f"{planned.name} has different disks than when its move was planned", where=where, hint="Run it again"
+        )
+    check_source_machine(now, where)
+
+
+def recheck_definition(planned: SourceMachine) -> None:
+    """Raise ConflictError when the machine's record is another than the one whose move was planned.
+
+    For who holds the lock of those who change machines. The move's own note does not count.
+    """
+    if _record(_domain_of(planned).xml) != _record(planned.defined_xml):
+        raise ConflictError(
+            f"{planned.name} has been changed since its move was planned",
+            hint="Nothing is lost: it is here, with these changes. Run the move again",
+        )
+
+
+def _record(xml: etree._Element) -> bytes:
+    """What the machine is at its next start, in words that can be compared."""
+    defined_xml = copy.deepcopy(xml)
+    for note in defined_xml.findall(f"metadata/{{{NAMESPACE}}}move"):
+        need(defined_xml, "metadata").remove(note)
+    for element in defined_xml.iter():
+        # What is between the elements moves when notes come and go.
+        element.tail = None
+        if len(element):
+            element.text = (element.text or "").strip()
+    for empty in [found for found in defined_xml.findall("metadata") if not len(found)]:
+        defined_xml.remove(empty)
+    return bytes(etree.tostring(defined_xml, method="c14n"))
+
+
+def recheck_target(planned: SourceMachine, context: MigrationContext, where: str) -> MigrationTarget:
+    """Raise when something on the target speaks against the machine now; the target as it is now."""
+    now = MigrationTarget(context.target.uri, context.target.hypervisor.conn)
+    now.name = context.target.name
+    there = now.hypervisor.domains
+    # Machines of this task that are still on their way count, those that have arrived are counted there.
+    now.allocations = {
+        name: mib for name, mib in context.target.allocations.items() if name != planned.name and name not in there
+    }
+    check_target(planned, now, context.options, where)
+    return now
+
+
+class TargetRecheck:
+    """What the target is like where a move comes to it: looked at again after each step that takes long, else once."""
+
+    def __init__(self, context: MigrationContext, where: str) -> None:
+        self._context = context
+        self._where = where
+        self._seen: MigrationTarget | None = None
+
+    def outdate(self) -> None:
+        """Time has passed."""
+        self._seen = None
+
+    def check(self, planned: SourceMachine) -> MigrationTarget:
+        """Raise when something there speaks against the machine; the target as it is now."""
+        if self._seen is None:
+            self._seen = recheck_target(planned, self._context, self._where)
+        return self._seen
+
+
+def recheck_free_space(disks: Sequence[DiskMigration], now: MigrationTarget, where: str) -> None:
+    """Raise when the target's pools, as they are now, have no space for the volumes of this machine."""
+    fresh = [dataclasses.replace(disk, target_pool=now.hypervisor.pools.get(disk.target_pool.name)) for disk in disks]
+    check_free_space_on_target(fresh, now, where)
+
+
+def _domain_of(planned: SourceMachine) -> Domain:
+    handle = planned.handle
+    with translate_errors(f"cannot inspect machine {planned.name}"):
+        xml = parse_xml(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+        return Domain(planned.name, handle, bool(handle.isActive()), xml, read_notes(xml))
+
+
+def _disks(machine: SourceMachine) -> list[tuple[str, bool]]:
+    return [(source_words(disk), in_use) for disk, in_use in machine.disks()]

@@ -1,0 +1,67 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether both hypervisors of a move see the same storage."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import posixpath
+import uuid
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+
+# Pools that are a way to storage elsewhere: two of them with the same source show the same volumes.
+_NETWORKED = frozenset({"netfs", "rbd", "gluster", "iscsi", "iscsi-direct"})
+_SAN = frozenset({"scsi", "mpath"})
+
+
+def is_shared(here: Pool, there: Pool, *, seen: bool, probe: bool) -> bool:
+    """Whether the target sees the very volume that is in this pool at the source.
+
+    here, there: the pool at the source, and the one of its name on the target. seen: whether that one has a volume of
+    this name. probe: whether it may be tried out, by making a file for a moment.
+    """
+    if here.type != there.type:
+        return False
+    if here.type in _NETWORKED and _origin(here) == _origin(there):
+        return here.path == there.path
+    if here.type in _SAN:
+        return seen
+    if not seen or here.path != there.path or here.source_type != FILE or not here.local:
+        return False
+    # The same name in a folder of the same name: one file, or two. In check mode nobody can tell; it counts as two.
+    return probe and _same_folder(here, there)
+
+
+def _origin(pool: Pool) -> bytes:
+    """Where a pool's storage is, in libvirt's words, without what each hypervisor has of its own."""
+    with translate_errors(f"cannot inspect storage pool {pool.name}"):
+        source = parse_xml(pool.handle.XMLDesc(0)).find("source")
+    if source is None:
+        return b""
+    for own in [*source.findall("auth"), *source.findall("initiator")]:
+        source.remove(own)
+    return bytes(etree.tostring(source, method="c14n")).replace(b" ", b"").replace(b"\n", b"")
+
+
+def _same_folder(here: Pool, there: Pool) -> bool:
+    """Whether a file that is made here is seen there."""
+    name = f"brine-virt-probe-{uuid.uuid4().hex}"
+    path = posixpath.join(here.path, name)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError:
+        return False
+    try:
+        with contextlib.suppress(VirtError), translate_errors(f"cannot refresh pool {there.name}"):
+            there.handle.refresh(0)
+            return name in there.handle.listVolumes()
+        return False
+    finally:
+        os.unlink(path)

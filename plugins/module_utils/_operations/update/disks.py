@@ -1,0 +1,254 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Disks of a machine that is there already: added, grown, their media changed, taken out; none is ever deleted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    InputError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, plain
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import DiskNote, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS, Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
+    Values,
+    covers,
+    read_table,
+    write_table,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_disk, disk_targets
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import (
+    PlannedDisk,
+    check_free_space,
+    disk_step,
+    plan_disk,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import check_growth, check_more_use
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import VolumeOwner
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.lost_disks import find_lost, forget_lost
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.media import compare_source
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.own_disks import (
+    require_not_twice,
+    require_other_volumes,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.running_disks import (
+    find_disk,
+    plug_in,
+    running_disk,
+    scsi_controller,
+    unplug,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.unfinished_disks import clear_half_added
+
+
+def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
+    """All disks of the spec; others of the machine stay as they are. Raises what cannot be done."""
+    cleared = clear_half_added(draft)
+    known = {note.name: note.target for note in draft.notes.disks}
+    new = []
+    for disk in machine.disks:
+        element = find_disk(draft.domain.xml, known.get(disk.name))
+        if element is not None and not disk.present:
+            _unplug(disk, element, draft)
+        elif element is not None:
+            _compare(disk, machine, element, draft)
+        elif disk.present:
+            new.append(_plan_new(disk, machine, draft, cleared))
+        else:
+            forget_lost(disk, draft)
+    require_other_volumes(new, draft, {disk.name for disk in machine.disks if not disk.present})
+    check_free_space(new, draft.hypervisor, where)
+    # Also what only the running machine has, and what the task's own XML has brought.
+    known_xml = [xml for xml in (draft.domain.xml, draft.live, draft.planned) if xml is not None]
+    taken = {target.get("dev", "") for xml in known_xml for target in xml.iterfind("devices/disk/target")}
+    targets = disk_targets([planned.disk for planned in new], taken)
+    for planned in new:
+        _add(planned, targets[planned.disk.name], draft)
+
+
+def _plan_new(disk: Disk, machine: Machine, draft: Draft, cleared: list[VolumeNote]) -> PlannedDisk:
+    lost = find_lost(disk, draft)
+    planned = plan_disk(lost or disk, machine, draft.hypervisor, cleared)
+    if lost is not None and disk.size_mib is not None:
+        pool, name = draft.hypervisor.pools.get(lost.pool), str(lost.source)
+        if _must_grow(disk, pool, name, planned.format) is not None:
+            wanted = disk.size_mib * MIB
+            # No machine has it yet. Once grown it stays so.
+            draft.volume_steps.append(
+                Step(
+                    f"grow disk {disk.name} of {draft.name} to {disk.size_mib} MiB",
+                    lambda: volumes.grow_volume(pool, name, wanted, image_format=planned.format),
+                )
+            )
+    return planned
+
+
+def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
+    disk = planned.disk
+    draft.differ(("disks", disk.name), None, declared_disk(disk))
+    note = planned.note
+    if note:
+        building = replace(note, building=True)
+        draft.notes = replace(draft.notes, volumes=(*draft.notes.volumes, building))
+    step = disk_step(planned, VolumeOwner(draft.hypervisor, draft.name, new=False, uuid=draft.uuid))
+    if step:
+        draft.volume_steps.append(step)
+    draft.notes = replace(draft.notes, disks=(*draft.notes.disks, DiskNote(disk.name, target)))
+    devices = need(draft.record(f"disk {disk.name}"), "devices")
+    controller = scsi_controller(devices, disk)
+    element = add_disk(devices, planned.placed(target), disk.options.get("boot_order"))
+    if draft.live is not None:
+        plug_in(disk, element, draft, controller)
+
+
+def _unplug(disk: Disk, element: etree._Element, draft: Draft) -> None:
+    """The machine loses the disk, the disk stays where it lies."""
+    target = need(element, "target").get("dev", "")
+    source = DiskSource.read(element)
+    where = f", which stays as {source.place}" if source else ""
+    draft.differ(("disks", disk.name), {"source": (source.place) if source else None}, None)
+    record = draft.record(f"without disk {disk.name}{where}")
+    found = find_disk(record, target)
+    if found is not None:
+        need(record, "devices").remove(found)
+    kept = tuple(v for v in draft.notes.volumes if source is None or not _is_volume(v, source, draft))
+    draft.notes = replace(
+        draft.notes,
+        disks=tuple(note for note in draft.notes.disks if note.name != disk.name),
+        volumes=kept,
+    )
+    unplug(disk, element, draft)
+
+
+def _is_volume(volume: VolumeNote, source: DiskSource, draft: Draft) -> bool:
+    pool = draft.hypervisor.pools.get(volume.pool)
+    return pool.source_of(volume.name) == source
+
+
+def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft) -> None:
+    target = need(element, "target")
+    have = {"device": element.get("device", "disk"), "model": target.get("bus")}
+    for word, is_now in have.items():
+        if getattr(disk, word) != is_now:
+            raise UnsupportedError(
+                f"the disk's {word} is {is_now}, the task asks for {getattr(disk, word)}",
+                where=disk.given.at(word),
+                hint="The guest would see it under another name; remove the disk and add it again",
+            )
+    source = DiskSource.read(element)
+    if disk.source is not None:
+        compare_source(disk, machine, element, source, draft)
+    elif source is not None and disk.made:
+        _compare_size(disk, machine, source, element, draft)
+    check_more_use(disk, element, machine, draft.hypervisor)
+    require_not_twice(disk, element, draft)
+    _compare_options(disk, element, target.get("dev", ""), draft)
+    _compare_pool(disk, element, source, draft)
+    if draft.live is not None and find_disk(draft.live, target.get("dev")) is None:
+        # A killed run, or somebody with --config, has put it into the definition alone.
+        draft.differ(("disks", disk.name, "attached"), False, True)
+        plug_in(disk, element, draft)
+
+
+def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etree._Element, draft: Draft) -> None:
+    found = _volume_of(source, draft) if disk.size_mib is not None else None
+    if disk.size_mib is None or found is None:
+        return
+    pool, name = found
+    target, image_format = need(element, "target").get("dev", ""), driver_format(element)
+    have_mib = _must_grow(disk, pool, name, image_format)
+    if have_mib is None:
+        return
+    wanted = disk.size_mib * MIB
+    check_growth(disk, element, pool, name, machine, draft.hypervisor)
+    running_disk(disk, element, draft)
+    draft.differ(("disks", disk.name, "size"), have_mib, disk.size_mib)
+    # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.
+    draft.live_steps.append(
+        Step(
+            f"grow disk {disk.name} of {draft.name} to {disk.size_mib} MiB",
+            lambda: _grow(draft, pool, name, image_format, target, wanted),
+        )
+    )
+
+
+def _must_grow(disk: Disk, pool: Pool, name: str, image_format: str) -> int | None:
+    """The present size of a disk's volume in MiB, None where it is as the task asks. Raises InputError for a smaller
+    one."""
+    volume = find_volume(pool, name, disk.given.place, image_format=image_format)
+    if volume is None:
+        raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}", where=disk.given.place)
+    have, wanted = volume.capacity_bytes, (disk.size_mib or 0) * MIB
+    if pool.same_size(wanted, have):
+        return None
+    have_mib = -(-have // MIB)
+    if wanted < have:
+        raise InputError(
+            f"the disk has {have_mib} MiB, the task asks for {disk.size_mib} MiB",
+            where=disk.given.at("size"),
+            hint="Disks are never shrunk",
+        )
+    return have_mib
+
+
+def _grow(draft: Draft, pool: Pool, name: str, image_format: str, target: str, wanted_bytes: int) -> None:
+    """The volume of a machine that is off; of a running one the disk, which takes its file with it, but no device."""
+    if draft.live is None or pool.source_type == BLOCK:
+        volumes.grow_volume(pool, name, wanted_bytes, image_format=image_format)
+    if draft.live is not None:
+        with translate_errors(f"cannot grow disk {target} of machine {draft.name}"):
+            draft.domain.handle.blockResize(target, wanted_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+
+
+def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:
+    """The volume that a disk lies on: by the notes one of the machine's own, or any that libvirt knows at that path."""
+    for volume in draft.notes.volumes:
+        pool = draft.hypervisor.pools.get(volume.pool)
+        if pool.source_of(volume.name) == source:
+            return pool, volume.name
+    return draft.hypervisor.locate(source) if source.path else None
+
+
+def _compare_pool(disk: Disk, element: etree._Element, source: DiskSource | None, draft: Draft) -> None:
+    """A disk stays in its pool and its format; that the spec has others is only said."""
+    found = _volume_of(source, draft) if source is not None and disk.made else None
+    if found and disk.given.values.get("pool") is not None and found[0].name != disk.pool:
+        draft.outdated.append(f"disks.{disk.name}.pool")
+    if disk.made and disk.format not in (None, driver_format(element)):
+        draft.outdated.append(f"disks.{disk.name}.format")
+
+
+def _options_of(element: etree._Element) -> Values:
+    # What libvirt leaves out.
+    return {"cache": "default", **read_table(element, DISK_OPTIONS)}
+
+
+def _compare_options(disk: Disk, element: etree._Element, target: str, draft: Draft) -> None:
+    """Options of the drive change with the next boot."""
+    have = _options_of(element)
+    for key, want in disk.options.items():
+        if not covers(have.get(key), want):
+            draft.differ(("disks", disk.name, key), plain(have.get(key)), plain(want))
+            found = find_disk(draft.record(f"{key} of disk {disk.name}"), target)
+            if found is not None:
+                write_table(found, DISK_OPTIONS, {key: want})
+        live = find_disk(draft.live, target)
+        if live is not None and not covers(_options_of(live).get(key), want):
+            draft.pending.append(f"disks.{disk.name}.{key}")

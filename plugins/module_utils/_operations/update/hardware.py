@@ -1,0 +1,166 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The description of a machine that is there already: compared line by line, changed at once or for its next boot."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import shown_value
+from ansible_collections.brine.virt.plugins.module_utils._model.as_text import plain
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
+    Field,
+    covers,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import KIB, size_kib_in_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import merge_fragment
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.amounts import MEMORY
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE, VCPUS
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.devices import VIDEO
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import fragment_digest
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.fragment import check_fragment_disks
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+
+
+def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
+    """All fields that the spec names. Raises UnsupportedError for what would leave a machine that cannot boot."""
+    _check_platform(machine, draft, where)
+    wanted = [(field, machine.hardware[field.key]) for field in HARDWARE if machine.hardware.get(field.key) is not None]
+    new = {field.key: want for field, want in wanted if not covers(_have(field, want, draft), want)}
+    if set(new) - {"vcpus", "memory"}:
+        # What the machine has already it may keep, whatever the hypervisor says of itself.
+        asked = replace(machine, hardware=new, firmware=None)
+        draft.hypervisor.guests.check(asked, need(draft.domain.xml, "os/type").get("machine", ""), where)
+    for field, want in wanted:
+        if field.key in new:
+            _change(field, want, draft)
+        elif draft.live is not None and not covers(field.read(draft.live), shown_value(field, want)):
+            # Changed in the definition by an earlier run, or by hand; the machine has not been started since.
+            draft.pending.append(field.key)
+    _compare_fragment(machine, draft, where)
+
+
+def _have(field: Field, want: t.Any, draft: Draft) -> t.Any:
+    """What is in the definition; the XML with the passwords is asked for only where one is requested."""
+    has_secret = isinstance(want, Mapping) and "password" in want
+    return field.read(draft.secret if has_secret else draft.domain.xml)
+
+
+def _change(field: Field, want: t.Any, draft: Draft) -> None:
+    have = _have(field, want, draft)
+    shown = {key: have.get(key) for key in want} if isinstance(want, dict) and isinstance(have, dict) else have
+    draft.differ((field.key,), plain(shown), plain(want))
+    xml = draft.record(field.key)
+    field.write(xml, want)
+    if field.key == "graphics" and want and VIDEO.read(xml) is False:
+        VIDEO.write(xml, {})
+    if draft.live is not None and not _LIVE.get(field.key, _never)(have, want, draft):
+        draft.pending.append(field.key)
+
+
+def _never(_have: t.Any, _want: t.Any, _draft: Draft) -> bool:
+    return False
+
+
+def _only(have: t.Any, want: t.Any, key: str) -> bool:
+    """Whether this key is all that differs."""
+    return (
+        isinstance(have, Mapping)
+        and isinstance(want, Mapping)
+        and covers(have, {k: v for k, v in want.items() if k != key})
+    )
+
+
+def _live_vcpus(have: t.Any, want: t.Any, draft: Draft) -> bool:
+    """More vCPUs, up to the maximum that the machine was started with, are plugged in; guests rarely give one back."""
+    live = None if draft.live is None else VCPUS.read(draft.live)
+    if live is None or not _only(have, want, "current") or not live["current"] <= want["current"] <= live["maximum"]:
+        return False
+    handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
+    draft.live_step(f"set {draft.name} to {want['current']} vCPUs", lambda: handle.setVcpusFlags(want["current"], flag))
+    return True
+
+
+def _live_memory(have: t.Any, want: t.Any, draft: Draft) -> bool:
+    live = None if draft.live is None else MEMORY.read(draft.live)
+    # What was given to it in its definition as its maximum, it has at its next boot.
+    if live is None or not _only(have, want, "current") or want["current"] > live["maximum"]:
+        return False
+    handle, flag = draft.domain.handle, libvirt.VIR_DOMAIN_AFFECT_LIVE
+    # What others set need not be a whole number of MiB, and a part of one more could be more than there is.
+    old_kib = size_kib_in_xml(draft.domain.xml.findtext("currentMemory", ""), "KiB") or have["current"] * KIB
+    draft.live_step(
+        f"set {draft.name} to {want['current']} MiB of memory",
+        lambda: handle.setMemoryFlags(want["current"] * KIB, flag),
+        lambda: handle.setMemoryFlags(old_kib, flag),
+    )
+    return True
+
+
+def _live_graphics(have: t.Any, want: t.Any, draft: Draft) -> bool:
+    """A console's password, and nothing else of it, changes in the running machine."""
+    element = None if draft.live is None else draft.live.find("devices/graphics")
+    if element is None or not _only(have, want, "password"):
+        return False
+    changed = copy.deepcopy(element)
+    changed.set("passwd", want["password"])
+    draft.live_update(f"change the console's password of {draft.name}", element, changed)
+    return True
+
+
+_LIVE: dict[str, t.Callable[[t.Any, t.Any, Draft], bool]] = {
+    "vcpus": _live_vcpus,
+    "memory": _live_memory,
+    "graphics": _live_graphics,
+}
+
+
+def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
+    """Machine type and firmware: the installed system would not find itself again on another one."""
+    xml = draft.domain.xml
+    have = need(xml, "os/type").get("machine", "")
+    if machine.machine_type and not draft.hypervisor.guests.same_machine_type(have, machine.machine_type):
+        raise UnsupportedError(
+            f"machine {machine.name} is of type {have}, the task asks for {machine.machine_type}",
+            where=inside(where, "machine_type"),
+            hint="It cannot be changed for an installed system; create a new machine",
+        )
+    loader = xml.find("os/loader")
+    efi = need(xml, "os").get("firmware") == "efi" or (loader is not None and loader.get("type") == "pflash")
+    if machine.firmware and (machine.firmware == "efi") != efi:
+        raise UnsupportedError(
+            f"machine {machine.name} has firmware {'efi' if efi else 'bios'}, the task asks for {machine.firmware}",
+            where=inside(where, "firmware"),
+            hint="It cannot be changed for an installed system; create a new machine",
+        )
+    secure = loader is not None and loader.get("secure") == "yes"
+    feature = xml.find("os/firmware/feature[@name='secure-boot']")
+    secure = secure or (feature is not None and feature.get("enabled") == "yes")
+    if machine.secure_boot is not None and machine.secure_boot != secure:
+        raise UnsupportedError(
+            f"secure boot of machine {machine.name} is {'on' if secure else 'off'}",
+            where=inside(where, "secure_boot"),
+            hint="It cannot be changed for an installed system; create a new machine",
+        )
+
+
+def _compare_fragment(machine: Machine, draft: Draft, where: str) -> None:
+    """A fragment is merged in once; what an earlier one brought stays."""
+    digest = fragment_digest(machine)
+    if machine.xml is None or digest == draft.notes.fragment:
+        return
+    check_fragment_disks(machine, draft.hypervisor, where)
+    draft.differ(("xml",), None, machine.xml)
+    draft.replace_record(merge_fragment(draft.record("xml"), machine.xml))
+    draft.notes = replace(draft.notes, fragment=digest)
+    if draft.live is not None:
+        draft.pending.append("xml")

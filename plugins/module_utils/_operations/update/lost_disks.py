@@ -1,0 +1,68 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A disk of a machine that has only lost the way to it (``virsh detach-disk``): its volume is noted as its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import volume_exists
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+
+
+def find_lost(disk: Disk, draft: Draft) -> Disk | None:
+    """The disk on its own volume; None for one that is to have another source, or whose volume is gone.
+
+    It is opened as before: the notes know its format.
+    """
+    note = _noted(disk, draft) if disk.made else None
+    if note is None:
+        return None
+    if not volume_exists(draft.hypervisor.pools.get(note.pool, disk.given.place), note.name):
+        _forget(note, draft)
+        return None
+    return Disk(
+        disk.name,
+        model=disk.model,
+        pool=note.pool,
+        device=disk.device,
+        source=note.name,
+        options=disk.options,
+        given=disk.given,
+    )
+
+
+def forget_lost(disk: Disk, draft: Draft) -> None:
+    """Its volume is no longer the machine's own, unless another disk of the machine lies on it."""
+    note = _noted(disk, draft)
+    if note is None:
+        return
+    try:
+        place = draft.hypervisor.pools.get(note.pool).source_of(note.name).place
+    except VirtError:
+        # A pool that is gone or not active; the machine lies on nothing of it that could be told.
+        return
+    for xml in (draft.domain.xml, draft.live):
+        for element in xml.iterfind("devices/disk") if xml is not None else ():
+            source = DiskSource.read(element)
+            if source is None and element.find("source") is not None:
+                return
+            if source is not None and source.place == place:
+                return
+    _forget(note, draft)
+
+
+def _noted(disk: Disk, draft: Draft) -> VolumeNote | None:
+    stem = f"{draft.name}-{disk.name}"
+    names = (stem, f"{stem}.qcow2", f"{stem}.raw")
+    ours = (note for note in draft.known_notes.volumes if note.role == "disk" and not note.building)
+    return next((note for note in ours if note.name in names), None)
+
+
+def _forget(note: VolumeNote, draft: Draft) -> None:
+    draft.notes = replace(draft.notes, volumes=tuple(other for other in draft.notes.volumes if other != note))

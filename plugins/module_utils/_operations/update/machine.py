@@ -1,0 +1,178 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine that is there already: what differs from the spec, and the steps that bring it there.
+
+What the spec does not name stays as it is. What cannot be changed without losing something is an error that says so,
+never a silent nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.schema import check_schema
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ImageNote
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import drop_boot_orders
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import (
+    autostart_step,
+    needs_schema,
+    start_step,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.disks import compare_disks
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.hardware import compare_hardware
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.nics import compare_nics
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.seed import refresh_seed
+from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
+
+
+def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: str) -> Draft:
+    """The difference between the spec and the machine. Raises what cannot be done before anything is done."""
+    if domain.notes is None:
+        raise ConflictError(
+            f"this hypervisor has a machine {machine.name!r} that this collection did not create",
+            where=inside(where, "name"),
+            hint="Choose another name",
+        )
+    draft = Draft(domain, domain.notes, hypervisor)
+    compare_hardware(machine, draft, where)
+    compare_disks(machine, draft, where)
+    compare_nics(machine, draft)
+    _settle_boot_order(machine, draft)
+    if needs_schema(machine) and draft.record_xml:
+        check_schema(draft.record_xml, inside(where, "xml") if machine.xml else where)
+    _compare_texts(machine, draft)
+    _compare_notes(machine, draft)
+    _compare_origin(machine, draft, where)
+    _require_not_saved(draft, where)
+    _compare_power(machine, draft)
+    return draft
+
+
+def _require_not_saved(draft: Draft, where: str) -> None:
+    """Raise ConflictError when the devices of a saved machine would change: it resumes with those that it had."""
+    changes = draft.device_changes
+    if not changes or draft.domain.active:
+        return
+    with translate_errors(f"cannot inspect machine {draft.name}"):
+        saved = bool(draft.domain.handle.hasManagedSaveImage(0))
+    if saved:
+        raise ConflictError(
+            f"{draft.name} is saved, and will resume as it was, without these changes: {', '.join(changes)}",
+            where=where or None,
+            hint=f"Start it first, or discard its saved state: virsh managedsave-remove {draft.name}",
+        )
+
+
+def _settle_boot_order(machine: Machine, draft: Draft) -> None:
+    """Where the spec orders single devices, those that it does not name are in no order, as in a new machine."""
+    disks = {disk.name for disk in machine.disks if "boot_order" in disk.options}
+    macs = {nic.mac for nic in machine.nics if "boot_order" in nic.options}
+    if not disks and not macs:
+        return
+    targets = {note.target for note in draft.notes.disks if note.name in disks}
+
+    def named(device: etree._Element) -> bool:
+        target, mac = device.find("target"), device.find("mac")
+        return (target is not None and target.get("dev") in targets) or (mac is not None and mac.get("address") in macs)
+
+    def others(xml: etree._Element) -> bool:
+        ordered = [order.getparent() for order in xml.iterfind("devices/*/boot")]
+        return xml.find("os/boot") is not None or any(home is not None and not named(home) for home in ordered)
+
+    if not others(draft.domain.xml):
+        return
+    draft.differ(("boot_order",), "of all devices", "of those that are named")
+    record = draft.record("boot order")
+    drop_boot_orders(record, [device for device in record.iterfind("devices/*") if named(device)])
+    for kind in record.findall("os/boot"):
+        need(record, "os").remove(kind)
+
+
+def _compare_texts(machine: Machine, draft: Draft) -> None:
+    for name, kind in (("title", "VIR_DOMAIN_METADATA_TITLE"), ("description", "VIR_DOMAIN_METADATA_DESCRIPTION")):
+        wanted = getattr(machine, name)
+        have = draft.domain.xml.findtext(name, "")
+        if wanted is None or wanted == have:
+            continue
+        draft.differ((name,), have, wanted)
+        draft.other_steps.append(_text_step(draft.domain, name, getattr(libvirt, kind), have, wanted))
+
+
+def _text_step(domain: Domain, name: str, kind: int, have: str, wanted: str) -> Step:
+    def write(text: str) -> None:
+        with translate_errors(f"cannot write the {name} of machine {domain.name}"):
+            domain.handle.setMetadata(kind, text or None, None, None, host_domains.affect(domain.handle))
+
+    return Step(f"set the {name} of {domain.name}", lambda: write(wanted), lambda: write(have))
+
+
+def _compare_notes(machine: Machine, draft: Draft) -> None:
+    for name in ("tags", "labels", "anti_affinity"):
+        texts, known = getattr(machine, name), getattr(draft.notes, name)
+        if texts is not None and known != texts:
+            draft.differ((name,), list(known), list(texts))
+            draft.notes = replace(draft.notes, **{name: texts})
+    if machine.variables is not None and draft.notes.variables != machine.variables:
+        draft.differ(("variables",), draft.notes.variables, machine.variables)
+        draft.notes = replace(draft.notes, variables=machine.variables)
+    wanted = {nic.name: nic.addresses for nic in machine.nics}
+    draft.notes = replace(
+        draft.notes,
+        nics=tuple(replace(note, addresses=wanted.get(note.name, note.addresses)) for note in draft.notes.nics),
+    )
+
+
+def _compare_power(machine: Machine, draft: Draft) -> None:
+    hypervisor, domain = draft.hypervisor, draft.domain
+    if machine.autostart is not None:
+        with translate_errors(f"cannot read the autostart of machine {machine.name}"):
+            have = bool(domain.handle.autostart())
+        if have != machine.autostart:
+            draft.differ(("autostart",), have, machine.autostart)
+            draft.other_steps.append(autostart_step(machine.name, machine.autostart, hypervisor))
+    if machine.start and not domain.active:
+        # What was to wait for the next boot is in place when this very run boots the machine.
+        draft.differ(("start",), False, True)
+        draft.other_steps.append(start_step(machine.name, hypervisor))
+
+
+def _compare_origin(machine: Machine, draft: Draft, where: str) -> None:
+    """An existing machine is not recreated because its image or its seed has changed: that is reported, or its seed is
+    refreshed."""
+    notes, hypervisor = draft.notes, draft.hypervisor
+    if notes.image is not None and _other_image(machine, notes.image, hypervisor):
+        draft.outdated.append("image")
+    have = notes.seed.sha256 if notes.seed else None
+    if have == (seed_digest(machine) if machine.seed.method != "none" else None):
+        return
+    if machine.seed_policy == "refresh":
+        refresh_seed(machine, draft, where)
+    elif machine.seed_requested:
+        draft.outdated.append("seed")
+
+
+def _other_image(machine: Machine, image: ImageNote, hypervisor: Hypervisor) -> bool:
+    """Whether the spec names another image than the one the machine was made from."""
+    if machine.image is None or machine.image == image.volume:
+        return False
+    have, wanted = parse_image_volume(image.volume), parse_image_volume(machine.image)
+    try:
+        wanted = wanted or parse_image_volume(hypervisor.image(machine.image).volume)
+    except VirtError:
+        # Gone from the store, or there in several versions: nothing but the name to compare this machine with.
+        return machine.image != image.name
+    # The same content is the same image, whatever it is called.
+    return have is None or wanted is None or have.digest != wanted.digest

@@ -1,0 +1,203 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nics of a machine that is there already: added, changed, taken out."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_nic, plain
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import nic_source
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import NicNote
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
+    Values,
+    covers,
+    make,
+    read_table,
+    write_table,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import (
+    LIVE_OPTIONS,
+    NIC_OPTIONS,
+    SOURCE_ATTRIBUTES,
+    Nic,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_nic, attachable
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+
+
+def compare_nics(machine: Machine, draft: Draft) -> None:
+    """All nics of the spec; others of the machine stay as they are. Raises what cannot be done."""
+    macs = {note.name: note.mac for note in draft.notes.nics}
+    for nic in machine.nics:
+        mac = macs.get(nic.name)
+        element = _find(draft.domain.xml, mac)
+        if element is None and _find(draft.domain.xml, nic.mac) is not None and nic.present:
+            _require_nobodys(nic, macs)
+            # A killed run had it attached already, and did not come to write its name.
+            element, mac = _find(draft.domain.xml, nic.mac), nic.mac
+            draft.notes = replace(draft.notes, nics=(*draft.notes.nics, NicNote(nic.name, nic.mac, nic.addresses)))
+        if element is not None and not nic.present:
+            _unplug(nic, element, draft)
+        elif element is not None:
+            _compare(nic, element, str(mac), draft)
+        elif nic.present:
+            _add(nic, draft)
+
+
+def _require_nobodys(nic: Nic, macs: dict[str, str]) -> None:
+    """Raise ConflictError when the machine has the MAC address of a new nic as another one: it would become that."""
+    holder = next((name for name, mac in macs.items() if mac == nic.mac), None)
+    if holder is not None:
+        raise ConflictError(
+            f"the MAC address {nic.mac} belongs to nic {holder} of this machine",
+            where=nic.given.at("mac"),
+            hint="Give another one with mac, or leave it out",
+        )
+
+
+def _find(xml: t.Any, mac: str | None) -> etree._Element | None:
+    return None if xml is None or mac is None else xml.find(f"devices/interface/mac[@address='{mac}']/..")
+
+
+def _add(nic: Nic, draft: Draft) -> None:
+    draft.hypervisor.check_nic(nic)
+    owner = draft.hypervisor.macs.get(nic.mac)
+    if owner:
+        raise ConflictError(
+            f"the MAC address {nic.mac} belongs to machine {owner}",
+            where=nic.given.at("mac"),
+            hint="Give another one with mac",
+        )
+    draft.hypervisor.macs[nic.mac] = draft.name
+    draft.differ(("nics", nic.name), None, declared_nic(nic))
+    devices = need(draft.record(f"nic {nic.name}"), "devices")
+    element = add_nic(devices, nic, nic.options.get("boot_order"))
+    draft.notes = replace(
+        draft.notes,
+        nics=(
+            *(note for note in draft.notes.nics if note.name != nic.name),
+            NicNote(nic.name, nic.mac, nic.addresses),
+        ),
+    )
+    if draft.live is not None and _find(draft.live, nic.mac) is None:
+        _hotplug(nic, element, draft)
+
+
+def _hotplug(nic: Nic, element: etree._Element, draft: Draft) -> None:
+    """Give the running machine a nic that it has in its definition."""
+    xml, handle = attachable(element), draft.domain.handle
+    draft.live_step(
+        f"attach nic {nic.name} to {draft.name}",
+        lambda: handle.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE),
+        lambda: _detach_if_there(draft, nic.mac),
+    )
+
+
+def _detach_if_there(draft: Draft, mac: str) -> None:
+    element = _find(parse_xml(draft.domain.handle.XMLDesc(0)), mac)
+    if element is not None:
+        host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
+
+
+def _unplug(nic: Nic, element: etree._Element, draft: Draft) -> None:
+    mac = need(element, "mac").get("address", "")
+    draft.differ(("nics", nic.name), {"mac": mac}, None)
+    record = draft.record(f"without nic {nic.name}")
+    found = _find(record, mac)
+    if found is not None:
+        need(record, "devices").remove(found)
+    draft.notes = replace(draft.notes, nics=tuple(note for note in draft.notes.nics if note.name != nic.name))
+    live = _find(draft.live, mac)
+    if live is not None:
+        draft.live_detach(f"detach nic {nic.name} from {draft.name}", live)
+
+
+def _spec_of(nic: Nic) -> Values:
+    plug = {"type": nic.type, "source": nic.source, "model": nic.model}
+    # Where the machine has none, and none is requested, libvirt's own choice is no difference.
+    return {**{key: value for key, value in plug.items() if value}, **nic.options}
+
+
+def _state_of(element: etree._Element) -> Values:
+    """A nic of the XML in the words of its options."""
+    model = element.find("model")
+    return {
+        "type": element.get("type", ""),
+        "source": nic_source(element),
+        "model": None if model is None else model.get("type"),
+        # A link that nobody ever took down is up.
+        "link": "up",
+        # What libvirt leaves out.
+        "queues": 1,
+        **read_table(element, NIC_OPTIONS),
+    }
+
+
+def _write(element: etree._Element, nic: Nic, keys: t.Iterable[str]) -> None:
+    """Set these keys of a nic in its element."""
+    if {"type", "source"} & set(keys):
+        for old in element.findall("source"):
+            element.remove(old)
+        element.set("type", nic.type)
+        etree.SubElement(element, "source", {SOURCE_ATTRIBUTES[nic.type]: nic.source})
+        # These belong to the source.
+        keys = {*keys, *({"mode", "portgroup"} & set(nic.options))}
+    if "model" in keys:
+        # libvirt chooses a model for those that say none, and does not write it down.
+        make(element, "model").set("type", nic.model)
+    write_table(element, NIC_OPTIONS, {key: nic.options[key] for key in keys if key in nic.options})
+
+
+def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft) -> None:
+    if nic.mac != mac:
+        raise UnsupportedError(
+            f"the nic has the MAC address {mac}, the task asks for {nic.mac}",
+            where=nic.given.at("mac"),
+            hint="The guest knows it by that address; remove the nic (state: absent) and add it again",
+        )
+    want, have = _spec_of(nic), _state_of(element)
+    changed = [key for key in want if not covers(have.get(key), want[key])]
+    for key in changed:
+        draft.differ(("nics", nic.name, key), plain(have.get(key)), plain(want[key]))
+    if changed:
+        if {"type", "source"} & set(changed):
+            draft.hypervisor.check_nic(nic)
+        found = _find(draft.record(f"{', '.join(changed)} of nic {nic.name}"), mac)
+        if found is not None:
+            _write(found, nic, changed)
+    live = _find(draft.live, mac)
+    if live is None:
+        if draft.live is not None:
+            # A killed run, or somebody with --config, has put it into the definition alone.
+            draft.differ(("nics", nic.name, "attached"), False, True)
+            _hotplug(nic, element, draft)
+        return
+    lacking = [key for key in want if not covers(_state_of(live).get(key), want[key])]
+    at_once = [key for key in lacking if _is_live(key, nic, live)]
+    if at_once:
+        _change_live(nic, live, at_once, draft)
+    draft.pending.extend(f"nics.{nic.name}.{key}" for key in lacking if key not in at_once)
+
+
+def _is_live(key: str, nic: Nic, live: etree._Element) -> bool:
+    """Bridges and networks replace each other in a running machine; a macvtap and what others have thought of do
+    not."""
+    if key in ("type", "source"):
+        return {nic.type, live.get("type")} <= {"bridge", "network"}
+    return key in LIVE_OPTIONS
+
+
+def _change_live(nic: Nic, live: etree._Element, keys: list[str], draft: Draft) -> None:
+    changed = copy.deepcopy(live)
+    _write(changed, nic, keys)
+    draft.live_update(f"change {', '.join(keys)} of nic {nic.name} of {draft.name}", live, changed)

@@ -1,0 +1,99 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A disk in the definition, what the running machine has in its place, and how it gets it and gives it back."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import REMOVABLE, Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import attachable
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+
+# Buses on which a running machine takes and gives back a disk.
+_HOT_MODELS = ("virtio", "scsi", "usb")
+_SCSI_CONTROLLER = "devices/controller[@type='scsi']"
+
+
+def find_disk(xml: t.Any, target: str | None) -> etree._Element | None:
+    """The disk with this target; xml may be None."""
+    return None if xml is None or target is None else xml.find(f"devices/disk/target[@dev='{target}']/..")
+
+
+def same_place(one: etree._Element, other: etree._Element) -> bool:
+    """Whether two disks lie at one place, or nothing can be said of it."""
+    places = [source.place for source in map(DiskSource.read, (one, other)) if source is not None]
+    return len(places) < 2 or places[0] == places[1]
+
+
+def running_disk(disk: Disk, element: etree._Element, draft: Draft) -> etree._Element | None:
+    """What the running machine has of a disk that is in the definition, None when it has not.
+
+    Raises ConflictError when it has another one there, which is not what the task speaks of.
+    """
+    target = need(element, "target").get("dev", "")
+    live = find_disk(draft.live, target)
+    if live is None or disk.device in REMOVABLE or same_place(live, element):
+        return live
+    there, known = DiskSource.read(live), DiskSource.read(element)
+    raise ConflictError(
+        f"the running machine has {there.place if there else 'nothing'} as {target}, and its definition has "
+        f"{known.place if known else 'nothing'} there",
+        where=disk.given.place,
+        hint="Somebody has changed one of the two. Power it off and on first, or detach that disk with virsh "
+        "detach-disk",
+    )
+
+
+def plug_in(disk: Disk, element: etree._Element, draft: Draft, controller: etree._Element | None = None) -> None:
+    """Give the running machine a disk that it has in its definition; one that it cannot take now is pending."""
+    if disk.model not in _HOT_MODELS or disk.device in REMOVABLE:
+        draft.pending.append(f"disks.{disk.name}")
+        return
+    if controller is not None and draft.live is not None and draft.live.find(_SCSI_CONTROLLER) is None:
+        _attach(controller, f"attach a SCSI controller to {draft.name}", draft, undo=False)
+    _attach(element, f"attach disk {disk.name} to {draft.name}", draft)
+
+
+def scsi_controller(devices: etree._Element, disk: Disk) -> etree._Element | None:
+    """The controller that a SCSI disk needs; libvirt's own choice would be one that few guests have a driver for."""
+    if disk.model != "scsi" or devices.find(_SCSI_CONTROLLER.partition("/")[2]) is not None:
+        return None
+    return etree.SubElement(devices, "controller", type="scsi", model="virtio-scsi")
+
+
+def _attach(element: etree._Element, what: str, draft: Draft, *, undo: bool = True) -> None:
+    xml, handle = attachable(element), draft.domain.handle
+    flag = libvirt.VIR_DOMAIN_AFFECT_LIVE
+    target = element.find("target")
+    draft.live_step(
+        what,
+        lambda: handle.attachDeviceFlags(xml, flag),
+        (lambda: _detach_if_there(draft, element)) if undo and target is not None else None,
+    )
+
+
+def _detach_if_there(draft: Draft, ours: etree._Element) -> None:
+    """Take a disk out of the running machine again; what others have attached there in its place stays."""
+    element = find_disk(parse_xml(draft.domain.handle.XMLDesc(0)), need(ours, "target").get("dev"))
+    if element is not None and same_place(element, ours):
+        host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
+
+
+def unplug(disk: Disk, element: etree._Element, draft: Draft) -> None:
+    """Take from the running machine a disk that its definition no longer has; one that it cannot give now is
+    pending."""
+    live = running_disk(disk, element, draft)
+    if live is None:
+        return
+    if need(live, "target").get("bus") not in _HOT_MODELS:
+        draft.pending.append(f"disks.{disk.name}")
+        return
+    draft.live_detach(f"detach disk {disk.name} from {draft.name}", live)

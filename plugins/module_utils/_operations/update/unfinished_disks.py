@@ -1,0 +1,78 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Disks whose adding to a machine was cut off: what the machine has is whole, what it has not is cleared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import (
+    by_hand,
+    is_proven,
+    require_proven,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
+    USED,
+    delete_unused,
+    require_unused,
+    volume_exists,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import DiskNote, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+
+
+def clear_half_added(draft: Draft) -> list[VolumeNote]:
+    """Plan to clear what a killed run left while it added disks; the volumes that are gone then.
+
+    What others have come to use is theirs, and no more the machine's own; so is what nothing proves to be that run's
+    work. Raises ConflictError where it is not known
+    whether any do.
+    """
+    cleared = []
+    for note in draft.known_notes.volumes:
+        if not note.building:
+            continue
+        pool = draft.hypervisor.pools.get(note.pool)
+        use = draft.hypervisor.usage.of(pool, note.name, owner=draft.name)
+        if draft.name in use.machines:
+            continue
+        draft.notes = replace(draft.notes, volumes=tuple(other for other in draft.notes.volumes if other != note))
+        what = f"volume {note.name} that an interrupted run left in pool {note.pool}"
+        if use.state == USED:
+            draft.volume_steps.append(Step(f"leave {what} to {', '.join(use.users)}", lambda: None))
+        elif volume_exists(pool, note.name) and not is_proven(pool, note):
+            draft.volume_steps.append(Step(_left(note), lambda: None))
+        else:
+            draft.volume_steps.append(_clear_step(draft, pool, note, what))
+            cleared.append(note)
+            draft.leaving.append(note)
+    present = {target.get("dev") for target in draft.domain.xml.iterfind("devices/disk/target")}
+    draft.notes = replace(draft.notes, disks=_attached(draft.notes.disks, present))
+    return cleared
+
+
+def _left(note: VolumeNote) -> str:
+    return (
+        f"leave volume {note.name} of pool {note.pool}, as nothing proves that it was created by an interrupted run. "
+        f"{by_hand(note)}"
+    )
+
+
+def _clear_step(draft: Draft, pool: Pool, note: VolumeNote, what: str) -> Step:
+    conn, owner, volume = draft.hypervisor.conn, draft.name, (pool, note.name)
+    if volume_exists(*volume):
+        require_unused(draft.hypervisor.usage, [volume], owner=owner)
+
+    def clear() -> None:
+        if volume_exists(*volume):
+            require_proven(pool, note)
+            delete_unused(conn, [volume], owner=owner)
+
+    return Step(f"clear {what}", clear)
+
+
+def _attached(disks: tuple[DiskNote, ...], present: set[str | None]) -> tuple[DiskNote, ...]:
+    return tuple(note for note in disks if note.target in present)

@@ -1,0 +1,205 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host's half of keeping certificates: two visits of the controller, which signs in between.
+
+First visit (prepare): finish what an earlier run left, bring the authorities up to date, judge, make keys and requests.
+Second visit (install): put in place what was signed. In check mode both only say what they would do.
+"""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from dataclasses import dataclass, field
+from functools import partial
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
+from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls import install, reload
+from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
+from ansible_collections.brine.virt.plugins.module_utils._tls.check import (
+    KeyPairState,
+    TlsSpec,
+    check_key_pair,
+    check_trust,
+    find_issuer,
+)
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KeyPairFiles, TlsFiles, TrustFiles
+from ansible_collections.brine.virt.plugins.module_utils._tls.request import make_request, waiting, withdraw_request
+
+
+@dataclass(frozen=True)
+class TrustUpdate:
+    """What the controller says.
+
+    trust: the authorities to be trusted; tolerated: old ones that stay where they are; drop_unknown: those that the
+    cloud does not know go; revocations: lists as text; only_trust: certificates are not this visit's matter.
+    """
+
+    trust: tuple[x509.Certificate, ...]
+    tolerated: tuple[x509.Certificate, ...]
+    drop_unknown: bool
+    revocations: str
+    only_trust: bool = False
+
+
+@dataclass
+class RenewalReport:
+    """What was done, or would be. done: one sentence each."""
+
+    check_mode: bool
+    reload_mark: str = reload.MARK
+    done: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    requests: dict[str, str] = field(default_factory=dict)
+    certificates: dict[str, dict[str, t.Any]] = field(default_factory=dict)
+    trusts: dict[str, list[str]] = field(default_factory=dict)
+    issuers: list[str] = field(default_factory=list)
+    reloaded: bool = False
+    # Whether libvirt's daemon could start with what there is; it reads nothing else before.
+    usable: bool = True
+
+    def act(self, what: str, kind: str, work: t.Callable[[], t.Any]) -> None:
+        """Do something, unless in check mode, and note it. A change of what libvirt's daemon reads is marked before."""
+        self.done.append(what)
+        if self.check_mode:
+            return
+        if kind == "libvirt":
+            reload.mark(self.reload_mark)
+        kept = work()
+        if isinstance(kept, list):
+            self.kept += kept
+
+
+def prepare(places: TlsFiles, spec: TlsSpec, trust_update: TrustUpdate, report: RenewalReport) -> None:
+    """The first visit."""
+    for key_pair in places.key_pairs:
+        if not trust_update.only_trust and os.path.exists(waiting(key_pair.certificate)):
+            report.act(
+                f"finished {key_pair.certificate}", key_pair.kind, partial(install.finish_installation, key_pair)
+            )
+    # What is somebody else's is refused before anything is changed.
+    states = [check_key_pair(key_pair, spec) for key_pair in places.key_pairs]
+    plans = [(trust, *_checked(trust, spec, trust_update)) for trust in places.trusts]
+    for trust in places.trusts:
+        _refuse_unrevoked(trust, trust_update.revocations, spec)
+    for trust, found, wanted in plans:
+        _keep_trust(trust, found, wanted, spec, report)
+        _keep_revocations(trust, trust_update.revocations, report)
+    for state in states:
+        _note(state, report)
+        if not trust_update.only_trust:
+            _keep_key_pair(state, spec, report)
+
+
+def _checked(
+    trust: TrustFiles, spec: TlsSpec, trust_update: TrustUpdate
+) -> tuple[list[x509.Certificate], list[x509.Certificate]]:  # fmt: skip
+    def may_stay(ca: x509.Certificate) -> bool:
+        return ca in trust_update.tolerated or (ca not in spec.known and not trust_update.drop_unknown)
+
+    return check_trust(trust, trust_update.trust, may_stay, spec)
+
+
+def _keep_trust(
+    trust: TrustFiles,
+    found: list[x509.Certificate],
+    wanted: list[x509.Certificate],
+    spec: TlsSpec,
+    report: RenewalReport,
+) -> None:
+    report.trusts[trust.ca_file] = [certs.fingerprint(ca) for ca in wanted]
+    if found == wanted:
+        return
+    valuable = read_text(trust.ca_file) is not None and not any(ca in spec.known for ca in found)
+    report.act(
+        f"{trust.ca_file}: {', '.join(certs.subject(ca) for ca in wanted)}",
+        trust.kind,
+        lambda: install.install_cas(trust, wanted, valuable=valuable),
+    )
+
+
+def _keep_revocations(trust: TrustFiles, text: str, report: RenewalReport) -> None:
+    found = read_text(trust.revocations)
+    if text and found != text:
+        count = sum(len(revocations) for revocations in certs.read_lists(text))
+        report.act(
+            f"{trust.revocations}: {count} revoked", trust.kind, lambda: install.install_revocations(trust, text)
+        )
+
+
+def _refuse_unrevoked(trust: TrustFiles, text: str, spec: TlsSpec) -> None:
+    """Raise ConflictError where a host refuses certificates that it would take again with these lists.
+
+    The controller's folder may be an older one, from a backup or of another controller.
+    """
+    revoked: dict[x509.Name, set[int]] = {}
+    for one in certs.read_lists(text):
+        revoked.setdefault(one.issuer, set()).update(entry.serial_number for entry in one)
+    for one in certs.read_lists(read_text(trust.revocations) or "") if text else ():
+        unrevoked = {entry.serial_number for entry in one} - revoked.get(one.issuer, set())
+        if unrevoked and find_issuer(one, spec.known) is not None:
+            raise ConflictError(
+                f"{trust.revocations} refuses certificates that the authority's folder does not list as revoked: "
+                f"{', '.join(f'{serial:x}' for serial in sorted(unrevoked))}",
+                hint="Is the folder an older one, or another controller's? Add these numbers to revoked",
+            )
+
+
+def _note(state: KeyPairState, report: RenewalReport) -> None:
+    """What is there, as the result tells it."""
+    key_pair = state.key_pair
+    facts = certs.describe(state.certificate) if state.certificate else {}
+    report.certificates[key_pair.name] = {"path": key_pair.certificate, "reasons": list(state.reasons), **facts}
+    if key_pair.name == "libvirt_server":
+        report.usable = state.usable
+    if state.certificate and certs.days_left(state.certificate) >= 0:
+        report.issuers.append(state.issuer or "unknown")
+
+
+def _keep_key_pair(state: KeyPairState, spec: TlsSpec, report: RenewalReport) -> None:
+    key_pair = state.key_pair
+    if not state.reasons:
+        if state.misplaced:
+            report.act(
+                f"{key_pair.key}: for {key_pair.owner.name} alone", key_pair.kind, lambda: install.guard_key(key_pair)
+            )
+        if os.path.lexists(waiting(key_pair.key)):
+            report.act(f"removed {waiting(key_pair.key)}", "", lambda: withdraw_request(key_pair))
+        return
+    report.done.append(f"{key_pair.certificate}: new, as {', '.join(state.reasons)}")
+    # In check mode the request is empty, and says no more than that there would be one.
+    report.requests[key_pair.name] = "" if report.check_mode else make_request(key_pair, spec.key_type, spec.name)
+
+
+def install_all(places: TlsFiles, spec: TlsSpec, answers: dict[str, str], report: RenewalReport) -> None:
+    """The second visit. answers: the signed certificates, with their chains, by the names of their key pairs."""
+    for key_pair in places.key_pairs:
+        if key_pair.name in answers:
+            _install(key_pair, spec, answers[key_pair.name], report)
+    for key_pair in places.key_pairs:
+        _note(check_key_pair(key_pair, spec), report)
+
+
+def _install(key_pair: KeyPairFiles, spec: TlsSpec, text: str, report: RenewalReport) -> None:
+    old = check_key_pair(key_pair, spec)
+    certificate = certs.read_certificates(text, f"the answer for {key_pair.name}")[0]
+    if find_issuer(certificate, spec.known) is None:
+        raise AssertionError("contract violation: a certificate of none of the authorities")
+    report.act(
+        f"{key_pair.certificate}: until {certs.not_after(certificate).date()}",
+        key_pair.kind,
+        lambda: install.install_certificate(key_pair, text, valuable=old.valuable),
+    )
+
+
+def conclude(report: RenewalReport) -> None:
+    """Have the daemon read what has changed, now or in an earlier run that got no further."""
+    if not reload.is_marked(report.reload_mark):
+        return
+    if not report.check_mode and report.usable:
+        report.reloaded = reload.reload_daemon(report.reload_mark)
+    if report.check_mode or report.reloaded:
+        report.done.append("libvirt's daemon reads its certificates")

@@ -1,0 +1,225 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine's record as variables and groups of an inventory host. Pure: for the inventory plugin and the filter."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import typing as t
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import reserved_meaning
+
+DEFAULT_KNOWN_HOSTS = "~/.ssh/known_hosts.d/brine-virt"
+MACHINES_GROUP = "virt_machines"
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Ansible gives these their values itself; a machine must not be able to pose as another host.
+_MAGIC_VARIABLES = frozenset(
+    {
+        "environment",
+        "group_names",
+        "groups",
+        "hostvars",
+        "inventory_dir",
+        "inventory_file",
+        "inventory_hostname",
+        "inventory_hostname_short",
+        "omit",
+        "play_hosts",
+        "playbook_dir",
+        "role_name",
+        "role_names",
+        "role_path",
+        "vars",
+    }
+)
+# Where an address comes from that no guest can choose: the machine's own seed, and the leases of the hypervisor's DHCP
+# servers, which are theirs to give. What its agent says and what it answers to ARP are the guest's own claims.
+_ORIGINS_BEYOND_THE_GUEST = frozenset({"static", "lease"})
+# By these ssh finds a machine's host keys, and checks them; their names count in any case.
+_SSH_OPTIONS = re.compile("HostKeyAlias|UserKnownHostsFile|StrictHostKeyChecking", re.IGNORECASE)
+# Host variables that are fields of the record under the collection's prefix.
+_FIELDS = (
+    "name",
+    "uuid",
+    "state",
+    "vcpus",
+    "memory_mib",
+    "autostart",
+    "title",
+    "description",
+    "tags",
+    "addresses",
+    "disks",
+    "nics",
+    "graphics",
+    "image",
+    "managed",
+    "errors",
+)
+
+
+def host_key_alias(uuid: str) -> str:
+    """The name that the machine has in known_hosts: stays the same when its addresses change."""
+    return f"virt-{uuid}"
+
+
+def host_vars(
+    record: Mapping[str, t.Any],
+    *,
+    hypervisor: str,
+    uri: str,
+    known_hosts: str | None = None,
+    trust_guest_addresses: bool = False,
+) -> dict[str, t.Any]:
+    """The variables of a machine's inventory host.
+
+    hypervisor, uri: where it runs; known_hosts: absolute path of the file that its host keys are written to.
+    With host keys and that file, SSH checks strictly, by the alias. A machine that is still being made has no address.
+    trust_guest_addresses: let an address count that only the guest claims although SSH cannot check who answers there.
+    Its own variables never set what Ansible or this collection sets: connection, magic variables, ``virt_...``.
+    """
+    variables = {
+        name: value for name, value in (record.get("variables") or {}).items() if is_allowed_variable(str(name))
+    }
+    if record.get("user"):
+        variables["ansible_user"] = record["user"]
+    verified = bool(record.get("host_keys") and known_hosts)
+    address = record.get("address") if verified or trust_guest_addresses else _address_beyond_the_guest(record)
+    if address and not record.get("building"):
+        variables["ansible_host"] = address
+    if record.get("host_keys") and known_hosts:
+        variables["ansible_ssh_common_args"] = ssh_arguments(record["uuid"], known_hosts)
+    variables.update({f"virt_{field}": record.get(field) for field in _FIELDS})
+    variables.update(virt_hypervisor=hypervisor, virt_uri=uri)
+    return variables
+
+
+def _address_beyond_the_guest(record: Mapping[str, t.Any]) -> str | None:
+    """The best address of a machine that not only the guest itself claims, None without one."""
+    sure = {
+        address["address"]
+        for nic in record.get("nics") or []
+        for address in nic.get("addresses") or []
+        if address["origin"] in _ORIGINS_BEYOND_THE_GUEST
+    }
+    return next((address for address in record.get("addresses") or [] if address in sure), None)
+
+
+def is_allowed_variable(name: str) -> bool:
+    """Whether a machine may bring a variable of this name into the inventory."""
+    return (
+        bool(_IDENTIFIER.fullmatch(name))
+        and not name.startswith(("ansible_", "virt_"))
+        and name not in _MAGIC_VARIABLES
+    )
+
+
+def ssh_arguments(uuid: str, known_hosts: str) -> str:
+    """What makes ssh know the machine by its own name, in one file, strictly."""
+    # ssh takes % as the start of a token, and a blank as the end of the file's name.
+    path = known_hosts.replace("%", "%%")
+    if re.search(r"\s", path):
+        path = f'"{path}"'
+    options = (f"HostKeyAlias={host_key_alias(uuid)}", f"UserKnownHostsFile={path}", "StrictHostKeyChecking=yes")
+    return " ".join(f"-o {shlex.quote(option)}" for option in options)
+
+
+def ssh_args_with_ours_first(own: str, ssh_args: str | None, host_key_checking: t.Any = True) -> str | None:
+    """What ``ansible_ssh_args`` has to be, that SSH may find the machine's host keys; None where it may stay as it is.
+
+    own: what ssh_arguments() says; ssh_args, host_key_checking: Ansible's settings for the machine without us. Ansible
+    puts both before ``ansible_ssh_common_args``, and ssh takes the first value that it sees of an option.
+    """
+    other = (ssh_args or "").strip()
+    if own in other or not (_SSH_OPTIONS.search(other) or host_key_checking is False):
+        return None
+    return f"{own} {other}".strip()
+
+
+def group_names(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
+    """The machine's groups, before sanitising: all machines, by state, by hypervisor, by tag, and those being made."""
+    names = [MACHINES_GROUP, f"virt_{record['state']}", f"virt_on_{hypervisor}"]
+    names.extend(f"virt_tag_{tag}" for tag in record.get("tags") or [])
+    if record.get("building"):
+        names.append("virt_building")
+    return names
+
+
+def known_hosts_path(text: str | None, basedir: str | None = None) -> str | None:
+    """The absolute path of a known_hosts option, None when it is empty; relative ones start at ``basedir``."""
+    if not text:
+        return None
+    path = os.path.expanduser(text)
+    return os.path.normpath(os.path.join(basedir or os.getcwd(), path))
+
+
+@dataclass(frozen=True)
+class NamedHost:
+    """A machine and the name of its inventory host; warning says why the name is not the machine's own."""
+
+    host: str
+    hypervisor: str
+    uri: str
+    record: Mapping[str, t.Any]
+    warning: str | None = None
+
+
+def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = ()) -> list[NamedHost]:
+    """An inventory name for every machine of every answer; no two share one.
+
+    taken: names that mean something else already, beside those that no machine can have. A machine whose name is
+    taken, or is also that of a machine on another hypervisor, is listed as ``<name>_<hypervisor>``. A name that is
+    only claimed on a hypervisor is listed as a machine where there is no other of that name.
+    """
+    machines = _without_claims(
+        [(answer["hypervisor"], answer["uri"], record) for answer in answers for record in answer.get("machines") or []]
+    )
+    homes: dict[str, list[str]] = {}
+    for hypervisor, _uri, record in machines:
+        homes.setdefault(record["name"], []).append(hypervisor)
+    meanings = {name: reserved_meaning(name) for name in homes}
+    taken = {*taken, *(name for name, meaning in meanings.items() if meaning)}
+    # Names that nobody disputes come first: a qualified name gives way to them.
+    used = {name for name, where in homes.items() if len(where) == 1 and name not in taken} | taken
+    named = []
+    for hypervisor, uri, record in machines:
+        name = record["name"]
+        if name not in taken and len(homes[name]) == 1:
+            named.append(NamedHost(name, hypervisor, uri, record))
+            continue
+        host = f"{name}_{hypervisor}"
+        if host in used:
+            host = f"{host}_{record['uuid']}"
+        used.add(host)
+        if len(homes[name]) > 1:
+            reason = f"There is a machine {name} on each of {', '.join(homes[name])}"
+        elif meanings[name]:
+            reason = f"The name of machine {name} on {hypervisor} is {meanings[name]}"
+        else:
+            reason = f"The name of machine {name} on {hypervisor} is that of another host or group of the inventory"
+        named.append(
+            NamedHost(host, hypervisor, uri, record, f"{reason}; the one on {hypervisor} is listed as {host}.")
+        )
+    return named
+
+
+_Placed = tuple[str, str, Mapping[str, t.Any]]
+
+
+def _without_claims(machines: Sequence[_Placed]) -> list[_Placed]:
+    """Each machine with where it is, without claims of names that other machines, or other claims, have."""
+    made = {record["name"] for _hypervisor, _uri, record in machines if not record.get("claimed")}
+    kept = []
+    for hypervisor, uri, record in machines:
+        if record.get("claimed"):
+            if record["name"] in made:
+                continue
+            made.add(record["name"])
+        kept.append((hypervisor, uri, record))
+    return kept

@@ -1,0 +1,206 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many hypervisors asked at once, from the controller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import tempfile
+import time
+import typing as t
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode, urlsplit
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, UnreachableError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+
+TRANSPORTS = ("ssh", "tls", "local")
+# What libvirt's remote command prints on a host where it finds no libvirt: it calls virt-ssh-helper, or else nc
+# (https://libvirt.org/uri.html#proxy-parameter). No code tells this from other errors of the connection.
+_NO_NETCAT = re.compile(r"\bnc: (command )?not found")
+_NO_SOCKET = re.compile(r"(\bnc: unix connect failed|libvirt-sock\S*): No such file or directory")
+# Of a hypervisor's time limit, the part that its single machines may take: what is slow must not hide what is there.
+_MACHINES_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class SshSettings:
+    """How Ansible itself would call ssh for this hypervisor; arguments come first, then options of ours."""
+
+    executable: str = "ssh"
+    arguments: tuple[str, ...] = ()
+    private_key_file: str | None = None
+    host_key_checking: bool = True
+
+
+@dataclass(frozen=True)
+class InventoryHypervisor:
+    """One hypervisor to ask: uri is libvirt's, without anything of this run in it."""
+
+    name: str
+    uri: str
+    ssh: SshSettings | None = None
+
+
+_ENTRY_RULES: dict[str, validators.Rule] = {
+    "name": validators.name,
+    "uri": validators.text,
+    "transport": validators.choice(*TRANSPORTS),
+}
+
+
+@dataclass(frozen=True)
+class HypervisorEntry:
+    """An item of the option ``hypervisors``: uri and transport may be left to the inventory and the defaults."""
+
+    name: str
+    uri: str | None = None
+    transport: str | None = None
+
+
+def read_entries(value: t.Any) -> list[HypervisorEntry]:
+    """The option ``hypervisors``: names, URIs, or mappings of both. Raises InputError with the place."""
+    if not isinstance(value, (list, tuple)):
+        raise InputError(
+            f"{value!r} is not a list", where="hypervisors", hint="Give names, or mappings of name and uri"
+        )
+    entries: list[HypervisorEntry] = []
+    for index, item in enumerate(value):
+        where = f"hypervisors[{index}]"
+        entry = _read_entry(item, where)
+        if any(entry.name == other.name for other in entries):
+            raise InputError(f"{entry.name} is given twice", where=where, hint="Give each hypervisor its own name")
+        entries.append(entry)
+    return entries
+
+
+def _read_entry(item: t.Any, where: str) -> HypervisorEntry:
+    if isinstance(item, str) and "://" in item:
+        return HypervisorEntry(validators.name(urlsplit(item).hostname or "localhost", where), item)
+    if isinstance(item, str):
+        return HypervisorEntry(validators.name(item, where))
+    clean = validators.read_mapping(item, where, _ENTRY_RULES)
+    if "name" not in clean:
+        raise InputError("name is missing", where=where, hint="Add the hypervisor's name")
+    return HypervisorEntry(clean["name"], clean.get("uri"), clean.get("transport"))
+
+
+def wrapper_script(ssh: SshSettings, timeout_seconds: float) -> str:
+    """A program to stand for ssh in libvirt: what Ansible would say to ssh, nothing that could ask a person."""
+    options = [
+        "BatchMode=yes",
+        # Of a master connection of Ansible's it may be a guest, but it must not leave one behind.
+        "ControlMaster=no",
+        *([] if ssh.host_key_checking else ["StrictHostKeyChecking=no"]),
+        *([f"IdentityFile={ssh.private_key_file}"] if ssh.private_key_file else []),
+    ]
+    command = [ssh.executable]
+    for option in options:
+        command += ["-o", option]
+    # ssh takes the first value it sees: a ConnectTimeout of the user's wins over ours.
+    command += [*ssh.arguments, "-o", f"ConnectTimeout={max(1, int(timeout_seconds))}"]
+    return f'#!/bin/sh\nexec {" ".join(shlex.quote(word) for word in command)} "$@"\n'
+
+
+@contextlib.contextmanager
+def _ssh_wrappers(
+    hypervisors: Sequence[InventoryHypervisor], timeout_seconds: float, tmpdir: str | None
+) -> t.Iterator[dict[str, str]]:
+    """URIs to open, by name of the hypervisor; those by ssh go through a wrapper of their own."""
+    directory = tempfile.mkdtemp(prefix="brine-virt-", dir=tmpdir)  # 0700
+    try:
+        uris = {}
+        for number, hypervisor in enumerate(hypervisors):
+            uris[hypervisor.name] = hypervisor.uri
+            if hypervisor.ssh is not None:
+                path = os.path.join(directory, str(number))
+                with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
+                    file.write(wrapper_script(hypervisor.ssh, timeout_seconds))
+                joint = "&" if urlsplit(hypervisor.uri).query else "?"
+                uris[hypervisor.name] += joint + urlencode({"command": path, "no_tty": 1}, quote_via=quote)
+        yield uris
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def ask_hypervisors(
+    hypervisors: Sequence[InventoryHypervisor],
+    *,
+    concurrency: int,
+    timeout_seconds: float,
+    tmpdir: str | None = None,
+) -> list[dict[str, t.Any]]:
+    """The machines of every hypervisor, as plain data, in the order given.
+
+    Each answer has ``hypervisor``, ``uri``, ``machines`` (records, or null when it did not answer) and ``error`` (why
+    not). concurrency: how many are asked at once. timeout_seconds: for one hypervisor's whole answer. tmpdir: where the
+    short-lived directory for ssh is made. Never raises for a hypervisor.
+    """
+    with _ssh_wrappers(hypervisors, timeout_seconds, tmpdir) as uris:
+
+        def ask_in_time(hypervisor: InventoryHypervisor) -> dict[str, t.Any]:
+            # A thread of its own: this one must come back when the time is up, whatever libvirt does.
+            (outcome,) = map_in_threads(
+                lambda one: _ask(uris[one.name], one, timeout_seconds),
+                [hypervisor],
+                threads=1,
+                timeout_seconds=timeout_seconds,
+            )
+            return {
+                "hypervisor": hypervisor.name,
+                "uri": hypervisor.uri,
+                "machines": outcome.value,
+                "error": None if outcome.error is None else str(outcome.error),
+            }
+
+        outcomes = map_in_threads(ask_in_time, hypervisors, threads=concurrency)
+        return [
+            outcome.value or {"hypervisor": one.name, "uri": one.uri, "machines": None, "error": str(outcome.error)}
+            for one, outcome in zip(hypervisors, outcomes, strict=True)
+        ]
+
+
+def _ask(uri: str, hypervisor: InventoryHypervisor, timeout_seconds: float) -> list[dict[str, t.Any]]:
+    started = time.monotonic()
+    try:
+        # The caller has a limit for the whole answer, and the controller forks: it is to have no thread of libvirt's.
+        with open_connection(uri, timeout_seconds=timeout_seconds, keepalive=False) as conn:
+            left = timeout_seconds - (time.monotonic() - started)
+            return observe_machines(conn, addresses=True, timeout_seconds=max(0.1, left) * _MACHINES_SHARE)
+    except VirtError as exc:
+        if hypervisor.ssh is not None:
+            _explain_missing_libvirt(exc)
+        # The user knows the hypervisor's own URI, not that of this run's wrapper.
+        raise type(exc)(exc.what.replace(uri, hypervisor.uri), where=exc.where, hint=exc.hint) from exc
+    except Exception as exc:  # not even a fault of ours may hide the other hypervisors
+        raise UnreachableError(f"{type(exc).__name__}: {exc}") from exc
+
+
+def _explain_missing_libvirt(exc: VirtError) -> None:
+    """Raise an error in place of one that only says how libvirt was looked for on a host that has none."""
+    if _NO_NETCAT.search(exc.what):
+        raise UnreachableError("no libvirt is installed there yet", hint="Run brine.virt.hypervisors first") from exc
+    if _NO_SOCKET.search(exc.what):
+        raise UnreachableError(
+            "no libvirt runs there, or none is installed", hint="Run brine.virt.hypervisors"
+        ) from exc
+
+
+def unasked(hypervisor: str, reason: str) -> dict[str, t.Any]:
+    """What stands in place of the answer of a hypervisor that nobody knows how to reach."""
+    return {"hypervisor": hypervisor, "uri": None, "machines": None, "error": reason}
+
+
+def warn_of(answer: Mapping[str, t.Any]) -> str:
+    """The one line about a hypervisor that did not answer, or could not be asked."""
+    what = "was not asked" if answer["uri"] is None else "did not answer"
+    return f"Hypervisor {answer['hypervisor']} {what}, its machines are missing: {answer['error']}"

@@ -1,0 +1,84 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which host of the inventory each machine of a run is, or becomes. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import reserved_meaning
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import MACHINES_GROUP
+
+# Hosts of these groups that have no machine's UUID are the user's, or an earlier task's, own mention of a machine.
+_MENTIONED = (MACHINES_GROUP, "virt_provisioned")
+
+
+def arrivals(
+    records: Mapping[str, Sequence[Mapping[str, t.Any]]],
+    assignments: Iterable[Mapping[str, t.Any]],
+    hosts: Mapping[str, Mapping[str, t.Any]],
+    groups: Mapping[str, Collection[str]],
+) -> list[dict[str, t.Any]]:
+    """The machines of a run, each with the name of its host; see arrivals.yml for what comes in and out.
+
+    The live inventory may list a machine as ``<name>_<hypervisor>``, and a host that is merely called like the machine
+    is another one: a machine is known by its UUID.
+    """
+    listed = _listed(hosts)
+    mentioned = {name for group in _MENTIONED for name in groups.get(group) or ()}
+    found = []
+    for assignment in assignments:
+        name, hypervisor = assignment["name"], assignment["hypervisor"]
+        for record in records.get(hypervisor) or ():
+            if record["name"] != name:
+                continue
+            known = listed.get(record["uuid"]) or {}
+            host = known.get(hypervisor) or next(iter(known.values()), None)
+            found.append(
+                {
+                    "host": host or _new_host(record, hypervisor, hosts, groups, mentioned),
+                    "hypervisor": hypervisor,
+                    "listed": host is not None,
+                    "machine": record,
+                }
+            )
+    return found
+
+
+def _listed(hosts: Mapping[str, Mapping[str, t.Any]]) -> dict[str, dict[str, str]]:
+    """The names of hosts that are machines of the live inventory, by UUID and hypervisor."""
+    listed: dict[str, dict[str, str]] = {}
+    for host, variables in hosts.items():
+        if "virt_uuid" in variables:
+            listed.setdefault(str(variables["virt_uuid"]), {})[str(variables.get("virt_hypervisor"))] = host
+    return listed
+
+
+def _new_host(
+    record: Mapping[str, t.Any],
+    hypervisor: str,
+    hosts: Mapping[str, Mapping[str, t.Any]],
+    groups: Mapping[str, Collection[str]],
+    mentioned: Collection[str],
+) -> str:
+    """A name for a machine that the inventory does not list: its own, unless that means something else."""
+    name = record["name"]
+    if reserved_meaning(name) is None and name not in groups:
+        is_mention = name in mentioned and name in hosts and "virt_uuid" not in hosts[name]
+        if name not in hosts or is_mention or _is_at(hosts[name], record):
+            return str(name)
+    qualified = f"{name}_{hypervisor}"
+    return qualified if qualified not in hosts and qualified not in groups else f"{qualified}_{record['uuid']}"
+
+
+def _is_at(variables: Mapping[str, t.Any], record: Mapping[str, t.Any]) -> bool:
+    """Whether a host that the user has written down is the machine, by its address."""
+    if "virt_uuid" in variables or "ansible_host" not in variables:
+        return False
+    try:
+        address = variables["ansible_host"]
+    except Exception:  # a template that cannot be rendered, which is for who uses it to complain about
+        return False
+    return record.get("address") is not None and address == record["address"]

@@ -1,0 +1,277 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one hypervisor has capacity for, counted along while a run places its machines."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import DiskNeed, Need, Origin
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import HostOptions, PlacementOptions
+
+# The parts of a hypervisor's facts that a decision cannot do without.
+NEEDED_FACTS = ("memory", "vcpus", "pools")
+# Pools that grow with what is written: a disk that is moved there takes no more than is written of it.
+_SPARSE_POOLS = frozenset({"dir", "fs", "netfs"})
+# Pools that several hypervisors look into: a disk that is moved stays where it is.
+_SHARED_POOLS = frozenset({"netfs", "rbd", "gluster", "iscsi", "iscsi-direct", "sheepdog", "scsi", "mpath", "vstorage"})
+
+_SEVERAL_HINT = "name one of them in full, or remove those that nothing uses with virt_image, state: pruned"
+
+
+class HostCapacity:
+    """What one hypervisor has left, after what earlier picks of this run took."""
+
+    def __init__(self, facts: Mapping[str, t.Any], options: PlacementOptions, own: HostOptions) -> None:
+        self.options = own
+        self._hard_apart = options.anti_affinity == "require"
+        self.maintenance: Mapping[str, t.Any] | None = facts.get("maintenance")
+        memory, vcpus = facts["memory"], facts["vcpus"]
+        self._memory_total_mib: int = memory["total_mib"]
+        self.capacity_mib = int((memory["total_mib"] - own.memory_reserve_mib) * own.memory_ratio)
+        self.memory_mib: int = self.capacity_mib - memory["committed_mib"]
+        self._cpus: int = vcpus["total"]
+        self._vcpu_capacity = int(vcpus["total"] * own.vcpu_ratio)
+        self._vcpus: float = vcpus["total"] * own.vcpu_ratio - vcpus["committed"]
+        self._pools: dict[str, Mapping[str, t.Any]] = {pool["name"]: pool for pool in facts["pools"]}
+        self._taken_mib: dict[str, int] = {}
+        # What the machines of this run take in the pools, and the images that come with them.
+        self._space: dict[str, Mapping[str, int]] = {}
+        self._coming: dict[str, str] = {}
+        self._bridges: Sequence[str] | None = facts.get("bridges")
+        networks = facts.get("networks")
+        self._networks: dict[str, bool] | None = (
+            None if networks is None else {network["name"]: bool(network["active"]) for network in networks}
+        )
+        self.images: list[Mapping[str, t.Any]] = list(facts.get("images") or [])
+        self._runs = {key: facts.get(key) for key in ("arch", "domain_types", "machine_types")}
+        self.arch: str | None = facts.get("arch")
+        self.machine_types: frozenset[str] = frozenset(facts.get("machine_types") or ())
+        self.default_machine_type: str | None = facts.get("default_machine_type")
+        self.machines: dict[str, Mapping[str, t.Any]] = {m["name"]: m for m in facts.get("machines") or []}
+
+    @property
+    def image_names(self) -> set[str]:
+        """The plain names in the store."""
+        return {item["name"] for item in self.images}
+
+    @property
+    def committed_mib(self) -> int:
+        """The memory that is allocated to machines."""
+        return self.capacity_mib - self.memory_mib
+
+    def decision(self, placed: Mapping[str, str | None]) -> dict[str, t.Any]:
+        """What the machines of this run were placed here by, to be looked at again where they are made.
+
+        placed: of the machines that live here already, the UUIDs by name.
+        """
+        return {
+            "memory_mib": max(0, self.capacity_mib),
+            "vcpus": self._vcpu_capacity,
+            "pools_mib": {
+                name: size_mib
+                for name, size_mib in self._taken_mib.items()
+                if size_mib > 0 and self._pools.get(name, {}).get("available_mib") is not None
+            },
+            "machines": dict(placed),
+        }
+
+    def stored(self, image: str) -> list[Mapping[str, t.Any]]:
+        """The images of the store that a spec means by this name, which may also be a volume's."""
+        exact = [item for item in self.images if item["volume"] == image]
+        return exact or [item for item in self.images if item["name"] == image]
+
+    def take(self, need: Need) -> None:
+        """Count a machine into this hypervisor; of one that lives here already, only what it grows by."""
+        now = self.machines.get(need.name)
+        groups = list(need.groups or ()) if need.groups is not None or now is None else now.get("anti_affinity") or []
+        if now is None:
+            self._space[need.name] = space = self._disk_space(need)
+            for volume in self._missing(need):
+                self._coming[volume] = need.name
+            self._count(need, space, 1)
+        else:
+            self.memory_mib -= max(0, need.memory_mib - (now["memory_mib"] or 0))
+            self._vcpus -= max(0, need.vcpus - (now["vcpus"] or 0))
+        self.machines[need.name] = {
+            "name": need.name,
+            "memory_mib": need.memory_mib,
+            "vcpus": need.vcpus,
+            "anti_affinity": groups,
+        }
+
+    def release(self, need: Need) -> None:
+        """Count a machine out that leaves this hypervisor."""
+        space = self._space.pop(need.name) if need.name in self._space else self._disk_space(need)
+        self._count(need, space, -1)
+        self._coming = {volume: name for volume, name in self._coming.items() if name != need.name}
+        del self.machines[need.name]
+
+    def _count(self, need: Need, space: Mapping[str, int], sign: int) -> None:
+        self.memory_mib -= sign * need.memory_mib
+        self._vcpus -= sign * need.vcpus
+        for pool, size_mib in space.items():
+            self._taken_mib[pool] = self._taken_mib.get(pool, 0) + sign * size_mib
+
+    def group_members(self, need: Need) -> dict[str, str]:
+        """The machines here that are of one anti-affinity group with this one, each with the group."""
+        wanted = need.groups or ()
+        return {
+            name: next(group for group in wanted if group in machine["anti_affinity"])
+            for name, machine in sorted(self.machines.items())
+            if name != need.name and not set(wanted).isdisjoint(machine.get("anti_affinity") or ())
+        }
+
+    def shared_with(self, need: Need) -> list[str]:
+        """The same in words."""
+        return [
+            f"has {member}, of the same anti-affinity group {group}"
+            for member, group in self.group_members(need).items()
+        ]
+
+    def lacks(self, need: Need) -> list[str]:
+        """The labels that the machine asks for and this hypervisor has not, in words."""
+        lacking = [label for label in need.labels if label not in self.options.labels]
+        return [f"has no label {label} ({_has(self.options.labels)})" for label in lacking]
+
+    def refusals(self, need: Need, brought: t.Container[str] = ()) -> list[str]:
+        """Why a machine cannot come here; empty when it can. brought: images that the run itself brings."""
+        reasons = []
+        if self.maintenance is not None:
+            reasons.append(_in_maintenance(self.maintenance))
+        if need.origin is not None:
+            reasons += self._origin_refusals(need.name, need.origin)
+        reasons += self.lacks(need)
+        if self._hard_apart:
+            reasons += self.shared_with(need)
+        reasons += self._memory_refusals(need)
+        reasons += self._cpu_refusals(need)
+        reasons += self._pool_refusals(need)
+        reasons += self._nic_refusals(need)
+        for image in need.images:
+            found = self.stored(image)
+            if image not in brought and len(found) != 1:
+                volumes = ", ".join(item["volume"] for item in found)
+                reasons.append(
+                    f"has {len(found)} images called {image} in its store ({volumes}; {_SEVERAL_HINT})"
+                    if found
+                    else f"has no image {image} in its store"
+                )
+        return reasons
+
+    def only_apart(self, need: Need, brought: t.Container[str] = ()) -> bool:
+        """Whether nothing but its anti-affinity keeps the machine from here."""
+        together = len(self.group_members(need)) if self._hard_apart else 0
+        return together > 0 and len(self.refusals(need, brought)) == together
+
+    def doubts(self, need: Need) -> list[str]:
+        """What could not be checked for a machine, and did not speak against this hypervisor."""
+        bridges = need.bridges if self._bridges is None else ()
+        networks = need.networks if self._networks is None else ()
+        unknown = [f"bridge {name}" for name in bridges] + [f"network {name}" for name in networks]
+        doubts = [f"whether it has {', '.join(unknown)} cannot be determined"] if unknown else []
+        pools = [name for name in self._disk_space(need) if self._pools[name].get("available_mib") is None]
+        doubts += [f"how much free space pool {name} has cannot be determined" for name in pools]
+        return doubts
+
+    def _origin_refusals(self, name: str, origin: Origin) -> list[str]:
+        reasons = []
+        if name in self.machines:
+            reasons.append(f"has a machine {name} of its own")
+        if origin.arch and self._runs["arch"] and origin.arch != self._runs["arch"]:
+            reasons.append(f"is {self._runs['arch']}, the machine {origin.arch}")
+            return reasons
+        kinds, types = self._runs["domain_types"], self._runs["machine_types"]
+        if origin.domain_type and kinds and origin.domain_type not in kinds:
+            reasons.append(f"cannot run machines with {origin.domain_type} ({_has(kinds)})")
+        if origin.machine_type and types and origin.machine_type not in types:
+            reasons.append(f"does not know the machine type {origin.machine_type}")
+        return reasons
+
+    def _memory_refusals(self, need: Need) -> list[str]:
+        if need.memory_mib > self.memory_mib:
+            ratio = self.options.memory_ratio
+            counted = "" if ratio == 1 else f" (its memory counts {ratio:g} times)"
+            return [
+                f"needs {need.memory_mib} MiB of memory, {max(0, self.memory_mib)} MiB are free{counted}",
+            ]
+        if need.memory_mib > self._memory_total_mib:
+            return [f"needs {need.memory_mib} MiB of memory, it has {self._memory_total_mib} MiB"]
+        return []
+
+    def _cpu_refusals(self, need: Need) -> list[str]:
+        if need.vcpus > self._cpus:
+            return [f"needs {need.vcpus} CPUs, it has {self._cpus}"]
+        if need.vcpus > self._vcpus:
+            return [
+                f"needs {need.vcpus} vCPUs, {max(0, int(self._vcpus))} are free "
+                f"({self.options.vcpu_ratio:g} for each of its {self._cpus} CPUs)"
+            ]
+        return []
+
+    def _pool_refusals(self, need: Need) -> list[str]:
+        reasons = []
+        space = self._disk_space(need)
+        for name in dict.fromkeys([*space, *need.pools]):
+            pool = self._pools.get(name)
+            if pool is None:
+                reasons.append(f"has no pool {name} ({_has(self._pools)})")
+            elif not pool["active"]:
+                reasons.append(f"pool {name} is not active")
+            elif name in space and pool.get("available_mib") is not None:
+                free_mib = pool["available_mib"] - self._taken_mib.get(name, 0)
+                if space[name] > free_mib:
+                    reasons.append(f"needs {space[name]} MiB in pool {name}, {max(0, free_mib)} MiB are free")
+        return reasons
+
+    def _nic_refusals(self, need: Need) -> list[str]:
+        reasons = []
+        for name in need.bridges:
+            if self._bridges is not None and name not in self._bridges:
+                reasons.append(f"has no bridge {name} ({_has(self._bridges)})")
+        for name in need.networks:
+            if self._networks is not None and name not in self._networks:
+                reasons.append(f"has no network {name} ({_has(self._networks)})")
+            elif self._networks is not None and not self._networks[name]:
+                reasons.append(f"network {name} is not active")
+        return reasons
+
+    def _disk_space(self, need: Need) -> dict[str, int]:
+        """MiB by pool."""
+        space: dict[str, int] = {}
+        for disk in need.disks:
+            space[disk.pool] = space.get(disk.pool, 0) + self._disk_mib(disk, need.origin is not None)
+        for pool, size_mib in self._missing(need).values():
+            space[pool] = space.get(pool, 0) + size_mib
+        return space
+
+    def _missing(self, need: Need) -> dict[str, tuple[str, int]]:
+        """The images that come with a machine, because nothing has brought them yet: pool and MiB by volume."""
+        there = {image["volume"] for image in self.images}.union(self._coming)
+        brought = need.origin.images if need.origin else ()
+        return {volume: (pool, size_mib) for pool, volume, size_mib in brought if volume not in there}
+
+    def _disk_mib(self, disk: DiskNeed, moved: bool) -> int:
+        """A disk without a size is as large as its image, which counts once it is known here."""
+        if moved:
+            kind = self._pools.get(disk.pool, {}).get("type")
+            if kind in _SHARED_POOLS:
+                return 0
+            if kind in _SPARSE_POOLS and disk.written_mib is not None:
+                return disk.written_mib
+        if disk.size_mib is not None:
+            return disk.size_mib
+        stored = self.stored(disk.image) if disk.image else []
+        return max([item.get("virtual_size_mib") or 0 for item in stored], default=0)
+
+
+def _in_maintenance(maintenance: Mapping[str, t.Any]) -> str:
+    since = f" since {maintenance['since']}" if maintenance.get("since") else ""
+    reason = f" ({maintenance['reason']})" if maintenance.get("reason") else ""
+    return f"is in maintenance{since}{reason}"
+
+
+def _has(names: t.Collection[str]) -> str:
+    return f"has {', '.join(sorted(names))}" if names else "has none"

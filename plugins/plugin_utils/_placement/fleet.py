@@ -1,0 +1,129 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All hypervisors with their capacity and the machines that live on them: what moves are planned from."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need, need_of_record, ties_of
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+
+Record = Mapping[str, t.Any]
+
+
+@dataclass(frozen=True)
+class PlacedMachine:
+    """A machine where it lives. need None: it can be moved nowhere, for these reasons."""
+
+    name: str
+    host: str
+    record: Record
+    need: Need | None
+    ties: tuple[str, ...]
+
+    @property
+    def runs(self) -> bool:
+        """Whether it holds memory and CPUs now."""
+        return self.record.get("state") != "shutoff"
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """capacities: the hypervisors that answered, by name; silent: the others with the reason.
+
+    hosts_by_own_name: those that answered, by the name that each has for itself.
+    """
+
+    capacities: Mapping[str, HostCapacity]
+    silent: Mapping[str, str]
+    machines: Mapping[str, Sequence[PlacedMachine]]
+    hosts_by_own_name: Mapping[str, str]
+
+    def unfinished(self) -> dict[str, list[dict[str, str]]]:
+        """By the hypervisor that they came from, machines that have arrived and left something behind there."""
+        found: dict[str, list[dict[str, str]]] = {}
+        for homes in self.machines.values():
+            for placed in homes:
+                move = placed.record.get("moving") or {}
+                source = self.hosts_by_own_name.get(move.get("source", ""))
+                if source is not None and source != placed.host and len(homes) == 1:
+                    found.setdefault(source, []).append({"name": placed.name, "target": placed.host})
+        return found
+
+    def on(self, host: str) -> list[PlacedMachine]:
+        """The machines of one hypervisor. Raises InputError unless it is one that answered."""
+        self.check_host(host, "from")
+        return [placed for homes in self.machines.values() for placed in homes if placed.host == host]
+
+    def check_host(self, host: str, where: str) -> None:
+        """Raise InputError unless this is a hypervisor that answered."""
+        if host in self.silent:
+            raise InputError(f"{host} did not answer: {self.silent[host]}", where=where)
+        if host not in self.capacities:
+            raise InputError(
+                f"unknown hypervisor {host!r}", where=where, hint=one_of_these(host, [*self.capacities, *self.silent])
+            )
+
+
+def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Fleet:
+    """The fleet from what the modules returned.
+
+    hosts: by hypervisor, its facts as ``host`` and the records of its machines as ``machines``, or the sentence that
+    says why it did not answer. settings: their inventory variables by hypervisor, or None. Raises InputError.
+    """
+    facts, records = hosts, {}
+    if isinstance(hosts, Mapping):
+        facts = {}
+        for host, answer in hosts.items():
+            if isinstance(answer, Mapping):
+                facts[host] = answer.get("host", answer)
+                records[str(host)] = _records(answer.get("machines"), str(host))
+            else:
+                facts[host] = answer
+    capacities, silent = read_hosts(facts, settings, options)
+    machines: dict[str, list[PlacedMachine]] = {}
+    for host, capacity in capacities.items():
+        for record in sorted(records[host], key=lambda item: item["name"]):
+            ties = tuple(ties_of(record))
+            need = None if ties else need_of_record(record, capacity.images)
+            machines.setdefault(record["name"], []).append(PlacedMachine(record["name"], host, record, need, ties))
+    own_names = {str(facts[host].get("name")): host for host in capacities}
+    for name, homes in machines.items():
+        left_over = [placed for placed in homes if _is_left_over(placed, homes, own_names)]
+        machines[name] = [placed for placed in homes if placed not in left_over]
+        for placed in left_over:
+            if placed.need is not None:
+                capacities[placed.host].release(placed.need)
+    return Fleet(capacities, silent, machines, own_names)
+
+
+def _is_left_over(copy: PlacedMachine, homes: Sequence[PlacedMachine], own_names: Mapping[str, str]) -> bool:
+    """Whether a killed move of a stopped machine has only defined it here, which virt_migrate clears."""
+    move = copy.record.get("moving") or {}
+    if copy.runs or own_names.get(move.get("target", "")) != copy.host:
+        return False
+    return any(
+        own_names.get(move.get("source", "")) == placed.host != copy.host
+        and all(placed.record.get(key) == copy.record.get(key) for key in ("uuid", "moving"))
+        for placed in homes
+    )
+
+
+def _records(machines: t.Any, host: str) -> Sequence[Record]:
+    if not isinstance(machines, (list, tuple)) or not all(
+        isinstance(record, Mapping) and "name" in record for record in machines
+    ):
+        raise InputError(
+            "the machines of this hypervisor are missing",
+            where=f"hosts[{host!r}].machines",
+            hint="Give what virt_info returned as machines",
+        )
+    return machines

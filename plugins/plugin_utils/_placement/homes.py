@@ -1,0 +1,111 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a machine lives already, and why one that is seen nowhere is not to be made now."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+
+
+def homes_of(machine: Machine, capacities: Mapping[str, HostCapacity]) -> tuple[list[str], list[str]]:
+    """The hypervisors that a machine lives on, and those where a run that was cut off has left a claim of its name.
+
+    Where there are only claims, one of them is the home, so that the machine is made there: the one that the task asks
+    for, else the first. The others are left to the run that settles the claims.
+    """
+    homes = [host for host, capacity in capacities.items() if machine.name in capacity.machines]
+    claimed = [host for host in homes if capacities[host].machines[machine.name].get("claimed")]
+    running_on = [host for host in homes if host not in claimed]
+    if running_on:
+        return running_on, claimed
+    return ([machine.hypervisor] if machine.hypervisor in claimed else claimed[:1]), []
+
+
+def check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.Any], where: str) -> None:
+    """Raises when the machine lives twice, or elsewhere than the spec says, or is requested where nothing is."""
+    if len(homes) > 1:
+        raise ConflictError(
+            f"it is on {' and '.join(homes)} at once",
+            where=where,
+            hint="Find out which of them is the right one, and rename or purge the other",
+        )
+    if machine.hypervisor is not None and machine.hypervisor not in hosts:
+        raise InputError(
+            f"unknown hypervisor {machine.hypervisor!r}", where=where, hint=f"Known: {', '.join(sorted(hosts))}"
+        )
+    if homes and machine.hypervisor not in (None, homes[0]) and _is_unfinished(machine.name, hosts[homes[0]]):
+        raise ConflictError(
+            f"a run that has not ended, or was interrupted, is creating it on {homes[0]}, but the task asks for "
+            f"{machine.hypervisor}",
+            where=where,
+            hint=f"Set hypervisor: {homes[0]} to finish it there; then it can be moved",
+        )
+    if homes and machine.hypervisor not in (None, homes[0]):
+        raise ConflictError(
+            f"it is on {homes[0]} already, and the task asks for {machine.hypervisor}",
+            where=where,
+            hint=f"To move it, migrate it to {machine.hypervisor}; to leave it, set hypervisor: {homes[0]}",
+        )
+
+
+def _is_unfinished(name: str, facts: Mapping[str, t.Any]) -> bool:
+    return any(found["name"] == name and found.get("building") for found in facts.get("machines") or [])
+
+
+def check_name(machine: Machine, hosts: Mapping[str, t.Any], taken: t.Container[str], where: str) -> None:
+    """Raise InputError for a new machine whose name means something else in the inventory."""
+    hypervisor = next((host for host in hosts if str(host).casefold() == machine.name.casefold()), None)
+    if hypervisor is not None:
+        raise InputError(f"{hypervisor} is a hypervisor", where=where, hint="Choose another name for the machine")
+    if machine.name in taken:
+        raise InputError(
+            "another host or a group of the inventory has this name",
+            where=where,
+            hint="Choose another name, or put that host into the group virt_machines if it is this machine",
+        )
+
+
+def unseen(
+    machine: Machine, silent: Mapping[str, str], options: PlacementOptions, home: str | None
+) -> tuple[str | None, str] | None:
+    """Why a machine that lives on no hypervisor which answered is not to be made now, or None.
+
+    home: the hypervisor that it lived on when the inventory was made. With the reason comes the hypervisor that it
+    belongs to, where that is known. Why that one did not answer is not repeated for each machine: silent has it.
+    """
+    if machine.hypervisor is not None and machine.hypervisor in silent:
+        return machine.hypervisor, f"it is meant for {machine.hypervisor}, which did not answer"
+    if home in silent and machine.hypervisor is None and options.unseen != "place":
+        return home, f"it is on {home}, as the inventory says, which did not answer"
+    if not silent or machine.hypervisor is not None or options.unseen == "place":
+        return None
+    return None, (
+        f"it may be on {' or '.join(silent)}, which did not answer; created on another one, it would exist twice, "
+        "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with "
+        "virt_unseen: place"
+    )
+
+
+def left_behind(
+    machine: Machine,
+    hosts: Mapping[str, t.Any],
+    last_seen: Mapping[str, Sequence[str]] | None,
+    options: PlacementOptions,
+) -> tuple[None, str] | None:
+    """Why a machine that was seen on a hypervisor which nobody asks any more is not to be made now, or None."""
+    gone = [host for host in (last_seen or {}).get(machine.name, ()) if host not in hosts]
+    if not gone or machine.hypervisor is not None or options.unseen == "place":
+        return None
+    return None, (
+        f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now; created on another one, it "
+        "would exist twice, with the same addresses. Put that hypervisor back into the inventory, or name this "
+        "machine's hypervisor, or place it with virt_unseen: place. If it is another cloud that has a machine of this "
+        "name there, give each cloud its own file of host keys: known_hosts of its live inventory, and virt_known_hosts"
+    )

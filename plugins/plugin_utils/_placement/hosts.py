@@ -1,0 +1,44 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hypervisors that a decision is made among: those that answered, with their capacity, and the others."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import NEEDED_FACTS, HostCapacity
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, host_options
+
+
+def read_hosts(
+    hosts: t.Any, settings: t.Any, options: PlacementOptions
+) -> tuple[dict[str, HostCapacity], dict[str, str]]:
+    """The hypervisors that answered, in the order of their names, and the others with the reason.
+
+    hosts: facts by hypervisor, or the sentence that says why one did not answer. settings: their inventory variables by
+    hypervisor, or None. Raises InputError.
+    """
+    if not isinstance(hosts, Mapping):
+        raise InputError(f"{hosts!r} is not a mapping of hypervisors", where="hosts", hint="Give NAME: FACTS for each")
+    if not hosts:
+        raise InputError("there is no hypervisor", where="hosts", hint="Put at least one into the inventory")
+    if settings is not None and not isinstance(settings, Mapping):
+        raise InputError(f"{settings!r} is not a mapping of hypervisors", where="settings", hint="Give hostvars")
+    capacities, silent = {}, {}
+    for host in sorted(hosts):
+        facts = hosts[host]
+        if isinstance(facts, str):
+            silent[str(host)] = facts or "it did not answer"
+        elif isinstance(facts, Mapping) and all(key in facts for key in NEEDED_FACTS):
+            variables = settings[host] if settings is not None and host in settings else {}
+            capacities[str(host)] = HostCapacity(facts, options, host_options(variables, options, str(host)))
+        else:
+            raise InputError(
+                "this is neither the facts of a hypervisor nor a sentence that says why it did not answer",
+                where=f"hosts[{str(host)!r}]",
+                hint="Give what virt_host_info returned as host",
+            )
+    return capacities, silent

@@ -1,0 +1,149 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where machines that are there already can be moved: some of them by name, or all of one hypervisor."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import HostChoice, choose
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import Fleet, PlacedMachine
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+
+
+def plan_moves(
+    fleet: Fleet,
+    options: PlacementOptions,
+    *,
+    names: Sequence[str] | None = None,
+    source: str | None = None,
+    target: str | None = None,
+) -> dict[str, t.Any]:
+    """Moves of the named machines, or of all that live on source, to target, or to where they fit best.
+
+    Gives plain data with ``moves``, ``stay``, ``there``, ``by_source`` and ``silent``; the filter's documentation
+    describes them. Raises InputError for a machine or a hypervisor that is not there.
+    """
+    if (names is None) == (source is None):
+        raise InputError("name either machines or one hypervisor to empty", where="names")
+    if target is not None:
+        fleet.check_host(target, "to")
+        if target == source:
+            raise InputError(f"{target} is the hypervisor to empty", where="to", hint="Give another one")
+    placed = fleet.on(source) if source is not None else _find(fleet, names or [])
+    moves, stay, there = [], [], []
+    # The largest first: it has the fewest places to go to.
+    for machine in sorted(placed, key=lambda item: (-(item.need.memory_mib if item.need else 0), item.name)):
+        if target == machine.host and len(fleet.machines[machine.name]) == 1:
+            there.append(stay_of(machine, "it is already there"))
+            continue
+        choice = _decide(machine, fleet, options, target)
+        if isinstance(choice, str):
+            stay.append(stay_of(machine, choice))
+        else:
+            moves.append(move_of(machine, fleet, choice))
+            fleet.capacities[moves[-1]["target"]].take(needed(machine))
+    return as_plan(moves, stay, there, fleet)
+
+
+def needed(machine: PlacedMachine) -> Need:
+    """What a machine that can be moved needs."""
+    if machine.need is None:
+        raise InputError("; ".join(machine.ties), where=machine.name)
+    return machine.need
+
+
+def move_of(machine: PlacedMachine, fleet: Fleet, choice: HostChoice) -> dict[str, t.Any]:
+    """One move in plain data."""
+    target = str(choice.host)
+    refused = {**choice.refused, **{host: f"did not answer: {reason}" for host, reason in fleet.silent.items()}}
+    return {
+        "name": machine.name,
+        "source": machine.host,
+        "target": target,
+        "state": machine.record.get("state"),
+        "memory_mib": needed(machine).memory_mib,
+        "why": choice.why,
+        "refused": dict(sorted(refused.items())),
+        "memory_ratio": fleet.capacities[target].options.memory_ratio,
+        "memory_reserve_mib": fleet.capacities[target].options.memory_reserve_mib,
+    }
+
+
+def stay_of(machine: PlacedMachine, why: str) -> dict[str, t.Any]:
+    """A machine that is not moved, in plain data."""
+    record = machine.record
+    return {
+        "name": machine.name,
+        "hypervisor": machine.host,
+        "state": record.get("state"),
+        "memory_mib": record.get("memory_max_mib"),
+        "why": why,
+    }
+
+
+def as_plan(
+    moves: Sequence[Mapping[str, t.Any]],
+    stay: Sequence[Mapping[str, t.Any]],
+    there: Sequence[Mapping[str, t.Any]],
+    fleet: Fleet,
+) -> dict[str, t.Any]:
+    """A plan in plain data; the order of the moves stays."""
+    by_source: dict[str, list[t.Any]] = {host: [] for host in fleet.capacities}
+    for move in moves:
+        by_source[move["source"]].append(
+            {key: move[key] for key in ("name", "target", "memory_ratio", "memory_reserve_mib")}
+        )
+    return {
+        "moves": list(moves),
+        "stay": sorted(stay, key=lambda item: (item["name"], item["hypervisor"])),
+        "there": sorted(there, key=lambda item: item["name"]),
+        "by_source": by_source,
+        "unfinished": fleet.unfinished(),
+        "silent": dict(fleet.silent),
+    }
+
+
+def _find(fleet: Fleet, names: Sequence[str]) -> list[PlacedMachine]:
+    found: list[PlacedMachine] = []
+    for name in dict.fromkeys(names):
+        if name not in fleet.machines:
+            silent = "; ".join(f"{host} did not answer: {reason}" for host, reason in fleet.silent.items())
+            near = one_of_these(name, fleet.machines)
+            raise InputError(
+                f"there is no machine {name!r} on the hypervisors that answered",
+                hint=f"{near}. {silent}".replace("?.", "?") if silent else near,
+            )
+        found += fleet.machines[name]
+    return found
+
+
+def _decide(machine: PlacedMachine, fleet: Fleet, options: PlacementOptions, target: str | None) -> HostChoice | str:
+    """Where the machine goes, or why it stays."""
+    homes = [placed.host for placed in fleet.machines[machine.name]]
+    if len(homes) > 1:
+        return (
+            f"it is on {' and '.join(homes)} at once. Find out which of them is the right one, and rename or purge "
+            "the other"
+        )
+    if machine.need is None:
+        return "; ".join(machine.ties)
+    candidates = [target] if target is not None else [host for host in fleet.capacities if host != machine.host]
+    choice = choose(machine.need, fleet.capacities, candidates, options, asked=target is not None)
+    return choice if choice.host is not None else _nowhere(choice, fleet, target)
+
+
+def _nowhere(choice: HostChoice, fleet: Fleet, target: str | None) -> str:
+    reasons = dict(choice.refused)
+    if target is None:
+        reasons.update({host: f"did not answer: {reason}" for host, reason in fleet.silent.items()})
+    if not reasons:
+        return "there is no other hypervisor"
+    listed = "; ".join(f"{host}: {reasons[host]}" for host in sorted(reasons))
+    where = f"does not fit on {listed}" if target is not None else f"fits no other hypervisor: {listed}"
+    return f"{where}. {choice.hint}" if choice.hint else where

@@ -1,0 +1,52 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is unusual about machines that are there: unfinished, or on several hypervisors. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+_BUILT_WHILE = frozenset({"shutoff", "nostate"})
+
+Records = Mapping[str, Sequence[Mapping[str, t.Any]]]
+
+
+def unfinished(record: Mapping[str, t.Any]) -> str | None:
+    """The words about a machine whose making is not finished, with what to do; None for any other."""
+    if not record.get("building"):
+        return None
+    if record["state"] in _BUILT_WHILE:
+        return "unfinished: a run is creating it, or was interrupted; run provision again to finish it"
+    return (
+        f"unfinished: a run was interrupted, but it is {record['state']} now; run provision again to see how to keep it"
+    )
+
+
+def remarks_on(machines_by_hypervisor: Records) -> list[str]:
+    """A sentence about each unfinished machine, and about each that several hypervisors have.
+
+    A name that is only claimed counts as unfinished, not as a second machine.
+    """
+    remarks = []
+    homes: dict[str, list[str]] = {}
+    moving = set()
+    for hypervisor, records in machines_by_hypervisor.items():
+        for record in records:
+            words = unfinished(record)
+            if words:
+                remarks.append(f"{record['name']} on {hypervisor} is {words}")
+            if not record.get("claimed"):
+                homes.setdefault(record["name"], []).append(hypervisor)
+            if record.get("moving"):
+                moving.add(record["name"])
+    for name, where in homes.items():
+        if len(where) > 1:
+            what = (
+                "it is being moved, or a move was interrupted; run migrate again to finish it"
+                if name in moving
+                else f"the live inventory lists them as {', '.join(f'{name}_{one}' for one in where)}"
+            )
+            remarks.append(f"There is a machine {name} on each of {', '.join(where)}: {what}")
+    return remarks

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs the scenarios one after the other and counts what they prove.
+
+A scenario is a module with `run(scenario, cloud)`, in the folder of its feature below scenarios/. It says what it
+begins with in NEEDS (names of `needs.NEEDS`), and gets it whatever was run before it. What it leaves behind, `tidy`
+takes away. So each can be run alone, in any order, and a failed one keeps no other from being run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+import traceback
+import types
+import typing as t
+from pathlib import Path
+
+from . import needs
+from .cloud import Cloud, Failure
+from .tidy import tidy
+
+# In an order in which little has to be made twice.
+SCENARIOS = (
+    "hypervisors",
+    "provisioning",
+    "machines",
+    "description",
+    "refusals",
+    "mistakes",
+    "secrets",
+    "deletion",
+    "two_at_once",
+    "migration",
+    "sudo_user",
+    "evacuating",
+    "ending",
+)
+# With the scenarios that take long, because real guests boot in them.
+FULL_SCENARIOS = (
+    "hypervisors",
+    "provisioning",
+    "machines",
+    "trust",
+    "images",
+    "storage",
+    "hostile_disks",
+    "description",
+    "refusals",
+    "secrets",
+    "mistakes",
+    "seeding",
+    "killing",
+    "deletion",
+    "silence",
+    "stuck",
+    "two_at_once",
+    "visible",
+    "migration",
+    "failed_migrations",
+    "interrupted_migrations",
+    "demanding_migrations",
+    "sudo_user",
+    "evacuating",
+    "fleet",
+    "mixed",
+    "ending",
+)
+# In place of names of scenarios: all of FULL_SCENARIOS.
+FULL = "full"
+
+
+class ScenarioRun:
+    """Runs the steps of a scenario; a failing one is shown and counted, and the scenario goes on unless it is vital."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+        self.failed: list[str] = []
+        self.skipped = 0
+
+    def step(self, title: str, proof: t.Callable[[], t.Any], *, vital: bool = False) -> None:
+        """One thing to prove. vital: without it the rest of the scenario makes no sense."""
+        began = time.monotonic()
+        print(f"   {title} ...", flush=True)
+        try:
+            proof()
+        except Exception as exc:
+            self.failed.append(title)
+            words = str(exc) if isinstance(exc, Failure) else traceback.format_exc()
+            print(f"   FAILED: {title}\n{words}", flush=True)
+            if vital:
+                raise ScenarioAborted(title) from exc
+        else:
+            self.passed += 1
+            print(f"   ok: {title} ({time.monotonic() - began:.1f} s)", flush=True)
+
+    def run(self, name: str, cloud: Cloud) -> None:
+        """One scenario, with what it needs before it and nothing left of it behind it."""
+        print(f"-- {name}", flush=True)
+        try:
+            module = find_scenario(name)
+            wanted: tuple[str, ...] = module.NEEDS
+            tidy(cloud, needs.kept_for(wanted))
+            for need in wanted:
+                needs.provide(cloud, need)
+        except Exception as exc:
+            self.failed.append(f"{name}: what it needs is not there")
+            words = str(exc) if isinstance(exc, Failure) else traceback.format_exc()
+            print(f"   FAILED: {name} cannot begin\n{words}", flush=True)
+            return
+        try:
+            module.run(self, cloud)
+        except ScenarioAborted as exc:
+            print(f"-- {name} ends here, without: {exc}", flush=True)
+        except Exception:
+            self.failed.append(f"{name} broke off")
+            print(f"   FAILED: {name} broke off\n{traceback.format_exc()}", flush=True)
+
+
+class ScenarioAborted(Exception):
+    """A vital step failed."""
+
+
+def find_scenario(name: str) -> types.ModuleType:
+    """Import the scenario of this name, whichever folder below scenarios/ it is in. Raises Failure when there is
+    none."""
+    if name not in FULL_SCENARIOS:
+        raise Failure(f"there is no scenario {name!r}; there are: {', '.join(FULL_SCENARIOS)}")
+    (path,) = Path(__file__).parent.glob(f"scenarios/*/{name}.py")
+    return importlib.import_module(f"tests.scenario.scenarios.{path.parent.name}.{name}")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the scenarios of SCENARIOS, or those of FULL_SCENARIOS, or the named ones. Returns the exit status."""
+    report = Path(arguments[0]) if arguments else None
+    names = arguments[1:] or list(SCENARIOS)
+    if names == [FULL]:
+        names = list(FULL_SCENARIOS)
+    scenario = ScenarioRun()
+    cloud = Cloud(Path(__file__).resolve().parents[2])
+    try:
+        for name in names:
+            began = time.monotonic()
+            scenario.run(name, cloud)
+            print(f"-- {name}: {time.monotonic() - began:.0f} s", flush=True)
+    except KeyboardInterrupt:
+        scenario.failed.append("interrupted")
+    counts = {"passed": scenario.passed, "failed": len(scenario.failed), "skipped": scenario.skipped}
+    if report:
+        report.write_text(json.dumps(counts), encoding="utf-8")
+    for title in scenario.failed:
+        print(f"FAILED: {title}", file=sys.stderr)
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped", flush=True)
+    return 1 if scenario.failed else 0

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A libvirt that is frozen, and a host that is cut off: named after a limit, and the others are shown."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+import typing as t
+
+from ...cloud import Answer, Cloud, must
+from ...runner import ScenarioRun
+from ...trouble import cut
+
+NEEDS = ("hypervisors", "tiny", "tiny1")
+STUCK = "hv2"
+DAEMON = "$(pidof libvirtd || pidof virtqemud)"
+# What opening a connection may take, and Ansible around it on a busy machine.
+FROZEN_SECONDS = 45
+# virt_answer_seconds as set here, and Ansible around it.
+ANSWER_SECONDS = 20
+CUT_SECONDS = 60
+SPEC: dict[str, t.Any] = {"name": "thaw", "vcpus": 1, "memory": 128, "image": "tiny", "start": False}
+
+
+def run(scenario: ScenarioRun, cloud: Cloud) -> None:
+    for name in ("list", "query", "host_info"):
+        scenario.step(
+            f"{name} with a frozen libvirt: named, the other one shown",
+            lambda name=name: _frozen(cloud, name),  # type: ignore[misc]
+        )
+    scenario.step("provision, check mode, with a frozen libvirt: named in time", lambda: _provision(cloud))
+    scenario.step("virt_init on it fails with one sentence", lambda: _init(cloud))
+    scenario.step("list with a host that is cut off under an open connection: named in time", lambda: _cut(cloud))
+
+
+@contextlib.contextmanager
+def frozen(cloud: Cloud, host: str) -> t.Iterator[None]:
+    """libvirt's daemon takes connections and answers nobody during the block."""
+    cloud.on(host, f"virsh list >/dev/null; kill -STOP {DAEMON}")
+    try:
+        yield
+    finally:
+        cloud.on(host, f"kill -CONT {DAEMON}")
+
+
+def _in_time(seconds: float, run: t.Callable[[], Answer]) -> Answer:
+    began = time.monotonic()
+    answer = run()
+    took = time.monotonic() - began
+    must(took < seconds, f"it took {took:.0f} s: {answer.text}")
+    return answer
+
+
+def _frozen(cloud: Cloud, name: str) -> None:
+    with frozen(cloud, STUCK):
+        answer = _in_time(FROZEN_SECONDS, lambda: cloud.play(name, live=False))
+    must("did not answer within 15 s" in answer.one_line, answer.text)
+    must(answer.status == 0 and ("tiny1" in answer.text or name == "host_info"), answer.text)
+
+
+def _provision(cloud: Cloud) -> None:
+    given = {"virt_vms": [{**SPEC, "hypervisor": "hv1"}], "virt_images": {"tiny": {"src": cloud.images["tiny"]}}}
+    with frozen(cloud, STUCK):
+        words = ("-e", json.dumps(given), "--check")
+        answer = _in_time(FROZEN_SECONDS + 15, lambda: cloud.play("provision", *words, live=False))
+    must(f"{STUCK} is left out" in answer.one_line and answer.status == 0, answer.text)
+
+
+def _init(cloud: Cloud) -> None:
+    with frozen(cloud, STUCK):
+        answer = _in_time(FROZEN_SECONDS, lambda: cloud.init(STUCK, **SPEC)[0])
+    must(answer.status != 0 and "did not answer within 15 s" in answer.one_line, answer.text)
+
+
+def _cut(cloud: Cloud) -> None:
+    cloud.play_well("list", live=False)
+    with cut(cloud, STUCK):
+        words = ("-e", f"virt_answer_seconds={ANSWER_SECONDS}")
+        answer = _in_time(CUT_SECONDS, lambda: cloud.play("list", *words, live=False))
+    must(STUCK in answer.text and "tiny1" in answer.text, answer.text)

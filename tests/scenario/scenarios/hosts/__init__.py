@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bare hosts become hypervisors that trust each other, and go again."""

@@ -1,0 +1,220 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What earlier versions wrote into a machine's metadata is read by this one: recorded samples, one for each change.
+
+docs/docsite/rst/formats.rst describes the formats. A sample is never changed: a version that writes something else
+adds one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import noted_format
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    CreationNote,
+    DiskNote,
+    ImageNote,
+    MachineNotes,
+    NicNote,
+    SeedNote,
+    VolumeNote,
+    notes_to_element,
+    read_notes,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
+    NAMESPACE,
+    MigrationNote,
+    VolumeIdentity,
+    VolumeRef,
+    migration_note_to_xml,
+    read_migration_note,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import delete_proven
+
+IMAGE = ImageNote("debian-12", "debian-12-0123456789abcdef.qcow2", "images")
+BACKING = "/var/lib/libvirt/images/debian-12-0123456789abcdef.qcow2"
+SYSTEM = VolumeNote("default", "db1-system.qcow2", "disk")
+DATA = VolumeNote("default", "db1-data.raw", "disk")
+SEED = VolumeNote("default", "db1-seed.iso", "seed")
+# As the first version wrote a machine.
+FIRST = MachineNotes(
+    image=IMAGE,
+    volumes=(SYSTEM, DATA, SEED),
+    disks=(DiskNote("system", "vda"), DiskNote("data", "vdb")),
+    nics=(
+        NicNote("eth0", "52:54:00:aa:bb:01"),
+        NicNote("eth1", "52:54:00:aa:bb:02", ("192.0.2.10/24", "2001:db8::10/64")),
+    ),
+    tags=("db", "web & <more>"),
+    variables={"role": "database", "port": 5432, "replicas": ["db2", "db3"]},
+    seed=SeedNote("nocloud", "ab" * 32, "ansible"),
+    host_keys=("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDb1 root@db1",),
+)
+UNFINISHED_DATA = dataclasses.replace(DATA, building=True)
+WITH_FRAGMENT = dataclasses.replace(FIRST, volumes=(SYSTEM, UNFINISHED_DATA, SEED), fragment="cd" * 32)
+WITH_LABELS = dataclasses.replace(WITH_FRAGMENT, labels=("ssd", "zone=a"), anti_affinity=("databases",))
+
+
+def in_format(volume: VolumeNote, name: str, making: CreationNote | None = None) -> VolumeNote:
+    return dataclasses.replace(volume, format=name, making=making)
+
+
+WITH_FORMATS = (in_format(SYSTEM, "qcow2"), in_format(UNFINISHED_DATA, "raw"), in_format(SEED, "raw"))
+DATA_MAKING = CreationNote("1e" * 16, 4294967296)
+MACHINES = {
+    "1-first": FIRST,
+    "1-first-building": dataclasses.replace(FIRST, status="building"),
+    "2-fragment": WITH_FRAGMENT,
+    "3-labels": WITH_LABELS,
+    "4-claimed": MachineNotes(status="building", claimed=True),
+    "5-format": dataclasses.replace(WITH_LABELS, volumes=WITH_FORMATS),
+    "5-format-building": dataclasses.replace(WITH_LABELS, status="building", volumes=WITH_FORMATS),
+    "6-making": dataclasses.replace(
+        WITH_LABELS, volumes=(WITH_FORMATS[0], in_format(UNFINISHED_DATA, "raw", DATA_MAKING), WITH_FORMATS[2])
+    ),
+    "6-making-building": dataclasses.replace(
+        WITH_LABELS,
+        status="building",
+        volumes=(
+            in_format(SYSTEM, "qcow2", CreationNote("0f" * 16, 8589934592, BACKING)),
+            in_format(UNFINISHED_DATA, "raw", DATA_MAKING),
+            in_format(SEED, "raw", CreationNote("2d" * 16)),
+        ),
+    ),
+}
+# What this version writes.
+NEWEST_MACHINES = ("4-claimed", "6-making", "6-making-building")
+
+MADE = (VolumeRef("default", "db1-system.qcow2"), VolumeRef("vg", "db1-data"), VolumeRef("default", "db1-seed.iso"))
+LEFT = (VolumeRef("default", "db1-system.qcow2"), VolumeRef("default", "db1-seed.iso"))
+FIRST_MOVE = MigrationNote("hv1.example.org", "hv2.example.org", "qemu+tls://hv2.example.org/system", MADE, LEFT, True)
+IDENTITIES = [
+    VolumeIdentity(mark="3c" * 16),
+    VolumeIdentity(key="aBcD12-key"),
+    VolumeIdentity(written="1763766000.123456789 376832"),
+    VolumeIdentity(mark="4b" * 16),
+    VolumeIdentity(),
+]
+MOVES = {
+    "1-first": (FIRST_MOVE, [VolumeIdentity()] * 5),
+    "2-identity": (dataclasses.replace(FIRST_MOVE, running=False), IDENTITIES),
+    "3-source-id": (dataclasses.replace(FIRST_MOVE, running=False, source_id="5a" * 16), IDENTITIES),
+}
+
+
+def read(fixtures: Path, sample: str) -> etree._Element:
+    return parse_xml((fixtures / "formats" / f"{sample}.xml").read_text(encoding="utf-8"))
+
+
+def canonical(element: etree._Element) -> bytes:
+    """An element without what is between its parts."""
+    for part in element.iter():
+        part.tail = None
+        if len(part):
+            part.text = None
+    return bytes(etree.tostring(element, method="c14n"))
+
+
+@pytest.mark.parametrize(("folder", "known"), [("machine", MACHINES), ("move", MOVES)])
+def test_every_sample_is_read(fixtures: Path, folder: str, known: dict[str, t.Any]) -> None:
+    assert {path.stem for path in (fixtures / "formats" / folder).iterdir()} == set(known)
+
+
+@pytest.mark.parametrize("sample", MACHINES)
+def test_metadata_of_a_machine(fixtures: Path, sample: str) -> None:
+    assert read_notes(read(fixtures, f"machine/{sample}")) == MACHINES[sample]
+
+
+@pytest.mark.parametrize("sample", NEWEST_MACHINES)
+def test_what_is_written_now_is_the_newest_sample(fixtures: Path, sample: str) -> None:
+    """A failure means that the format has changed: add a sample, describe it, leave the old samples as they are."""
+    element = read(fixtures, f"machine/{sample}").find("metadata/{*}machine")
+    assert element is not None
+    assert canonical(notes_to_element(MACHINES[sample])) == canonical(element)
+
+
+def test_volumes_without_a_format_have_that_of_their_name(fixtures: Path) -> None:
+    notes = read_notes(read(fixtures, "machine/1-first"))
+    assert notes is not None
+    assert [noted_format(volume) for volume in notes.volumes] == ["qcow2", "raw", "raw"]
+
+
+def test_what_a_newer_version_adds_is_passed_over(fixtures: Path) -> None:
+    domain = read(fixtures, "machine/6-making")
+    machine = domain.find("metadata/{*}machine")
+    assert machine is not None
+    machine.set("owner", "somebody")
+    for part in list(machine):
+        part.set("colour", "blue")
+    etree.SubElement(machine, f"{{{etree.QName(machine).namespace}}}backup", pool="backups")
+    assert read_notes(domain) == MACHINES["6-making"]
+
+
+@pytest.mark.parametrize(
+    ("sample", "reader"), [("machine/6-making", read_notes), ("move/3-source-id", read_migration_note)]
+)
+def test_a_format_with_another_number_is_not_taken_for_this_one(
+    fixtures: Path, sample: str, reader: t.Callable[[t.Any], t.Any]
+) -> None:
+    """So a machine counts as one of others: nothing that is listed in it is deleted or changed."""
+    text = (fixtures / "formats" / f"{sample}.xml").read_text(encoding="utf-8")
+    assert reader(parse_xml(text.replace(':1"', ':2"'))) is None
+
+
+@pytest.mark.parametrize("sample", MOVES)
+def test_note_of_a_move(fixtures: Path, sample: str) -> None:
+    note = read_migration_note(read(fixtures, f"move/{sample}"))
+    expected, identities = MOVES[sample]
+    assert note is not None
+    assert note == expected
+    assert [volume.identity for volume in (*note.made, *note.left)] == identities
+
+
+def test_the_note_of_a_move_is_written_as_in_the_newest_sample(fixtures: Path) -> None:
+    element = read(fixtures, "move/3-source-id").find("metadata/{*}move")
+    note = read_migration_note(read(fixtures, "move/3-source-id"))
+    assert element is not None and note is not None
+    written = parse_xml(migration_note_to_xml(note))
+    for part in written.iter():
+        part.tag = f"{{{NAMESPACE}}}{part.tag}"
+    assert _plain(written) == _plain(element)
+
+
+def _plain(element: etree._Element) -> list[tuple[str, dict[str, str]]]:
+    return [(str(part.tag), {str(key): str(value) for key, value in part.attrib.items()}) for part in element.iter()]
+
+
+def test_of_a_first_note_no_volume_is_deleted_and_the_command_that_does_it_is_named(
+    fixtures: Path, node_uri: str, tmp_path: Path
+) -> None:
+    note = read_migration_note(read(fixtures, "move/1-first"))
+    assert note is not None
+    with open_connection(node_uri) as conn:
+        pool = conn.storagePoolLookupByName("default")
+        for ref in note.left:
+            pool.createXML(f"<volume><name>{ref.name}</name><capacity>4096</capacity></volume>", 0)
+        sentences = delete_proven(conn, note.left)
+        assert {ref.name for ref in note.left} <= set(pool.listVolumes())
+    assert len(sentences) == len(note.left)
+    for ref, sentence in zip(note.left, sentences, strict=True):
+        assert "nothing proves that it is the one that the move created" in sentence
+        assert sentence.endswith(f"vol-delete --pool default {ref.name}")
+
+
+@pytest.mark.parametrize("sample", ["machine/6-making-building", "machine/4-claimed", "move/3-source-id"])
+def test_the_page_about_formats_names_every_field(fixtures: Path, sample: str) -> None:
+    root = next(parent for parent in Path(__file__).parents if (parent / "galaxy.yml").exists())
+    page = (root / "docs/docsite/rst/formats.rst").read_text(encoding="utf-8")
+    (ours,) = read(fixtures, sample).findall("metadata/*")
+    for part in ours.iter():
+        for name in (etree.QName(part).localname, *part.attrib):
+            assert re.search(rf"``(\w+/)?@?{name}\b(/@\w+)?``", page), f"{name} is not in formats.rst"

@@ -1,0 +1,127 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that are whole or not there, with their mode before their content; and locks: one holder, a limit to the
+waiting, and nothing that somebody else could have put in its place."""
+
+from __future__ import annotations
+
+import os
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import (
+    LockTimeout,
+    locked_file,
+    read_setting,
+    write_whole,
+)
+
+
+def test_the_second_one_waits_no_longer_than_its_limit(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    with locked_file(path, 1):
+        began = time.monotonic()
+        with pytest.raises(LockTimeout, match=r"more than 0\.3 s"), locked_file(path, 0.3):
+            pass
+        assert 0.3 <= time.monotonic() - began < 5
+    with locked_file(path, 0):
+        pass
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError), locked_file(str(tmp_path / "lock"), 0):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_nobody_else_may_open_it(tmp_path: Path) -> None:
+    with locked_file(str(tmp_path / "lock"), 0):
+        assert os.stat(tmp_path / "lock").st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o400])
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_a_file_has_its_mode_whatever_was_there_and_nothing_else_stays(tmp_path: Path, mode: int, umask: int) -> None:
+    path = tmp_path / "key.pem"
+    path.write_text("old")
+    path.chmod(0o666)
+    before = os.umask(umask)
+    try:
+        write_whole(str(path), b"new", mode, (os.geteuid(), os.getegid()))
+    finally:
+        os.umask(before)
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o7777 == mode
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_owner_and_mode_are_there_before_the_content_and_all_of_it_is_safe_before_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    def noted(name: str, real: t.Callable[..., t.Any]) -> None:
+        def call(descriptor: t.Any, *rest: t.Any) -> t.Any:
+            steps.append(f"{name} {os.fstat(descriptor).st_size}" if name != "replace" else name)
+            return real(descriptor, *rest)
+
+        monkeypatch.setattr(os, name, call)
+
+    for name, real in (("fchown", os.fchown), ("fchmod", os.fchmod), ("fsync", os.fsync), ("replace", os.replace)):
+        noted(name, real)
+    write_whole(str(tmp_path / "key.pem"), b"secret", 0o640, (os.geteuid(), os.getegid()))
+    assert steps[:4] == ["fchown 0", "fchmod 0", "fsync 6", "replace"]
+    # And then the folder.
+    assert [step.partition(" ")[0] for step in steps[4:]] == ["fsync"]
+
+
+def test_a_link_is_replaced_and_its_target_stays(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("somebody's")
+    (tmp_path / "file").symlink_to(tmp_path / "elsewhere")
+    write_whole(str(tmp_path / "file"), b"ours", 0o600)
+    assert (tmp_path / "elsewhere").read_text() == "somebody's"
+    assert not (tmp_path / "file").is_symlink()
+
+
+def test_what_cannot_be_put_in_place_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").mkdir()
+    with pytest.raises(OSError):
+        write_whole(str(tmp_path / "file"), b"ours", 0o600)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("port = 49152", "49152"),
+        ("  port=49152 # the first", "49152"),
+        ('port = "a b"', "a b"),
+        ("port = 'a'  # quoted", "a"),
+        ('port = ""', ""),
+        ('port = "a#b"', "a#b"),
+        ("port = 1\nport = 2", "1"),
+        ("#port = 1", None),
+        ("other_port = 1", None),
+        ("port_max = 1", None),
+        ("", None),
+    ],
+)
+def test_a_setting(tmp_path: Path, line: str, value: str | None) -> None:
+    path = tmp_path / "qemu.conf"
+    path.write_text(f"# port = 7\nsomething = 1\n{line}\nlast = [ 1 ]\n")
+    assert read_setting(str(path), "port") == value
+
+
+def test_a_file_that_is_not_there_has_no_settings(tmp_path: Path) -> None:
+    assert read_setting(str(tmp_path / "missing"), "port") is None
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="cannot be read"):
+        read_setting(str(tmp_path), "port")

@@ -1,0 +1,210 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The facts of a hypervisor, on libvirt's test driver."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.facts import host as host_facts
+from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks as host_networks
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import observe_host
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
+
+
+@pytest.fixture
+def host(node_uri: str) -> dict[str, t.Any]:
+    with open_connection(node_uri, read_only=True) as conn:
+        return observe_host(conn)
+
+
+def test_committed_counts_every_machine_with_the_most_that_it_may_take(host: dict[str, t.Any]) -> None:
+    assert host["vcpus"] == {"total": 8, "committed": 6, "running": 4}
+    assert host["memory"] == {"total_mib": 16384, "committed_mib": 5632, "running_mib": 4096, "free_mib": 10752}
+    assert [(m["name"], m["state"], m["vcpus"], m["memory_mib"], m["building"]) for m in host["machines"]] == [
+        ("db1", "shutoff", 1, 1024, False),
+        ("half", "shutoff", 1, 512, True),
+        ("web1", "running", 4, 4096, False),
+    ]
+    assert host["errors"] == []
+    assert {m["name"]: m["anti_affinity"] for m in host["machines"]}["web1"] == []
+
+
+def test_only_the_hypervisor_itself_can_say_that_it_is_in_maintenance(
+    tmp_path: Path, node_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "maintenance.json"
+    path.write_text('{"since": "2026-11-21T10:00:00Z", "reason": "fan"}')
+    monkeypatch.setattr(host_facts, "read_maintenance", lambda: read_maintenance(str(path)))
+    with open_connection(node_uri, read_only=True) as conn:
+        assert observe_host(conn)["maintenance"] is None
+        monkeypatch.setattr(host_facts, "is_local", lambda uri: True)
+        assert observe_host(conn)["maintenance"] == {"since": "2026-11-21T10:00:00Z", "reason": "fan"}
+
+
+def test_a_cpu_that_libvirt_does_not_tell_is_said(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        host = observe_host(conn, guest_cpu=True)
+    assert host["guest_cpu"] is None
+    assert len(host["errors"]) == 1
+
+
+def test_free_is_never_below_zero() -> None:
+    with open_connection("test:///default", read_only=True) as conn:  # 3 GiB, with a machine of 8 GiB
+        memory = observe_host(conn)["memory"]
+    assert memory == {"total_mib": 3072, "committed_mib": 8192, "running_mib": 8192, "free_mib": 0}
+
+
+def test_what_the_hypervisor_is(host: dict[str, t.Any]) -> None:
+    assert host["cpu"] == {
+        "model": None,
+        "vendor": None,
+        "mhz": 2400,
+        "sockets": 2,
+        "cores": 2,
+        "threads": 2,
+        "numa_nodes": 2,
+    }
+    assert host["domain_types"] == ["test"]
+    assert host["qemu_version"] is None
+    assert host["libvirt_version"].count(".") == 2
+    assert host["uri"].startswith("test:///")
+
+
+def test_networks_and_bridges(host: dict[str, t.Any]) -> None:
+    assert host["networks"] == [
+        {"name": "default", "active": True, "autostart": False, "bridge": "virbr0", "forward": "nat"}
+    ]
+    assert host["bridges"] == ["br0", "virbr0"]  # eth1 is none
+
+
+def test_the_bridge_of_a_stopped_network_is_none(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        conn.networkLookupByName("default").destroy()
+        assert observe_host(conn)["bridges"] == ["br0"]
+
+
+def test_pools(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        conn.storagePoolLookupByName("default").setAutostart(True)
+        conn.storagePoolLookupByName("images").destroy()
+        host = observe_host(conn)
+    assert host["pools"] == [
+        {
+            "name": "default",
+            "type": "dir",
+            "active": True,
+            "autostart": True,
+            "path": "/var/lib/libvirt/images",
+            "capacity_mib": 102400,
+            "allocation_mib": 0,
+            "available_mib": 102400,
+        },
+        {
+            "name": "images",
+            "type": "dir",
+            "active": False,
+            "autostart": False,
+            "path": "/var/lib/libvirt/brine",
+            "capacity_mib": None,
+            "allocation_mib": None,
+            "available_mib": None,
+        },
+    ]
+    assert host["images"] == []
+
+
+@pytest.mark.parametrize(
+    ("pool", "images"),
+    [
+        (
+            "images",
+            [
+                {
+                    "name": "debian",
+                    "volume": "debian-0123456789abcdef.qcow2",
+                    "pool": "images",
+                    "format": "qcow2",
+                    "size_mib": 513,
+                    "virtual_size_mib": 2048,
+                }
+            ],
+        ),
+        ("default", []),
+        ("nothing", []),
+    ],
+)
+def test_images_are_the_volumes_with_such_names(node_uri: str, pool: str, images: list[dict[str, t.Any]]) -> None:
+    with open_connection(node_uri, read_only=True) as conn:
+        assert observe_host(conn, image_pool=pool)["images"] == images
+
+
+@pytest.mark.parametrize(
+    ("uri", "local"),
+    [
+        ("qemu:///system", True),
+        ("qemu:///session", True),
+        ("qemu+unix:///system?socket=/run/x", True),
+        ("qemu+tls://hv1/system", False),
+        ("qemu+ssh://root@hv1:22/system", False),
+        ("qemu://hv1/system", False),
+        ("test:///default", False),
+    ],
+)
+def test_which_uris_mean_this_machine(uri: str, local: bool) -> None:
+    assert is_local(uri) is local
+
+
+def test_bridges_of_the_kernel(tmp_path: Path) -> None:
+    for name in ("br0/bridge", "br1/bridge", "eth0", "lo"):
+        (tmp_path / name).mkdir(parents=True)
+    assert sorted(host_networks._kernel_bridges(str(tmp_path))) == ["br0", "br1"]
+
+
+def test_the_space_of_a_directory_is_measured_now(tmp_path: Path) -> None:
+    seen = host_facts._live_space(str(tmp_path))
+    assert seen is not None
+    assert 0 < seen["available"] <= seen["capacity"]
+    assert host_facts._live_space(str(tmp_path / "missing")) is None
+
+
+# Shortened from what libvirt 9.0 says on an x86_64 host with KVM.
+CAPABILITIES = """
+<capabilities>
+  <guest><os_type>hvm</os_type>
+    <arch name='i686'><domain type='qemu'/><machine>pc-i440fx-7.2</machine></arch></guest>
+  <guest><os_type>hvm</os_type>
+    <arch name='x86_64'>
+      <machine canonical='pc-i440fx-7.2' maxCpus='255'>pc</machine>
+      <machine maxCpus='288'>pc-q35-7.2</machine>
+      <machine canonical='pc-q35-7.2' maxCpus='288'>q35</machine>
+      <domain type='qemu'/>
+      <domain type='kvm'/>
+    </arch></guest>
+  <guest><os_type>xen</os_type>
+    <arch name='x86_64'><domain type='xen'/></arch></guest>
+</capabilities>
+"""
+
+
+@pytest.mark.parametrize(
+    ("arch", "types", "machines", "default"),
+    [
+        ("x86_64", ["kvm", "qemu"], ["pc", "pc-i440fx-7.2", "pc-q35-7.2", "q35"], "pc-q35-7.2"),
+        ("i686", ["qemu"], ["pc-i440fx-7.2"], None),
+        ("aarch64", [], [], None),
+    ],
+)
+def test_what_runs_guests_of_its_own_architecture(
+    arch: str, types: list[str], machines: list[str], default: str | None
+) -> None:
+    capabilities = etree.fromstring(CAPABILITIES)
+    assert host_facts._domain_types(capabilities, arch) == types
+    assert host_facts._machine_types(capabilities, arch) == machines
+    assert host_facts._default_machine_type(capabilities, arch) == default

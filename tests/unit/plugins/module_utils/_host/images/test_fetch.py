@@ -1,0 +1,182 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Downloads from a real web server on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import io
+import threading
+import time
+import typing as t
+import urllib.error
+from email.message import Message
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.images import fetch as image_fetch
+from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import check_url, download, resolve_checksum
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+
+BODY = b"0123456789" * 100_000
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers by path: /whole, /unsaid (no length), /short (breaks off), /gzip, /trickle, /moved."""
+
+    def do_GET(self) -> None:
+        kind = self.path[1:]
+        sizes = {"short": 2 * len(BODY), "moved": 0}
+        if kind == "nothing":
+            self.send_error(404)
+            return
+        self.send_response(302 if kind == "moved" else 200)
+        if kind == "moved":
+            self.send_header("Location", "/whole")
+        if kind == "gzip":
+            self.send_header("Content-Encoding", "gzip")
+        if kind != "unsaid":
+            self.send_header("Content-Length", str(sizes.get(kind, len(BODY))))
+        self.end_headers()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            if kind == "trickle":
+                for byte in BODY[:600]:
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(0.05)
+            elif kind != "moved":
+                self.wfile.write(BODY)
+
+    def log_message(self, *args: t.Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def server() -> t.Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{found.server_port}"
+        found.shutdown()
+
+
+def fetch(url: str, seconds: float = 30) -> tuple[int | None, bytes]:
+    with download(url, Deadline(seconds)) as answer:
+        return answer.size_bytes, b"".join(answer.chunks)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"), [("whole", len(BODY)), ("unsaid", None), ("gzip", len(BODY)), ("moved", len(BODY))]
+)
+def test_all_bytes_come_as_they_are(server: str, kind: str, size: int | None) -> None:
+    assert fetch(f"{server}/{kind}") == (size, BODY)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("nothing", "cannot download {url}: the server answered 404 Not Found"),
+        ("short", "the download of {url} broke off after 1000000 of 2000000 bytes"),
+    ],
+)
+def test_a_failure_is_one_sentence_with_the_address(server: str, kind: str, says: str) -> None:
+    url = f"{server}/{kind}"
+    with pytest.raises(HostError) as caught:
+        fetch(url)
+    assert str(caught.value) == says.format(url=url)
+
+
+def test_a_trickle_does_not_get_past_the_deadline(server: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(HostError, match=r"was not done within 2 s\. Raise timeout"):
+        fetch(f"{server}/trickle", 2)
+    assert time.monotonic() - start < 15
+
+
+def test_nobody_there_is_one_sentence() -> None:
+    with pytest.raises(HostError, match=r"cannot download http://127\.0\.0\.1:1/x: .*Connection refused"):
+        fetch("http://127.0.0.1:1/x")
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://example.org/x", "example.org/x", "https:///x", ""])
+def test_what_is_no_address_of_the_web_is_refused(url: str) -> None:
+    with pytest.raises(InputError, match="url: .* is not an address to download from. Begin it with https://"):
+        check_url(url, "url")
+
+
+def test_addresses_of_the_web_are_taken() -> None:
+    assert check_url("https://example.org/x.qcow2") == "https://example.org/x.qcow2"
+
+
+SUM = "a" * 64
+
+
+@pytest.fixture
+def mirrors(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A web where each address leads to the next one; what leads nowhere has the checksum."""
+    leads: dict[str, str] = {}
+
+    def open_url(url: str, *, follow_redirects: str = "urllib2", **_options: t.Any) -> t.Any:
+        for _hop in range(10):
+            if url in leads:
+                url = leads[url]
+                if follow_redirects == "none":
+                    raise urllib.error.HTTPError(url, 302, "Found", Message(), io.BytesIO())
+        answer = io.BytesIO(f"{SUM}  a.qcow2\n".encode())
+        answer.headers = Message()  # type: ignore[attr-defined]
+        return answer
+
+    monkeypatch.setattr(image_fetch, "open_url", open_url)
+    return leads
+
+
+def checksum_at(url: str) -> str:
+    return resolve_checksum(url, "a.qcow2", Deadline(30), "checksum").digest
+
+
+@pytest.mark.parametrize(
+    "leads",
+    [
+        {},
+        {"https://a.example/SUMS": "https://b.example/SUMS", "https://b.example/SUMS": "https://c.example/SUMS"},
+    ],
+)
+def test_a_checksum_file_may_lie_elsewhere(mirrors: dict[str, str], leads: dict[str, str]) -> None:
+    mirrors.update(leads)
+    assert checksum_at("https://a.example/SUMS") == SUM
+
+
+@pytest.mark.parametrize(
+    "leads",
+    [
+        {"https://a.example/SUMS": "http://b.example/SUMS?token=secret-word"},
+        # What was in the clear once may have been led anywhere.
+        {
+            "https://a.example/SUMS": "http://b.example/SUMS?token=secret-word",
+            "http://b.example/SUMS?token=secret-word": "https://evil.example/SUMS",
+        },
+    ],
+)
+def test_a_checksum_from_an_encrypted_address_comes_encrypted(mirrors: dict[str, str], leads: dict[str, str]) -> None:
+    mirrors.update(leads)
+    with pytest.raises(
+        HostError, match=r"https://a\.example/SUMS leads to http://b\.example/SUMS.* not encrypted"
+    ) as got:
+        checksum_at("https://a.example/SUMS")
+    assert "secret-word" not in str(got.value)
+    # Who gives such an address takes it as it is.
+    mirrors["http://plain.example/SUMS"] = "http://b.example/SUMS"
+    assert checksum_at("http://plain.example/SUMS") == SUM
+
+
+def test_redirections_come_to_an_end(mirrors: dict[str, str]) -> None:
+    mirrors.update({"https://a.example/1": "https://a.example/2", "https://a.example/2": "https://a.example/1"})
+    with pytest.raises(HostError, match="redirects without end"):
+        checksum_at("https://a.example/1")
+
+
+def test_a_real_server_is_followed_step_by_step_as_well(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_fetch, "_is_encrypted", lambda _url: True)
+    with download(f"{server}/moved", Deadline(30), never_in_clear=True) as answer:
+        assert b"".join(answer.chunks) == BODY

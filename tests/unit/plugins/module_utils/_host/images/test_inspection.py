@@ -1,0 +1,98 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Images that are what they seem, and those that are not, as qemu-img makes them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import (
+    Inspection,
+    inspect_file,
+    require_file,
+)
+
+needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("image_format", ["qcow2", "raw"])
+def test_an_image_is_told_by_its_content_and_not_by_its_name(tmp_path: t.Any, image_format: str) -> None:
+    path = str(tmp_path / "image.vmdk")
+    subprocess.run(["qemu-img", "create", "-q", "-f", image_format, path, "3M"], check=True)
+    assert inspect_file(path, "it") == Inspection(image_format, 3 * 1024 * 1024)
+
+
+@needs_qemu_img
+def test_an_image_that_qemu_img_cannot_read_is_refused(tmp_path: t.Any) -> None:
+    path = tmp_path / "broken.qcow2"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "1M"], check=True)
+    content = bytearray(path.read_bytes())
+    # Where its table of reference counts begins: in the middle of a cluster.
+    content[48:56] = (65537).to_bytes(8, "big")
+    path.write_bytes(content)
+    with pytest.raises(HostError, match="qemu-img cannot read FILE: qemu-img: Could not open"):
+        inspect_file(str(path), "FILE")
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("options", [(), ("-c",)], ids=["plain", "compressed"])
+@pytest.mark.parametrize("left", [0.97, 0.5, 600], ids=str)
+def test_a_part_of_an_image_is_refused(tmp_path: t.Any, options: tuple[str, ...], left: float) -> None:
+    source, path = tmp_path / "source.raw", tmp_path / "image.qcow2"
+    source.write_bytes(os.urandom(8 * 1024 * 1024))
+    subprocess.run(["qemu-img", "convert", *options, "-f", "raw", "-O", "qcow2", source, path], check=True)
+    assert inspect_file(str(path), "FILE").format == "qcow2"
+    os.truncate(path, int(left if left > 1 else path.stat().st_size * left))
+    with pytest.raises(InputError, match=r"^FILE is truncated: it has .* Download it again, and give its checksum$"):
+        inspect_file(str(path), "FILE")
+
+
+@needs_qemu_img
+def test_a_damaged_image_is_refused(tmp_path: t.Any) -> None:
+    path = tmp_path / "image.qcow2"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "1M"], check=True)
+    subprocess.run(["qemu-io", "-f", "qcow2", "-c", "write 0 128k", str(path)], check=True, stdout=subprocess.DEVNULL)
+    content = bytearray(path.read_bytes())
+    # The second entry of the only table of clusters becomes the same as the first.
+    table = int.from_bytes(content[int.from_bytes(content[40:48], "big") :][:8], "big") & ~(1 << 63)
+    content[table + 8 : table + 16] = content[table : table + 8]
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"^FILE is damaged, according to qemu-img check: ERROR.*Download it again"):
+        inspect_file(str(path), "FILE")
+
+
+@needs_qemu_img
+def test_the_unused_rest_of_an_image_is_no_damage(tmp_path: t.Any) -> None:
+    """Clusters that belong to nobody are a leak to qemu-img check, as in images of a writer that was killed."""
+    path = tmp_path / "image.qcow2"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "1M"], check=True)
+    subprocess.run(["qemu-io", "-f", "qcow2", "-c", "write 0 128k", str(path)], check=True, stdout=subprocess.DEVNULL)
+    content = bytearray(path.read_bytes())
+    table = int.from_bytes(content[int.from_bytes(content[40:48], "big") :][:8], "big") & ~(1 << 63)
+    content[table + 8 : table + 16] = bytes(8)
+    path.write_bytes(content)
+    checked = subprocess.run(["qemu-img", "check", "-f", "qcow2", str(path)], check=False, capture_output=True)
+    assert checked.returncode == 3
+    assert inspect_file(str(path), "FILE").format == "qcow2"
+
+
+def test_without_qemu_img_the_package_is_named(tmp_path: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "image.raw"
+    path.write_bytes(bytes(512))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnsupportedError, match="qemu-img is not installed on this host.*qemu-utils"):
+        inspect_file(str(path), "it")
+
+
+@pytest.mark.parametrize(("name", "says"), [("", "is not a file"), ("nothing", "there is no file")])
+def test_what_is_no_file_is_refused(tmp_path: t.Any, name: str, says: str) -> None:
+    with pytest.raises(InputError, match=f"path: .*{says}"):
+        require_file(str(tmp_path / name), "path")

@@ -1,0 +1,116 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All machines of a hypervisor, on libvirt's test driver."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import listing
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import AgentLimits
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+
+
+def test_every_machine_is_there_sorted_by_name(node_uri: str) -> None:
+    with open_connection(node_uri, read_only=True) as conn:
+        records = observe_machines(conn, addresses=True)
+    keys = ("name", "state", "managed", "building", "autostart", "persistent", "address")
+    assert [tuple(record[key] for key in keys) for record in records] == [
+        ("db1", "shutoff", False, False, False, True, None),
+        ("half", "shutoff", True, True, False, True, "192.0.2.3"),
+        ("web1", "running", True, False, False, True, "192.168.122.129"),
+    ]
+
+
+def test_addresses_are_asked_only_when_wanted(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        (record,) = observe_machines(conn, addresses=False, names=["web1"])
+    assert record["addresses"] == []
+    assert record["nics"][0]["addresses"] == []
+
+
+def test_autostart_is_told(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        conn.lookupByName("db1").setAutostart(True)
+        records = observe_machines(conn, addresses=False)
+    assert {record["name"]: record["autostart"] for record in records} == {"db1": True, "half": False, "web1": False}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"), [([], []), (["web1"], ["web1"]), (["db1", "nobody"], ["db1"]), (["nobody"], [])]
+)
+def test_only_the_machines_named(node_uri: str, names: list[str], expected: list[str]) -> None:
+    with open_connection(node_uri) as conn:
+        assert [record["name"] for record in observe_machines(conn, addresses=False, names=names)] == expected
+
+
+def test_the_volume_of_a_disk_and_the_size_of_a_stopped_one(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        stopped, _half, running = observe_machines(conn, addresses=False)
+    assert stopped["disks"][0]["size_bytes"] > 0  # the driver's own figure
+    assert stopped["disks"][0]["pool"] is None
+    assert stopped["errors"] == []
+    assert (running["disks"][0]["pool"], running["disks"][0]["volume"]) == ("default", "web1-system.qcow2")
+    # The driver has no block statistics, and a running machine is not asked one by one.
+    assert running["errors"] == ["disk vda: its size is unknown for now: the machine is busy"]
+
+
+def test_a_machine_that_cannot_be_read_stays_with_what_is_known(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        bulk = listing._ask_in_bulk(conn, ["web1"], sizes=True)
+        record = listing._unread_record(bulk.domains[0], bulk, "the machine could not be read: no answer within 8 s")
+        (whole,) = observe_machines(conn, addresses=True, names=["web1"])
+    assert record.keys() == whole.keys()
+    assert (record["name"], record["uuid"], record["state"]) == (whole["name"], whole["uuid"], "running")
+    assert (record["persistent"], record["autostart"], record["vcpus"]) == (True, False, None)
+    assert record["errors"] == ["the machine could not be read: no answer within 8 s"]
+
+
+def test_a_machine_that_went_since_it_was_listed_is_no_machine(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        bulk = listing._ask_in_bulk(conn, None, sizes=True)
+        (gone,) = [domain for domain in bulk.domains if domain.name() == "db1"]
+        conn.lookupByName("db1").undefine()
+        assert listing._read_machine(gone, bulk, addresses=True, sizes=True, limits=AgentLimits(1)) is None
+
+
+def test_no_machines(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        for domain in conn.listAllDomains():
+            if domain.isActive():
+                domain.destroy()
+            domain.undefine()
+        assert observe_machines(conn, addresses=True) == []
+
+
+@pytest.mark.parametrize(
+    ("stats", "expected"),
+    [
+        ({}, {}),
+        ({"block.count": 0}, {}),
+        (
+            {
+                "block.count": 2,
+                "block.0.name": "vda",
+                "block.0.capacity": 100,
+                "block.0.allocation": 40,
+                "block.0.physical": 50,
+                "block.1.name": "vdb",
+                "block.1.capacity": 200,
+                "block.1.allocation": 0,
+                "block.1.physical": 70,
+            },
+            {"vda": (100, 40), "vdb": (200, 70)},
+        ),
+        ({"block.count": 1, "block.0.name": "sda"}, {}),
+        ({"block.count": 1, "block.0.name": "vda", "block.0.capacity": 100}, {"vda": (100, None)}),
+    ],
+)
+def test_sizes_come_from_the_bulk_statistics(
+    stats: dict[str, t.Any], expected: dict[str, tuple[int, int | None]]
+) -> None:
+    assert listing._sizes_by_target(stats) == expected

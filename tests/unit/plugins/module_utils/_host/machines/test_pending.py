@@ -1,0 +1,82 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a running machine gets only when it is powered off and on."""
+
+from __future__ import annotations
+
+import libvirt
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import pending_of
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+
+# As QEMU shows them: live XML has ports, paths, aliases and an expanded CPU that the definition does not have.
+LIVE = """
+<domain type='kvm' id='3'><name>web1</name>
+  <metadata><brine:machine xmlns:brine='urn:brine:virt:1' status='ready'>
+    <brine:disk name='system' target='vda'/><brine:disk name='data' target='vdb'/>
+    <brine:nic name='eth0' mac='52:54:00:00:00:01'/></brine:machine></metadata>
+  <memory unit='KiB'>1048576</memory><currentMemory unit='KiB'>700000</currentMemory>
+  <vcpu placement='static' current='1'>2</vcpu>
+  <os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type><boot dev='hd'/></os>
+  <features><acpi/><apic/></features>
+  <cpu mode='custom' match='exact' check='full'><model fallback='forbid'>Skylake-Client</model>
+    <feature policy='require' name='vmx'/></cpu>
+  <clock offset='utc'/><on_reboot>restart</on_reboot>
+  <devices>
+    <disk type='file' device='disk'><source file='/x.qcow2' index='1'/><target dev='vda' bus='virtio'/>
+      <alias name='virtio-disk0'/></disk>
+    <interface type='bridge'><mac address='52:54:00:00:00:01'/><source bridge='br0'/><target dev='vnet0'/></interface>
+    <serial type='pty'><source path='/dev/pts/1'/><target type='isa-serial' port='0'/></serial>
+    <console type='pty' tty='/dev/pts/1'><source path='/dev/pts/1'/><target type='serial' port='0'/></console>
+    <graphics type='vnc' port='5900' autoport='yes' listen='127.0.0.1'/>
+    <video><model type='virtio' heads='1' primary='yes'/></video>
+  </devices></domain>
+"""
+DEFINED = (
+    LIVE.replace(" id='3'", "")
+    .replace("700000", "1048576")
+    .replace("current='1'", "current='2'")
+    .replace("port='5900'", "port='-1'")
+    .replace("<source path='/dev/pts/1'/>", "")
+    .replace(" tty='/dev/pts/1'", "")
+    .replace(LIVE[LIVE.index("<cpu ") : LIVE.index("</cpu>") + 6], "<cpu mode='host-model' check='partial'/>")
+)
+EMULATED = "<cpu mode='custom' match='exact' check='none'><model fallback='allow'>Skylake-Client</model></cpu>"
+DATA_DISK = "<disk type='file' device='disk'><source file='/y'/><target dev='vdb' bus='virtio'/></disk>"
+NIC = "<interface type='bridge'><mac address='52:54:00:00:00:02'/><source bridge='br0'/></interface>"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "pending"),
+    [
+        ("", "", []),
+        # An emulated machine of ours: live, the check is done, and a feature more is there.
+        ("<cpu mode='host-model' check='partial'/>", EMULATED, []),
+        ("<cpu mode='host-model' check='partial'/>", EMULATED.replace("Skylake-Client", "EPYC"), ["cpu"]),
+        ("'KiB'>1048576</memory>", "'KiB'>2097152</memory>", ["memory"]),
+        (">2</vcpu>", ">4</vcpu>", ["vcpus"]),
+        ("<boot dev='hd'/>", "<boot dev='network'/>", ["boot"]),
+        ("type='vnc'", "type='spice'", ["graphics"]),
+        ("<devices>", f"<devices>{DATA_DISK}{NIC}", ["disks.data", "nics.52:54:00:00:00:02"]),
+    ],
+)
+def test_only_what_waits_is_named(old: str, new: str, pending: list[str]) -> None:
+    assert pending_of(parse_xml(LIVE), parse_xml(DEFINED.replace(old, new, 1) if old else DEFINED)) == pending
+
+
+def test_records_say_it_on_request(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        (record,) = observe_machines(conn, addresses=False, pending=pending_of, names=["web1"])
+        assert (record["pending"], record["errors"][1:]) == ([], [])
+        defined = parse_xml(conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+        need(defined, "vcpu").text = "7"
+        conn.defineXML(etree.tostring(defined, encoding="unicode"))
+        asked = observe_machines(conn, addresses=False, pending=pending_of)
+        (unasked,) = observe_machines(conn, addresses=False, names=["web1"])
+    assert {record["name"]: record["pending"] for record in asked} == {"db1": [], "half": [], "web1": ["vcpus"]}
+    assert unasked["pending"] is None

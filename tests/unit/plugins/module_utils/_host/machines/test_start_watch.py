@@ -1,0 +1,55 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a machine was on for a while, on libvirt's test driver."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, run_events
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import StartWatch
+
+XML = "<domain type='test'><name>web1</name><memory>1024</memory><os><type>hvm</type></os></domain>"
+
+
+@pytest.fixture
+def conn(tmp_path: Path) -> Iterator[t.Any]:
+    (tmp_path / "node.xml").write_text("<node/>", encoding="utf-8")
+    run_events()
+    with open_connection(f"test://{tmp_path}/node.xml") as connection:
+        yield connection
+
+
+def test_a_machine_that_stays_off(conn: t.Any) -> None:
+    watch = StartWatch(conn, conn.defineXML(XML))
+    assert watch.was_started() is False
+    watch.close()
+
+
+def test_a_machine_that_is_on(conn: t.Any) -> None:
+    domain = conn.defineXML(XML)
+    watch = StartWatch(conn, domain)
+    domain.create()
+    assert watch.was_started() is True
+    watch.close()
+
+
+def test_a_machine_that_was_on_and_is_off_again(conn: t.Any) -> None:
+    domain = conn.defineXML(XML)
+    watch = StartWatch(conn, domain)
+    domain.create()
+    domain.destroy()
+    assert watch.was_started() is True
+    watch.close()
+
+
+def test_another_machine_does_not_count(conn: t.Any) -> None:
+    watch = StartWatch(conn, conn.defineXML(XML))
+    conn.defineXML(XML.replace("web1", "web2")).create()
+    assert watch.was_started() is False
+    watch.close()

@@ -1,0 +1,73 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which pools other hypervisors may see as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import (
+    file_system_type,
+    shared_because,
+)
+
+MOUNTINFO = r"""
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:40 / /srv/nfs rw shared:2 master:1 - nfs4 server:/export rw,vers=4.2
+31 22 0:41 / /srv/with\040blank rw - fuse.glusterfs server:/vol rw
+32 22 8:2 / /srv/nfs/local rw - xfs /dev/sdb1 rw
+33 22 0:42 / /srv/twice rw - xfs /dev/sdc1 rw
+34 22 0:43 / /srv/twice rw - ceph server:/ rw
+35 22 0:44 / /srv/overlay rw - fuse.fuse-overlayfs fuse-overlayfs rw
+broken
+"""
+
+
+def pool(kind: str = "dir", path: str = "/srv", local: bool = True) -> Pool:
+    return Pool("p", path, 0, None, type=kind, local=local)
+
+
+@pytest.fixture(autouse=True)
+def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mountinfo").write_text(MOUNTINFO)
+    monkeypatch.setattr(shared_pools, "MOUNTS", str(tmp_path / "mountinfo"))
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/srv/images", "ext4"),
+        ("/srv/nfs", "nfs4"),
+        ("/srv/nfs/deep/down", "nfs4"),
+        ("/srv/nfsx", "ext4"),
+        ("/srv/with blank/images", "fuse.glusterfs"),
+        ("/srv/nfs/local/images", "xfs"),
+        ("/srv/twice", "ceph"),
+    ],
+)
+def test_the_file_system_that_a_path_is_on(path: str, kind: str) -> None:
+    assert file_system_type(path) == kind
+
+
+def test_the_kernel_says_the_same_as_this_reads() -> None:
+    assert file_system_type("/proc/self", "/proc/self/mountinfo") == "proc"
+
+
+def test_pools_that_other_hypervisors_may_see() -> None:
+    assert shared_because(pool("netfs")) == "storage pool p is of type netfs"
+    assert shared_because(pool("rbd", local=False)) == "storage pool p is of type rbd"
+    assert shared_because(pool(path="/srv/nfs")) == "storage pool p lies on a file system of type nfs4"
+    assert shared_because(pool("fs", path="/srv/with blank")) is not None
+
+
+def test_pools_of_this_hypervisor_alone() -> None:
+    assert shared_because(pool()) is None
+    assert shared_because(pool(path="/srv/overlay")) is None
+    assert shared_because(pool("logical", path="/dev/vg")) is None
+    # What is mounted there cannot be seen from here.
+    assert shared_because(pool(path="/srv/nfs", local=False)) is None

@@ -1,0 +1,350 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Volumes made, found, grown and copied, on libvirt's test driver. It has no files; where they matter, the test has."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import (
+    KEY_ID,
+    create_copy,
+    rbd_options,
+    shares_blocks,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import (
+    VolumeExistsError,
+    create_empty,
+    create_overlay,
+    delete_volume,
+    grow_volume,
+    new_volume_element,
+    space_request,
+    volume_names,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+
+MIB = 1024 * 1024
+XML = "<pool type='{}'><name>{}</name>{}<target><path>{}</path></target></pool>"
+
+needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+
+
+@pytest.fixture
+def conn(tmp_path: Path) -> t.Iterator[VirConnect]:
+    """A hypervisor with pools of files, of logical volumes, of a cluster and of LUNs."""
+    (tmp_path / "node.xml").write_text("<node/>")
+    (tmp_path / "files").mkdir()
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        for kind, name, source, path in (
+            ("dir", "files", "", str(tmp_path / "files")),
+            ("logical", "vg", "<source><name>vg</name></source>", "/dev/vg"),
+            ("rbd", "ceph", "<source><host name='mon'/><name>vms</name></source>", "/"),
+            ("mpath", "luns", "", "/dev/mapper"),
+        ):
+            conn.storagePoolCreateXML(XML.format(kind, name, source, path), 0)
+        yield conn
+
+
+@pytest.fixture
+def files(conn: VirConnect) -> Pool:
+    return Pools(conn).get("files")
+
+
+def local(pool: Pool) -> Pool:
+    """The pool as if its path was that of a real libvirt on this machine."""
+    return dataclasses.replace(pool, local=True)
+
+
+def seen(pool: Pool, name: str, image_format: str = "raw") -> Volume:
+    found = find_volume(pool, name, image_format=image_format)
+    assert found is not None
+    return found
+
+
+def qemu_img(*arguments: t.Any) -> None:
+    subprocess.run(["qemu-img", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_what_was_made_is_found(files: Pool) -> None:
+    create_empty(files, "data.qcow2", size_bytes=64 * MIB, image_format="qcow2")
+    create_overlay(files, "web.qcow2", size_bytes=64 * MIB, image_path="/i/debian.raw", image_format="raw")
+    data, web = seen(files, "data.qcow2", "qcow2"), seen(files, "web.qcow2", "qcow2")
+    assert (data.format, data.capacity_bytes, data.backing_path, data.backing_format) == ("qcow2", 64 * MIB, None, None)
+    assert data.source == DiskSource("file", f"{files.path}/data.qcow2") == files.source_of("data.qcow2")
+    assert (web.backing_path, web.backing_format) == ("/i/debian.raw", "raw")
+    assert find_volume(files, "dta.qcow2", image_format="raw") is None
+    assert volume_names(files) == {"data.qcow2", "web.qcow2"}
+    assert delete_volume(files, "data.qcow2")
+    assert not delete_volume(files, "data.qcow2")
+    assert volume_names(files) == {"web.qcow2"}
+
+
+def test_a_volume_that_is_there_is_never_touched(files: Pool) -> None:
+    create_empty(files, "data", size_bytes=64 * MIB, image_format="raw")
+    with pytest.raises(VolumeExistsError):
+        create_empty(files, "data", size_bytes=MIB, image_format="raw")
+    with pytest.raises(VolumeExistsError):
+        create_copy(
+            files,
+            "data",
+            size_bytes=MIB,
+            image_format="raw",
+            source=files.handle.storageVolLookupByName("data"),
+            source_format="raw",
+        )
+    found = seen(files, "data")
+    assert found.capacity_bytes == 64 * MIB
+
+
+@pytest.mark.parametrize(
+    ("pool", "image_format", "words"),
+    [
+        ("vg", "qcow2", "'vg' is of type logical, and cannot hold qcow2 volumes. Choose raw"),
+        ("ceph", "qcow2", "'ceph' is of type rbd, and cannot hold qcow2 volumes"),
+        (
+            "luns",
+            "raw",
+            "'luns' is of type mpath, where volumes cannot be created by name. Name a volume that already exists",
+        ),
+        ("files", "vmdk", "cannot hold vmdk volumes. Choose qcow2 or raw"),
+    ],
+)
+def test_what_a_pool_cannot_hold_is_not_made(conn: VirConnect, pool: str, image_format: str, words: str) -> None:
+    with pytest.raises(UnsupportedError, match=words):
+        create_empty(Pools(conn).get(pool), "new", size_bytes=MIB, image_format=image_format)
+    assert not volume_names(Pools(conn).get(pool))
+
+
+def test_an_overlay_is_a_file(conn: VirConnect) -> None:
+    with pytest.raises(UnsupportedError, match="clone: copy"):
+        create_overlay(Pools(conn).get("vg"), "new", size_bytes=MIB, image_path="/i", image_format="raw")
+
+
+@pytest.mark.parametrize(("pool", "allocation"), [("files", 0), ("ceph", 0), ("vg", MIB)])
+def test_a_logical_volume_has_all_of_its_space_at_once(conn: VirConnect, pool: str, allocation: int) -> None:
+    """libvirt makes a logical volume that lacks some of it as a snapshot, which breaks when it is full."""
+    element = new_volume_element(Pools(conn).get(pool), "new", MIB, "raw")
+    assert int(element.findtext("allocation") or -1) == allocation
+
+
+@pytest.mark.parametrize(
+    ("pool", "copied", "needed"), [("files", 0, 0), ("files", 5, 5), ("ceph", 5, 5), ("vg", 0, 9), ("vg", 5, 9)]
+)
+def test_space_is_counted_as_it_is_taken(conn: VirConnect, pool: str, copied: int, needed: int) -> None:
+    spec = space_request(Pools(conn).get(pool), size_bytes=9, copied_bytes=copied)
+    assert (spec.pool, spec.needed_bytes) == (pool, needed)
+    assert spec.available_bytes > 0
+    assert spec.shared != space_request(Pools(conn).get("luns"), size_bytes=9).shared
+
+
+@pytest.mark.parametrize(
+    ("pool", "source"),
+    [
+        ("vg", DiskSource("block", "/dev/vg/data")),
+        ("ceph", DiskSource("network", protocol="rbd", name="vms/data", hosts=(("mon", None),))),
+    ],
+)
+def test_volumes_that_are_no_files_are_found(conn: VirConnect, pool: str, source: DiskSource) -> None:
+    create_empty(Pools(conn).get(pool), "data", size_bytes=MIB, image_format="raw")
+    found = seen(Pools(conn).get(pool), "data")
+    assert (found.format, found.source) == ("raw", source)
+
+
+@needs_qemu_img
+@pytest.mark.parametrize(("made", "named"), [("raw", "x.qcow2"), ("qcow2", "x.raw"), ("vmdk", "x.qcow2"), ("vpc", "x")])
+def test_the_format_is_what_was_told_and_not_what_stands_in_the_file(files: Pool, made: str, named: str) -> None:
+    create_empty(files, named, size_bytes=MIB, image_format="raw" if made == "qcow2" else "qcow2")
+    qemu_img("create", "-f", made, f"{files.path}/{named}", "1M")
+    found = seen(local(files), named)
+    assert (found.format, found.looks_like) == ("raw", made)
+    assert found.capacity_bytes == os.stat(f"{files.path}/{named}").st_size
+
+
+def test_nothing_is_made_smaller(files: Pool) -> None:
+    create_empty(files, "data", size_bytes=64 * MIB, image_format="raw")
+    assert not grow_volume(files, "data", 64 * MIB, image_format="raw")
+    with pytest.raises(ConflictError, match=r"volume data of pool files has 64.0M, and is never shrunk"):
+        grow_volume(files, "data", 64 * MIB - 1, image_format="raw")
+    with pytest.raises(NotFoundError, match="there is no volume 'dta' in pool files"):
+        grow_volume(files, "dta", 128 * MIB, image_format="raw")
+    with pytest.raises(ConflictError, match="looks like raw, not like qcow2"):
+        grow_volume(files, "data", 128 * MIB, image_format="qcow2")
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("size", ["1T", "1M"])
+def test_a_raw_disk_is_as_large_as_its_file_whatever_stands_in_it(files: Pool, size: str) -> None:
+    """libvirt takes the disk for what its guest wrote into it, as soon as it looks at the pool again."""
+    create_empty(files, "data", size_bytes=1 << 40, image_format="qcow2")
+    disk = Path(files.path, "data")
+    qemu_img("create", "-f", "qcow2", disk, size)
+    header = disk.read_bytes()
+    os.truncate(disk, 64 * MIB)
+    assert seen(local(files), "data").capacity_bytes == 64 * MIB
+    assert not grow_volume(local(files), "data", 64 * MIB, image_format="raw")
+    with pytest.raises(ConflictError, match="never shrunk"):
+        grow_volume(local(files), "data", 32 * MIB, image_format="raw")
+    assert grow_volume(local(files), "data", 128 * MIB, image_format="raw")
+    assert disk.stat().st_size == 128 * MIB
+    assert disk.read_bytes()[: len(header)] == header
+
+
+def test_a_disk_of_another_machine_is_grown_by_libvirt_only_if_that_takes_it_for_raw(files: Pool) -> None:
+    create_empty(files, "data", size_bytes=MIB, image_format="qcow2")
+    with pytest.raises(
+        ConflictError, match=r"looks like qcow2, not like raw\. Run the task on its hypervisor, as root"
+    ):
+        grow_volume(files, "data", 2 * MIB, image_format="raw")
+
+
+def test_a_copy_is_made_of_what_the_image_is_known_to_be(files: Pool) -> None:
+    create_empty(files, "image", size_bytes=MIB, image_format="qcow2")
+    image = files.handle.storageVolLookupByName("image")
+    with pytest.raises(
+        ConflictError, match="volume image of pool files is of format raw, but libvirt treats it as qcow"
+    ):
+        create_copy(files, "copy", size_bytes=MIB, image_format="raw", source=image, source_format="raw")
+    assert volume_names(files) == {"image"}
+
+
+def test_a_logical_volume_may_have_been_rounded_up(conn: VirConnect) -> None:
+    vg = Pools(conn).get("vg")
+    create_empty(vg, "data", size_bytes=64 * MIB, image_format="raw")
+    assert not grow_volume(vg, "data", 61 * MIB, image_format="raw")
+    with pytest.raises(ConflictError, match="never shrunk"):
+        grow_volume(vg, "data", 32 * MIB, image_format="raw")
+
+
+def test_what_libvirt_cannot_resize_is_said_with_what_can(conn: VirConnect) -> None:
+    """The test driver resizes nothing, as libvirt does not with a logical volume."""
+    vg = Pools(conn).get("vg")
+    create_empty(vg, "data", size_bytes=MIB, image_format="raw")
+    with pytest.raises(UnsupportedError, match="lvextend --size 2097152b /dev/vg/data && virsh pool-refresh vg"):
+        grow_volume(vg, "data", 2 * MIB, image_format="raw")
+
+
+@pytest.mark.parametrize("name", ["files", "vg"])
+def test_a_copy_by_libvirt(conn: VirConnect, name: str) -> None:
+    """The test driver refuses to share blocks, as libvirt does on many file systems: then it copies."""
+    pool = Pools(conn).get(name)
+    create_empty(pool, "image", size_bytes=MIB, image_format="raw")
+    image = pool.handle.storageVolLookupByName("image")
+    create_copy(pool, "copy", size_bytes=2 * MIB, image_format="raw", source=image, source_format="raw")
+    found = seen(pool, "copy")
+    assert found.capacity_bytes == 2 * MIB
+
+
+def test_a_cluster_does_not_take_a_volume_of_another_pool(conn: VirConnect, files: Pool) -> None:
+    """libvirt would look for it in the cluster, by its name alone."""
+    ceph = Pools(conn).get("ceph")
+    for pool in (ceph, files):
+        create_empty(pool, "image", size_bytes=MIB, image_format="raw")
+    with pytest.raises(UnsupportedError, match="Store the image in pool ceph first"):
+        create_copy(
+            ceph,
+            "copy",
+            size_bytes=MIB,
+            image_format="raw",
+            source=files.handle.storageVolLookupByName("image"),
+            source_format="raw",
+        )
+    assert volume_names(ceph) == {"image"}
+    create_copy(
+        ceph,
+        "copy",
+        size_bytes=MIB,
+        image_format="raw",
+        source=ceph.handle.storageVolLookupByName("image"),
+        source_format="raw",
+    )
+    assert volume_names(ceph) == {"image", "copy"}
+
+
+CLUSTER = DiskSource(
+    "network",
+    protocol="rbd",
+    name="vms/a,b",
+    hosts=(("127.0.0.1", 1), ("::1", None)),
+    auth_user="libvirt",
+    auth_type="ceph",
+    secret_usage="the key",
+)
+
+
+def test_a_cluster_in_the_words_of_qemu() -> None:
+    bare = dataclasses.replace(CLUSTER, auth_user=None, auth_type=None, secret_usage=None)
+    servers = "server.0.host=127.0.0.1,server.0.port=1,server.1.host=::1,server.1.port=6789"
+    assert rbd_options(bare) == f"driver=rbd,pool=vms,image=a,,b,{servers}"
+    assert "user=libvirt,key-secret=key" in rbd_options(CLUSTER)
+
+
+@needs_qemu_img
+def test_qemu_knows_all_these_words(tmp_path: Path) -> None:
+    """It goes as far as looking at the key, which is none."""
+    qemu_img("create", "-f", "raw", tmp_path / "image", "1M")
+    command = [
+        "qemu-img",
+        "convert",
+        "-n",
+        "--object",
+        f"secret,id={KEY_ID},format=base64,file=/dev/stdin",
+        "-f",
+        "raw",
+    ]
+    command += ["--target-image-opts", str(tmp_path / "image"), rbd_options(CLUSTER)]
+    tried = subprocess.run(command, input=b"QUJD", stderr=subprocess.PIPE, check=False, timeout=60)
+    if b"Unknown driver" in tried.stderr or b"block-rbd" in tried.stderr:
+        pytest.skip("QEMU's driver for Ceph is not installed (package qemu-block-extra)")
+    assert b"error connecting: Invalid argument" in tried.stderr
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("image_format", ["raw", "qcow2"])
+def test_sharing_blocks_is_possible_where_cp_can(files: Pool, tmp_path: Path, image_format: str) -> None:
+    image = tmp_path / "image"
+    qemu_img("create", "-f", image_format, image, "1M")
+    cp = subprocess.run(["cp", "--reflink=always", image, f"{files.path}/copy"], check=False, capture_output=True)
+    os.unlink(f"{files.path}/copy")
+    assert shares_blocks(local(files), str(image), image_format) == (cp.returncode == 0)
+    assert not os.listdir(files.path)
+
+
+@needs_qemu_img
+def test_blocks_are_not_shared_with_another_format_or_another_machine(files: Pool, tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    qemu_img("create", "-f", "raw", image, "1M")
+    assert not shares_blocks(local(files), str(image), "qcow2")
+    assert not shares_blocks(files, str(image), "raw")
+    assert not shares_blocks(local(files), str(tmp_path / "nothing"), "raw")
+
+
+def test_a_pool_that_went_to_sleep_is_no_missing_volume(files: Pool) -> None:
+    files.handle.destroy()
+    with pytest.raises(NotFoundError, match="cannot inspect volume data of pool files: Storage pool not found"):
+        find_volume(files, "data", image_format="raw")
+
+
+def test_a_file_that_libvirt_has_not_seen_yet_is_somebody_elses_too(conn: VirConnect, tmp_path: Path) -> None:
+    """As from another hypervisor that shares the pool: an undo must not delete it once libvirt has seen it."""
+    pool = dataclasses.replace(Pools(conn).get("files"), local=True)
+    (tmp_path / "files" / "theirs").write_bytes(b"x")
+    with pytest.raises(VolumeExistsError):
+        create_empty(pool, "theirs", size_bytes=MIB, image_format="raw")
+    assert volume_names(pool) == set()

@@ -1,0 +1,154 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a file is by its first bytes. The files are made by the tools that people make them with."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import shutil
+import subprocess
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
+    HEADER_BYTES,
+    backing_name,
+    check_image_header,
+    compression,
+    disk_format,
+)
+
+needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+
+
+def judge(content: bytes) -> str:
+    return check_image_header(content[:HEADER_BYTES], len(content), "FILE", "path")
+
+
+def made(tmp_path: t.Any, *options: str) -> bytes:
+    """What qemu-img create makes, with a secret and a base to refer to at hand."""
+    (tmp_path / "secret").write_text("secret")
+    subprocess.run(["qemu-img", "create", "-q", "-f", "raw", "base.raw", "1M"], cwd=tmp_path, check=True)
+    command = ["qemu-img", "create", "-q", "--object", "secret,id=s,file=secret", *options]
+    # For a key, qemu-img measures how fast it hashes, and by chance alone the kernel may have counted no time for that.
+    for _attempt in range(50):
+        created = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+        if "Unable to get accurate CPU usage" not in created.stderr:
+            break
+    assert created.returncode == 0, created.stderr
+    return bytes((tmp_path / "image").read_bytes())
+
+
+@needs_qemu_img
+@pytest.mark.parametrize(
+    ("options", "image_format"),
+    [
+        (("-f", "qcow2", "image", "1M"), "qcow2"),
+        (("-f", "qcow2", "-o", "compat=0.10", "image", "1M"), "qcow2"),
+        (("-f", "qcow2", "-o", "extended_l2=on", "image", "1M"), "qcow2"),
+        (("-f", "raw", "image", "1M"), "raw"),
+    ],
+)
+def test_what_can_be_stored(tmp_path: t.Any, options: tuple[str, ...], image_format: str) -> None:
+    assert judge(made(tmp_path, *options)) == image_format
+
+
+@needs_qemu_img
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("-f", "qcow2", "-b", "base.raw", "-F", "raw", "image"), "has a backing file"),
+        (("-f", "qcow2", "-o", "data_file=data", "image", "1M"), "has its data in another file"),
+        (
+            ("-f", "qcow2", "-o", "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10", "image", "1M"),
+            "is encrypted",
+        ),
+        (("-f", "luks", "-o", "key-secret=s,iter-time=10", "image", "1M"), "is encrypted"),
+        (("-f", "vmdk", "image", "1M"), "is a vmdk image"),
+        (("-f", "vmdk", "-o", "subformat=monolithicFlat", "image", "1M"), "is a vmdk image"),
+        (("-f", "vdi", "image", "1M"), "is a vdi image"),
+        (("-f", "vhdx", "image", "1M"), "is a vhdx image"),
+        (("-f", "vpc", "image", "1M"), "is a vhd image"),
+        (("-f", "qed", "image", "1M"), "is a qed image"),
+        (("-f", "parallels", "image", "1M"), "is a parallels image"),
+        (("-f", "qcow", "image", "1M"), r"is a qcow \(version 1\) image"),
+    ],
+)
+def test_what_must_not_be_stored(tmp_path: t.Any, options: tuple[str, ...], says: str) -> None:
+    with pytest.raises(InputError, match=f"path: FILE {says}.*qemu-img convert"):
+        judge(made(tmp_path, *options))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty"),
+        (
+            gzip.compress(b"x", mtime=0),
+            "is compressed twice, the inner layer with gzip. Decompress it once and give the result",
+        ),
+        (b"PK\x03\x04" + b"x" * 508, "is a zip archive"),
+        (b"x" * 257 + b"ustar" + b"x" * 250, "is a tar archive"),
+        (b"<html>404</html>", "is not a disk image"),
+        (b"QFI\xfb\x00\x00\x00\x03", "is a broken qcow2 image"),
+        (b"QFI\xfb\x00\x00\x00\x09" + b"\x00" * 504, "is a broken qcow2 image. Its version 9 is unknown"),
+    ],
+)
+def test_what_is_no_disk_image(content: bytes, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        judge(content)
+    assert str(caught.value).startswith(f"path: FILE {says}")
+
+
+@pytest.mark.parametrize("content", [b"", b"x"])
+@pytest.mark.parametrize(
+    ("made", "how"),
+    [
+        (lambda content: gzip.compress(content, mtime=0), "gzip"),
+        (lzma.compress, "xz"),
+        (bz2.compress, "bzip2"),
+        (lambda content: subprocess.run(["zstd"], input=content, stdout=subprocess.PIPE, check=True).stdout, "zstd"),
+    ],
+    ids=["gzip", "xz", "bzip2", "zstd"],
+)
+def test_how_a_file_is_compressed(made: t.Callable[[bytes], bytes], how: str, content: bytes) -> None:
+    if how == "zstd" and shutil.which("zstd") is None:
+        pytest.skip("zstd is not installed")
+    assert compression(made(content)[:HEADER_BYTES]) == how
+    assert compression(content) is None
+
+
+@needs_qemu_img
+def test_a_name_that_an_overlay_is_backed_by(tmp_path: t.Any) -> None:
+    def read(name: str) -> t.Callable[[int, int], bytes]:
+        content = (tmp_path / name).read_bytes()
+        return lambda offset, length: content[offset : offset + length]
+
+    (tmp_path / "base.raw").write_bytes(bytes(1024 * 1024))
+    for backing in ("base.raw", f"{tmp_path}/base.raw", f"file:{tmp_path}/base.raw"):
+        command = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", backing, "-F", "raw", "overlay"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        assert backing_name(read("overlay")) == backing
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "alone", "1M"], cwd=tmp_path, check=True)
+    (tmp_path / "short").write_bytes(b"QFI\xfb\x00")
+    assert [backing_name(read(name)) for name in ("alone", "base.raw", "short")] == [None, None, None]
+
+
+def test_a_header_that_lies_about_its_backing_name_is_not_followed() -> None:
+    header = b"QFI\xfb\x00\x00\x00\x03" + (2**40).to_bytes(8, "big") + (2**31).to_bytes(4, "big") + bytes(492)
+    assert backing_name(lambda offset, length: header[offset : offset + length]) is None
+
+
+def test_any_whole_sectors_are_a_raw_disk() -> None:
+    assert judge(bytes(512)) == "raw"
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("image_format", ["raw", "qcow", "qcow2", "vmdk", "vdi", "vpc", "vhdx", "qed", "parallels"])
+def test_a_format_is_named_as_qemu_names_it(tmp_path: t.Any, image_format: str) -> None:
+    assert disk_format(made(tmp_path, "-f", image_format, "image", "1M")[:HEADER_BYTES]) == image_format

@@ -1,0 +1,178 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every option of the description: into libvirt's XML and back unchanged, and fit for libvirt's schema."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
+    Field,
+    check_table,
+    covers,
+    read_table,
+    write_table,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.strategies import checked, of_table
+
+SCHEMA = "/usr/share/libvirt/schemas/domain.rng"
+# Here what fits depends on several values at once, or on the version of libvirt. Whether a whole machine fits is asked
+# before anything is done to it.
+KNOWN_BY_THE_SCHEMA_ALONE = ("clock", "serials", "consoles", "watchdog")
+FIELDS = {field.key: field for field in HARDWARE}
+# The same values every time: a run that fails on Tuesdays says nothing about Monday's change.
+patient = settings(
+    derandomize=True,
+    max_examples=settings().max_examples // 4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@functools.lru_cache(maxsize=1)
+def schema() -> etree.RelaxNG:
+    return etree.RelaxNG(etree.parse(SCHEMA))
+
+
+def bare_domain() -> etree._Element:
+    return etree.fromstring(
+        "<domain type='kvm'><name>m</name><memory unit='MiB'>64</memory><vcpu>1</vcpu>"
+        "<os><type>hvm</type></os><clock offset='utc'/><devices/></domain>"
+    )
+
+
+def must_fit(domain: etree._Element, key: str) -> None:
+    if key not in KNOWN_BY_THE_SCHEMA_ALONE and not schema().validate(domain):
+        raise AssertionError(f"{schema().error_log}\n{etree.tostring(domain, pretty_print=True).decode()}")
+
+
+@pytest.mark.parametrize("field", HARDWARE, ids=lambda field: field.key)
+@given(data=st.data())
+@patient
+def test_a_value_survives_xml(field: Field, data: st.DataObject) -> None:
+    value = data.draw(checked(field))
+    domain = bare_domain()
+    field.write(domain, value)
+    again = etree.fromstring(etree.tostring(domain))
+    assert covers(field.read(again), value)
+    must_fit(again, field.key)
+
+
+@pytest.mark.parametrize("field", HARDWARE, ids=lambda field: field.key)
+@given(data=st.data())
+@patient
+def test_a_second_value_takes_the_place_of_the_first(field: Field, data: st.DataObject) -> None:
+    domain = bare_domain()
+    for _time in range(2):
+        value = data.draw(checked(field))
+        field.write(domain, value)
+    assert covers(field.read(domain), value)
+    must_fit(domain, field.key)
+
+
+@pytest.mark.parametrize(("tag", "fields"), [("disk", DISK_OPTIONS), ("interface", NIC_OPTIONS)])
+@given(data=st.data())
+@patient
+def test_the_options_of_devices_survive_xml(tag: str, fields: tuple[Field, ...], data: st.DataObject) -> None:
+    raw = data.draw(of_table(fields))
+    try:
+        value = check_table(raw, "here", fields)
+    except InputError:
+        return
+    device = etree.Element(tag)
+    write_table(device, fields, value)
+    assert covers(read_table(etree.fromstring(etree.tostring(device)), fields), value)
+
+
+@pytest.mark.parametrize("field", HARDWARE, ids=lambda field: field.key)
+def test_nothing_is_written_for_a_domain_that_has_nothing(field: Field) -> None:
+    domain = bare_domain()
+    before = etree.tostring(domain)
+    field.read(domain)
+    assert etree.tostring(domain) == before
+
+
+@pytest.mark.parametrize(
+    ("option", "written", "value"),
+    [
+        ("vcpus", 2, {"maximum": 2, "current": 2}),
+        ("vcpus", {"current": 2, "maximum": 8}, {"maximum": 8, "current": 2}),
+        ("memory", "2GiB", {"maximum": 2048, "current": 2048}),
+        ("memory", {"maximum": "4GiB"}, {"maximum": 4096, "current": 4096}),
+        ("memory", {"boot": 1024, "hugepages": True}, {"maximum": 1024, "current": 1024, "hugepages": True}),
+        ("cpu", "host-passthrough", {"mode": "host-passthrough"}),
+        ("cpu", {"model": "EPYC"}, {"mode": "custom", "model": "EPYC"}),
+        ("cpu", {"features": ["vmx"]}, {"features": {"vmx": {"policy": "require"}}}),
+        ("cpu", {"features": {"vmx": "disable"}}, {"features": {"vmx": {"policy": "disable"}}}),
+        ("cpu", {"tuning": {"vcpupin": {0: "1-2"}}}, {"tuning": {"vcpupin": {0: {"cpuset": "1-2"}}}}),
+        ("clock", {"utc": False}, {"offset": "localtime"}),
+        ("clock", {"timezone": "Europe/Berlin"}, {"offset": "timezone", "timezone": "Europe/Berlin"}),
+        ("clock", {"timers": {"hpet": False}}, {"timers": {"hpet": {"present": False}}}),
+        ("boot", {"devices": ["network", "hd"]}, {"devices": ({"device": "network"}, {"device": "hd"})}),
+        ("graphics", True, {"type": "vnc"}),
+        ("graphics", "none", False),
+        ("graphics", {"type": "spice", "tls": True}, {"type": "spice", "tls": True}),
+        ("serials", "pty", ({"type": "pty"},)),
+        ("serials", [{"port": 2000}], ({"port": 2000, "type": "tcp", "host": "127.0.0.1", "mode": "bind"},)),
+        ("rng", True, {}),
+        ("rng", False, False),
+        ("watchdog", "poweroff", {"action": "poweroff"}),
+        ("watchdog", "none", False),
+        ("tpm", True, {}),
+        ("host_devices", "pci_0000_03_00_0", ("0000:03:00.0",)),
+        ("host_devices", ["046D:C52B"], ("046d:c52b",)),
+    ],
+)
+def test_short_ways_to_say_it(option: str, written: t.Any, value: t.Any) -> None:
+    assert FIELDS[option].check(written, option) == value
+
+
+@pytest.mark.parametrize(
+    ("option", "written", "where"),
+    [
+        ("vcpus", {"current": 4, "maximum": 2}, "vcpus.current"),
+        ("memory", {}, "memory"),
+        ("cpu", {"mode": "host-model", "model": "EPYC"}, "cpu.model"),
+        ("cpu", {"topology": {"cores": 0}}, "cpu.topology.cores"),
+        ("cpu", {"tuning": {"vcpupin": {0: "all"}}}, "cpu.tuning.vcpupin.0.cpuset"),
+        ("clock", {"timers": {"sundial": {}}}, "clock.timers"),
+        ("graphics", {"type": "vnc", "tls": True}, "graphics.tls"),
+        ("graphics", {"type": "vnc", "password": "longer than eight"}, "graphics.password"),
+        ("graphics", {"type": "vnc", "listen": "everywhere"}, "graphics.listen"),
+        ("serials", [{"type": "unix"}], "serials[0]"),
+        ("host_devices", ["eth0"], "host_devices[0]"),
+        ("shared_folders", [{"source": "srv", "tag": "x"}], "shared_folders[0].source"),
+        ("events", {"crash": "ignore"}, "events.crash"),
+        ("events", {"fire": "ignore"}, "events"),
+        ("watchdog", {"action": "bark"}, "watchdog.action"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(option: str, written: t.Any, where: str) -> None:
+    with pytest.raises(InputError) as caught:
+        FIELDS[option].check(written, option)
+    assert caught.value.where == where
+
+
+def test_a_console_listens_on_the_loopback_address_unless_told_otherwise() -> None:
+    domain = bare_domain()
+    FIELDS["graphics"].write(domain, {"type": "vnc"})
+    assert domain.xpath("devices/graphics/listen/@address") == ["127.0.0.1"]
+    assert domain.xpath("devices/graphics/@autoport") == ["yes"]
+
+
+def test_another_cpu_mode_leaves_nothing_of_the_model() -> None:
+    domain = bare_domain()
+    FIELDS["cpu"].write(domain, {"mode": "custom", "model": "EPYC", "match": "exact"})
+    FIELDS["cpu"].write(domain, {"mode": "host-model"})
+    assert [etree.tostring(cpu) for cpu in domain.iterfind("cpu")] == [b'<cpu mode="host-model"/>']

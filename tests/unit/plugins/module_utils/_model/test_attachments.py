@@ -1,0 +1,103 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What devices are connected to, of every type that libvirt has."""
+
+from __future__ import annotations
+
+import pytest
+from lxml import etree
+
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
+    agent_is_connected,
+    disk_source,
+    host_device,
+    integer,
+    nic_source,
+)
+
+PCI = "<address type='pci' domain='0x0000' bus='0x03' slot='0x10' function='0x1'/>"
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "text"),
+    [
+        ("bridge", "<source bridge='br0'/>", "br0"),
+        ("network", "<source network='default' bridge='virbr0' portgroup='p'/>", "default"),
+        ("direct", "<source dev='eth0' mode='bridge'/>", "eth0"),
+        ("internal", "<source name='inner'/>", "inner"),
+        ("hostdev", f"<source>{PCI}</source>", "0000:03:10.1"),
+        ("hostdev", "<source/>", None),
+        ("vdpa", "<source dev='/dev/vhost-vdpa-0'/>", "/dev/vhost-vdpa-0"),
+        ("vhostuser", "<source type='unix' path='/run/v.sock' mode='server'/>", "/run/v.sock"),
+        ("udp", "<source address='192.0.2.1' port='5558'><local address='::1' port='1'/></source>", "192.0.2.1:5558"),
+        ("mcast", "<source address='230.0.0.1' port='5558'/>", "230.0.0.1:5558"),
+        ("client", "<source address='192.0.2.1' port='5558'/>", "192.0.2.1:5558"),
+        ("server", "<source port='5558'/>", ":5558"),
+        ("vds", "<source switchid='s' portid='7' portgroupid='dvportgroup-1' connectionid='1'/>", "dvportgroup-1"),
+        ("user", "<source dev='eth0'/>", "eth0"),
+        ("user", "", None),
+        ("ethernet", "<source><ip address='192.0.2.1'/></source>", None),
+        ("null", "", None),
+        ("of the next version", "<source dev='x'/>", None),
+    ],
+)
+def test_what_a_nic_is_plugged_into(kind: str, source: str, text: str | None) -> None:
+    assert nic_source(etree.fromstring(f"<interface type='{kind}'>{source}</interface>")) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "text"),
+    [
+        ("file", "<source file='/a'/>", "/a"),
+        ("block", "<source dev='/dev/sda'/>", "/dev/sda"),
+        ("dir", "<source dir='/srv'/>", "/srv"),
+        ("volume", "<source pool='p' volume='v'/>", "p/v"),
+        ("network", "<source protocol='rbd' name='pool/image'/>", "rbd:pool/image"),
+        ("network", "<source protocol='nbd'/>", "nbd:"),
+        ("nvme", f"<source type='pci' managed='yes' namespace='1'>{PCI}</source>", "nvme:0000:03:10.1/1"),
+        ("vhostuser", "<source type='unix' path='/run/b.sock'/>", "/run/b.sock"),
+        ("vhostvdpa", "<source dev='/dev/vhost-vdpa-0'/>", "/dev/vhost-vdpa-0"),
+        ("file", "<source startupPolicy='optional'/>", None),
+    ],
+)
+def test_where_the_bytes_of_a_disk_are(kind: str, source: str, text: str | None) -> None:
+    assert disk_source(etree.fromstring(source), kind) == text
+
+
+def test_a_drive_without_a_medium_has_no_source() -> None:
+    assert disk_source(None, "file") is None
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        (PCI, "0000:03:10.1"),
+        ("<address domain='0' bus='3' slot='020' function='1'/>", "0000:03:10.1"),
+        ("<address bus='0x1'/>", "0000:01:00.0"),
+        ("<address type='usb' bus='1' device='3'/>", "001:003"),
+        ("<address bus='somewhere'/>", None),
+        ("", None),
+    ],
+)
+def test_a_device_of_the_hypervisor(address: str, text: str | None) -> None:
+    assert host_device(etree.fromstring(f"<source>{address}</source>")) == text
+
+
+@pytest.mark.parametrize(("text", "number"), [("0x1F", 31), ("037", 31), ("31", 31), ("0", 0), (None, 0), (" 7 ", 7)])
+def test_numbers_are_read_as_libvirt_reads_them(text: str | None, number: int) -> None:
+    assert integer(text) == number
+
+
+@pytest.mark.parametrize(
+    ("devices", "connected"),
+    [
+        ("<channel><target type='virtio' name='org.qemu.guest_agent.0' state='connected'/></channel>", True),
+        ("<channel><target type='virtio' name='org.qemu.guest_agent.0' state='disconnected'/></channel>", False),
+        ("<channel><target type='virtio' name='org.qemu.guest_agent.0'/></channel>", False),
+        ("<channel><target type='virtio' name='com.redhat.spice.0' state='connected'/></channel>", False),
+        ("", False),
+    ],
+)
+def test_the_agent_is_connected_when_the_live_xml_says_so(devices: str, connected: bool) -> None:
+    assert agent_is_connected(etree.fromstring(f"<domain><devices>{devices}</devices></domain>")) is connected

@@ -1,0 +1,197 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claims of names, and what is looked at again under the lock, on libvirt's test driver."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
+    Claim,
+    look_for,
+    make_claims,
+    new_claims,
+    withdraw_claims,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import (
+    check_decision,
+    check_maintenance,
+    read_decision,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
+
+SPEC: dict[str, t.Any] = {"name": "new1", "vcpus": 2, "memory": 512, "image": "debian", "seed": {"method": "none"}}
+NEW = Claim("new1", 512, 2)
+
+
+@pytest.fixture
+def conn(node_uri: str) -> Iterator[t.Any]:
+    with open_connection(node_uri) as connection:
+        yield connection
+
+
+def claim(conn: t.Any, *wanted: Claim) -> dict[str, str]:
+    return make_claims(conn, wanted or (NEW,), list_domains(conn))
+
+
+def make(conn: t.Any, claims: dict[str, str]) -> t.Any:
+    hypervisor = Hypervisor(conn, image_pool="images", claims=claims)
+    return run_plans(make_plans([read_machine(SPEC)], hypervisor, ""), concurrency=1)[0]
+
+
+def volumes(conn: t.Any) -> set[str]:
+    return {f"{pool.name()}/{name}" for pool in conn.listAllStoragePools() for name in pool.listVolumes()}
+
+
+def test_a_claim_counts_as_a_machine_that_is_being_made(conn: t.Any) -> None:
+    before = volumes(conn)
+    claims = claim(conn)
+    (record,) = observe_machines(conn, addresses=False, names=["new1"])
+    assert (record["building"], record["claimed"], record["memory_max_mib"], record["vcpus_max"]) == (
+        True,
+        True,
+        512,
+        2,
+    )
+    assert volumes(conn) == before
+    assert look_for(conn, ["new1", "web1", "none"]) == {
+        "new1": {"uuid": claims["new1"], "claimed": True},
+        "web1": {"uuid": "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11", "claimed": False},
+    }
+
+
+def test_a_claim_becomes_the_machine_under_its_uuid(conn: t.Any) -> None:
+    claims = claim(conn)
+    steps = [
+        s.description for s in make_plans([read_machine(SPEC)], Hypervisor(conn, image_pool="images"), "")[0].steps
+    ]
+    assert not [step for step in steps if "clear" in step]
+    assert make(conn, claims).error is None
+    assert look_for(conn, ["new1"]) == {"new1": {"uuid": claims["new1"], "claimed": False}}
+    notes = list_domains(conn)["new1"].notes
+    assert notes is not None
+    assert (notes.status, notes.claimed) == ("ready", False)
+
+
+def test_the_name_is_never_free_while_a_claim_becomes_the_machine(conn: t.Any) -> None:
+    claims = claim(conn)
+    hypervisor = Hypervisor(conn, image_pool="images", claims=claims)
+    for step in make_plans([read_machine(SPEC)], hypervisor, "")[0].steps:
+        step.apply()
+        assert look_for(conn, ["new1"])["new1"]["uuid"] == claims["new1"]
+
+
+def test_a_claim_that_a_killed_run_left_is_the_next_runs(conn: t.Any) -> None:
+    assert claim(conn) == claim(conn)
+    # Also of one that does not claim, because it is a single task.
+    assert make(conn, {}).error is None
+
+
+def test_what_is_there_already_is_not_claimed(conn: t.Any) -> None:
+    assert claim(conn, Claim("web1", 512, 1), Claim("half", 512, 1)) == {}
+    assert look_for(conn, ["half"])["half"]["claimed"] is False
+
+
+def test_only_claims_are_withdrawn(conn: t.Any) -> None:
+    claims = claim(conn)
+    web1 = look_for(conn, ["web1"])["web1"]["uuid"]
+    other = "00000000-0000-4000-8000-00000000abcd"
+    assert withdraw_claims(conn, {"new1": other, "web1": web1, "none": other}) == []
+    assert withdraw_claims(conn, {**claims, "web1": web1}) == ["new1"]
+    assert look_for(conn, ["new1"]) == {}
+    claims = claim(conn)
+    assert make(conn, claims).error is None
+    assert withdraw_claims(conn, claims) == []
+
+
+def test_when_one_cannot_be_claimed_none_is(conn: t.Any) -> None:
+    with pytest.raises(Exception, match="cannot define machine"):
+        claim(conn, NEW, Claim("bad/name\n", 512, 1))
+    assert look_for(conn, ["new1"]) == {}
+
+
+@pytest.mark.parametrize("taken_over", [False, True])
+def test_a_claim_that_is_gone_is_an_error_and_nothing_is_made(conn: t.Any, taken_over: bool) -> None:
+    claims, before = claim(conn), volumes(conn)
+    withdraw_claims(conn, claims)
+    if taken_over:
+        claim(conn)
+    with pytest.raises(ConflictError, match="another run has taken the name new1"):
+        make(conn, claims)
+    assert volumes(conn) == before
+
+
+def test_a_machine_whose_making_fails_leaves_no_claim(conn: t.Any) -> None:
+    claims = claim(conn)
+    (todo,) = make_plans([read_machine(SPEC)], Hypervisor(conn, image_pool="images", claims=claims), "")
+    assert todo.steps[0].undo is not None
+    todo.steps[0].undo()  # the definition itself has failed: the claim is there still
+    assert look_for(conn, ["new1"]) == {}
+
+
+def check(conn: t.Any, decision: dict[str, t.Any], new: t.Sequence[Claim] = (NEW,)) -> None:
+    domains = list_domains(conn)
+    check_decision(
+        new_claims(new, domains), read_decision(decision, "decision"), domains, Pools(conn), [one.name for one in new]
+    )
+
+
+def committed_mib(conn: t.Any) -> int:
+    return sum(record["memory_max_mib"] for record in observe_machines(conn, addresses=False))
+
+
+def test_memory_is_counted_again(conn: t.Any) -> None:
+    limit = committed_mib(conn) + 512
+    check(conn, {"memory_mib": limit})
+    claim(conn)  # counts once, whether it is defined or yet to be
+    check(conn, {"memory_mib": limit})
+    with pytest.raises(
+        ConflictError, match="has changed since it was chosen for new2: 1 MiB of memory are needed, 0 are"
+    ):
+        check(conn, {"memory_mib": limit}, [Claim("new2", 1, 1)])
+
+
+def test_cpus_and_pools_are_counted_again(conn: t.Any) -> None:
+    with pytest.raises(ConflictError, match=r"2 vCPUs are needed, 0 are free"):
+        check(conn, {"vcpus": 1})
+    check(conn, {"pools_mib": {"default": 1}})
+    with pytest.raises(ConflictError, match=r"9000000000 MiB are needed in pool default, \d+ are free"):
+        check(conn, {"pools_mib": {"default": 9_000_000_000}})
+    check(conn, {"pools_mib": {"default": 9_000_000_000}}, [])
+
+
+def test_maintenance_keeps_new_machines_out() -> None:
+    check_maintenance([], Maintenance("2026-11-21T10:00:00Z", "new disks"))
+    check_maintenance(["new1"], None)
+    with pytest.raises(
+        ConflictError, match=r"in maintenance since 2026-11-21T10:00:00Z \(new disks\) and gets no new .*new1"
+    ):
+        check_maintenance(["new1"], Maintenance("2026-11-21T10:00:00Z", "new disks"))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"memory": 1}, "decision: unknown option 'memory'"),
+        ({"memory_mib": "much"}, "decision.memory_mib: 'much' is not allowed"),
+        ({"pools_mib": {"default": -1}}, "decision.pools_mib.default: -1 is not allowed"),
+        ({"machines": {"web1": "the first"}}, "decision.machines.web1: 'the first' is not a UUID"),
+        ({"machines": ["web1"]}, "decision.machines: ['web1'] is not a mapping"),
+    ],
+)
+def test_a_decision_that_makes_no_sense_is_refused(value: t.Any, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_decision(value, "decision")
+    assert str(caught.value).startswith(words)

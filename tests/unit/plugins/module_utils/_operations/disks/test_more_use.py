@@ -1,0 +1,106 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A disk that a machine has, and that a task changes so that it would do more with a volume that others have."""
+
+from __future__ import annotations
+
+import shutil
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import (
+    IMAGE,
+    READONLY,
+    SHARE,
+    SHAREABLE,
+    WRITE,
+    Host,
+    one,
+)
+
+pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+
+IN_STORE: dict[str, t.Any] = {"source": IMAGE, "pool": "images"}
+
+
+def test_a_readonly_disk_becomes_one_that_writes_to_what_another_machine_has(host: Host) -> None:
+    host.add_guest()
+    host.make(one("a", READONLY))
+    assert host.refused(one("a", {**WRITE, "readonly": False})) == (
+        f"machines[0].disks[0].readonly: volume x.qcow2 is a disk of machine guest. {SHARE}".replace(
+            "volume x.qcow2", f"volume {host.path}"
+        )
+    )
+    host.plan(one("a", {**SHAREABLE, "readonly": False}))
+    host.add_guest(has=False)
+    host.make(one("a", {**WRITE, "readonly": False}))
+    assert "<readonly/>" not in host.conn.lookupByName("a").XMLDesc(2)
+    assert not host.plan(one("a", {**WRITE, "readonly": False}))[0].steps
+
+
+def test_a_readonly_disk_on_an_image_of_the_store(host: Host) -> None:
+    host.make(one("a", {**IN_STORE, "readonly": True}))
+    assert host.refused(one("a", {**IN_STORE, "readonly": False})) == (
+        f"machines[0].disks[0].readonly: volume {IMAGE} is an image of the store, and must not be written to. Use "
+        "it as image, or set readonly"
+    )
+    assert "xml" in host.refused(
+        one("b", xml=f"<devices><disk type='file'><source file='{host.directory}/images/{IMAGE}'/><target dev='vdc'/>"
+            "</disk></devices>")
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("by_path", [False, True])
+def test_an_image_of_the_store_by_another_name(host: Host, by_path: bool) -> None:
+    other = {"source": f"{host.directory}/same/{IMAGE}"} if by_path else {"source": IMAGE, "pool": "same"}
+    assert "is an image of the store, and must not be written to" in host.refused(one("a", other))
+    host.plan(one("a", {**other, "readonly": True}))
+
+
+def test_what_an_overlay_is_on(host: Host) -> None:
+    host.make(one("a", READONLY), one("b", {"backing": "x.qcow2"}))
+    for more in ({"readonly": False}, {"readonly": False, "shareable": True}):
+        assert ", and must not be written to" in host.refused(one("a", {**WRITE, **more}))
+
+
+def test_no_longer_shared(host: Host) -> None:
+    raw = {"source": "raw.img", "format": "raw", "shareable": True}
+    (host.directory / "default" / "raw.img").write_bytes(bytes(1024 * 1024))
+    host.conn.storagePoolLookupByName("default").createXML(
+        "<volume><name>raw.img</name><capacity>1048576</capacity></volume>", 0
+    )
+    host.make(one("a", raw), one("b", raw))
+    assert "is a disk of machine b" in host.refused(one("a", {**raw, "shareable": False}))
+
+
+def test_two_disks_of_one_machine(host: Host) -> None:
+    host.make(one("a", READONLY, READONLY))
+    assert host.refused(one("a", {**WRITE, "readonly": False})) == (
+        "machines[0].disks[0].readonly: disk e of this machine has the same volume. Remove e first (state: absent)"
+    )
+
+
+def test_two_machines_of_one_task(host: Host) -> None:
+    host.make(one("a", READONLY))
+    assert "is also requested as disk d of machine a" in host.refused(
+        one("a", {**WRITE, "readonly": False}), one("b", READONLY)
+    )
+
+
+@pytest.mark.parametrize("source", [IN_STORE, WRITE])
+def test_a_readonly_disk_that_was_not_made_for_the_machine_does_not_grow(host: Host, source: dict[str, t.Any]) -> None:
+    host.add_guest()
+    host.make(one("a", {**source, "readonly": True}))
+    assert host.refused(one("a", {"size": 2})).startswith(
+        f"machines[0].disks[0].size: the disk is read-only, and its volume {source['source']} was not created for this "
+        "machine"
+    )
+
+
+def test_a_volume_that_others_have_does_not_grow(host: Host) -> None:
+    host.make(one("a", WRITE))
+    assert host.plan(one("a", {"size": 2}))[0].steps
+    host.add_volume("over.qcow2", "-b", str(host.path), "-F", "qcow2")
+    assert "backs volume default/over.qcow2" in host.refused(one("a", {"size": 2}))

@@ -1,0 +1,211 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of a machine a hypervisor cannot take, question by question; on libvirt's test driver.
+
+test_plan.py has the same within a whole plan.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
+    check_free_space_on_target,
+    check_source_machine,
+    check_target,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
+    MigrationTarget,
+    SourceMachine,
+    read_source_machine,
+)
+
+MIB = 1024 * 1024
+DOMAIN = """
+<domain type='{type}'><name>web1</name><uuid>11111111-1111-1111-1111-111111111111</uuid>
+<memory unit='KiB'>65536</memory><vcpu>1</vcpu><os{os}><type arch='{arch}' machine='{machine}'>hvm</type>{loader}</os>
+{cpu}<devices>{devices}</devices></domain>"""
+PLAIN = {"type": "test", "os": "", "arch": "", "machine": "", "loader": "", "cpu": "", "devices": ""}
+
+
+@dataclasses.dataclass
+class Pair:
+    """A machine that can go to a target, as long as nothing of it is said otherwise."""
+
+    machine: SourceMachine
+    target: MigrationTarget
+
+    def having(self, **special: str) -> SourceMachine:
+        """The machine with other XML: what the test driver itself would not run."""
+        xml = parse_xml(DOMAIN.format(**{**PLAIN, "arch": self.target.guests.arch, **special}))
+        return dataclasses.replace(self.machine, running_xml=xml, defined_xml=xml)
+
+    def refused(self, machine: SourceMachine) -> str:
+        with pytest.raises(VirtError) as caught:
+            check_target(machine, self.target, MigrationOptions(), "machines[0]")
+        assert caught.value.where == "machines[0]"
+        return str(caught.value)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    bare = "<domain type='test'><name>web1</name><memory>65536</memory><os><type>hvm</type></os></domain>"
+    with ExitStack() as stack:
+        conns = []
+        for name, inside in (("source", bare), ("target", "<network><name>off</name><bridge name='br7'/></network>")):
+            (tmp_path / f"{name}.xml").write_text(f"<node>{inside}</node>", encoding="utf-8")
+            conns.append(stack.enter_context(open_connection(f"test://{tmp_path}/{name}.xml")))
+        target = MigrationTarget(f"test://{tmp_path}/target.xml", conns[1])
+        target.name = "hv2"
+        yield Pair(read_source_machine(list_domains(conns[0])["web1"], ""), target)
+
+
+def test_a_plain_machine_can_go(pair: Pair) -> None:
+    check_source_machine(pair.machine, "")
+    check_target(pair.machine, pair.target, MigrationOptions(), "")
+    check_target(pair.having(), pair.target, MigrationOptions(), "")
+
+
+@pytest.mark.parametrize(
+    ("special", "words"),
+    [
+        ({"arch": "riscv64"}, "it is made for riscv64, but that host is "),
+        ({"type": "kvm"}, "it runs with KVM, which is not there"),
+        ({"machine": "pc-q35-99.0"}, "the machine type pc-q35-99.0 is not known there"),
+    ],
+)
+def test_a_machine_of_another_kind(pair: Pair, special: dict[str, str], words: str) -> None:
+    assert f"web1 cannot go to hv2: {words}" in pair.refused(pair.having(**special))
+
+
+def test_a_newer_machine_type_is_answered_with_those_that_are_there(pair: Pair) -> None:
+    pair.target.guests.machine_types = {"pc-q35-7.1", "pc-q35-7.2", "pc-i440fx-7.2"}
+    said = pair.refused(pair.having(machine="pc-q35-9.0"))
+    assert "pc-q35-7.1, pc-q35-7.2" in said
+    assert "i440fx" not in said
+
+
+def test_the_ratio_counts_what_is_left_beside_the_reserve(pair: Pair) -> None:
+    """As in placement: a move that it has planned is not refused, and none is made that it would not plan."""
+    total_mib = pair.target.hypervisor.memory_mib
+    fits = MigrationOptions(memory_ratio=0.5, memory_reserve_mib=total_mib - 150)
+    check_target(pair.machine, pair.target, fits, "")
+    too_little = MigrationOptions(memory_ratio=2.0, memory_reserve_mib=total_mib - 20)
+    with pytest.raises(VirtError, match="it needs 64 MiB of memory, 40 MiB are free"):
+        check_target(pair.machine, pair.target, too_little, "")
+
+
+UEFI = {"loader": "<loader readonly='yes' type='pflash'>/fw.fd</loader>"}
+TPM = {"devices": "<tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>"}
+
+
+@pytest.mark.parametrize(
+    ("special", "words"),
+    [
+        (UEFI, "web1 is off, and the variables of its UEFI would stay behind"),
+        ({"os": " firmware='efi'"}, "web1 is off, and the variables of its UEFI would stay behind"),
+        (TPM, "web1 is off, and the state of its TPM would stay behind"),
+    ],
+)
+def test_what_lies_in_no_pool_stays_behind_when_the_machine_is_off(
+    pair: Pair, special: dict[str, str], words: str
+) -> None:
+    pair.machine.handle.destroy()
+    off = dataclasses.replace(pair.having(**special), active=False)
+    with pytest.raises(VirtError, match=words) as caught:
+        check_source_machine(off, "")
+    assert "Start it first, and move it running" in str(caught.value)
+    pair.machine.handle.create()
+    check_source_machine(dataclasses.replace(off, active=True), "")
+
+
+def test_a_saved_machine_has_its_memory_in_a_file_here(pair: Pair) -> None:
+    pair.machine.handle.managedSave()
+    with pytest.raises(VirtError, match="web1 is saved to a file of this hypervisor"):
+        check_source_machine(dataclasses.replace(pair.machine, active=False), "")
+
+
+class Conn:
+    """The target's connection with another answer to one question, which the test driver does not know."""
+
+    def __init__(self, conn: t.Any, **answers: t.Any) -> None:
+        self._conn = conn
+        self.__dict__.update(answers)
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._conn, name)
+
+
+def error(number: int) -> libvirt.libvirtError:
+    exc = libvirt.libvirtError("it lacks avx512f")
+    exc.err = (number, 0, "it lacks avx512f", 2, "", "", "", 0, 0)
+    return exc
+
+
+def test_a_running_machine_needs_its_firmware_there(pair: Pair) -> None:
+    loaders = "<domainCapabilities><os><loader><value>/usr/fw2.fd</value></loader></os></domainCapabilities>"
+    pair.target.hypervisor.conn = Conn(pair.target.hypervisor.conn, getDomainCapabilities=lambda *_words: loaders)
+    assert "its firmware /fw.fd is not there" in pair.refused(pair.having(**UEFI))
+    has = pair.having(loader="<loader type='pflash'>/usr/fw2.fd</loader>")
+    check_target(has, pair.target, MigrationOptions(), "")
+
+
+@pytest.mark.parametrize("number", [libvirt.VIR_ERR_CPU_INCOMPATIBLE, libvirt.VIR_ERR_NO_SUPPORT])
+def test_a_running_machine_needs_all_of_its_cpu_there(pair: Pair, number: int) -> None:
+    """Where libvirt cannot compare, its own check at the move is the one that counts."""
+
+    def compare(*_words: t.Any) -> t.NoReturn:
+        raise error(number)
+
+    pair.target.hypervisor.conn = Conn(pair.target.hypervisor.conn, compareHypervisorCPU=compare)
+    machine = pair.having(cpu="<cpu mode='custom'><model>EPYC</model></cpu>")
+    if number == libvirt.VIR_ERR_CPU_INCOMPATIBLE:
+        said = pair.refused(machine)
+        assert "the CPU there lacks a feature of the machine's CPU: it lacks avx512f" in said
+        assert "virt_cpu_baseline" in said
+    else:
+        check_target(machine, pair.target, MigrationOptions(), "")
+    # It gets its CPU where it starts.
+    check_target(dataclasses.replace(machine, active=False), pair.target, MigrationOptions(), "")
+
+
+def test_a_network_that_is_off_there(pair: Pair) -> None:
+    nic = "<interface type='network'><source network='off'/></interface>"
+    pair.target.hypervisor.conn.networkLookupByName("off").destroy()
+    said = pair.refused(pair.having(devices=nic))
+    assert "libvirt network 'off' is not active" in said
+    assert "virsh net-start off" in said
+
+
+def disk(**settings: t.Any) -> t.Any:
+    pool = SimpleNamespace(name="default", space_source="fs1", available_bytes=10 * MIB, thin=True)
+    volume = SimpleNamespace(allocation_bytes=4 * MIB)
+    whole = {"travels": True, "target_pool": pool, "volume": volume, "flattened": False, "base": None}
+    return SimpleNamespace(**{**whole, "capacity_bytes": 64 * MIB, **settings})
+
+
+def test_what_travels_needs_space_there_all_of_it_together(pair: Pair) -> None:
+    check_free_space_on_target([disk(), disk()], pair.target, "")
+    check_free_space_on_target([disk(), disk(), disk(travels=False)], pair.target, "")
+    with pytest.raises(ConflictError):
+        check_free_space_on_target([disk(), disk(), disk()], pair.target, "")
+
+
+def test_a_disk_that_is_flattened_or_whose_pool_gives_all_at_once_needs_its_whole_size(pair: Pair) -> None:
+    thick = SimpleNamespace(name="vg", space_source="vg", available_bytes=10 * MIB, thin=False)
+    for special in ({"flattened": True}, {"target_pool": thick}):
+        with pytest.raises(ConflictError):
+            check_free_space_on_target([disk(**special)], pair.target, "")

@@ -1,0 +1,191 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A running machine whose devices are not those in the definition. The test driver plugs nothing; that is played
+here."""
+
+from __future__ import annotations
+
+import shutil
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import run_plans
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
+
+pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+
+FOREIGN = "<disk type='file' device='disk'><source file='/srv/theirs.img'/><target dev='vdb' bus='virtio'/></disk>"
+
+
+class Guest:
+    """The running half of machine ``a``: what QEMU would have."""
+
+    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        handle = host.conn.lookupByName("a")
+        self.xml = parse_xml(handle.XMLDesc(0))
+        self.devices = need(self.xml, "devices")
+        for index, device in enumerate(self._devices()):
+            etree.SubElement(device, "alias", name=f"device{index}")
+        self.lets_go = True
+        self.refuses_to_attach = False
+        self.calls: list[str] = []
+        kind, defined = type(handle), type(handle).XMLDesc
+
+        def describe(domain: t.Any, flags: int = 0) -> str:
+            is_running = domain.name() == "a" and not flags & libvirt.VIR_DOMAIN_XML_INACTIVE
+            return etree.tostring(self.xml, encoding="unicode") if is_running else str(defined(domain, flags))
+
+        monkeypatch.setattr(kind, "XMLDesc", describe)
+        for name in ("attachDeviceFlags", "detachDeviceFlags", "updateDeviceFlags"):
+            monkeypatch.setattr(kind, name, self._call(name))
+
+    def _call(self, name: str) -> t.Callable[[t.Any, str, int], None]:
+        def call(_domain: t.Any, xml: str, _flags: int) -> None:
+            device = parse_xml(xml)
+            self.calls.append(f"{name[:6]} {self._key(device)}")
+            there = next((one for one in self._devices() if self._key(one) == self._key(device)), None)
+            if name[:6] == "attach" and (there is not None or self.refuses_to_attach):
+                error = libvirt.libvirtError("")
+                error.err = (libvirt.VIR_ERR_OPERATION_INVALID, 20, "target already exists", 2, "", "", "", 0, 0)
+                raise error
+            if name[:6] != "attach" and there is not None and self.lets_go:
+                self.devices.remove(there)
+            if name[:6] != "detach":
+                self.devices.append(device)
+
+        return call
+
+    def plug_in(self, xml: str) -> None:
+        self.devices.append(parse_xml(xml))
+
+    def _devices(self) -> list[t.Any]:
+        return [*self.xml.iterfind("devices/disk"), *self.xml.iterfind("devices/interface")]
+
+    @staticmethod
+    def _key(device: t.Any) -> str:
+        return str(device.find("target").get("dev"))
+
+    @property
+    def files(self) -> dict[str, str | None]:
+        sources = {self._key(one): one.find("source") for one in self._devices()}
+        return {key: None if source is None else source.get("file") for key, source in sources.items()}
+
+
+def error_of(host: Host, spec: dict[str, t.Any]) -> str:
+    return str(run_plans(host.plan(spec), concurrency=1)[0].error)
+
+
+def test_a_new_disk_gets_no_target_that_only_the_running_machine_has(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.make(one("a", {"size": 1}, start=True))
+    guest = Guest(host, monkeypatch)
+    guest.plug_in(FOREIGN)
+    host.make(one("a", {"size": 1}, {"size": 1}))
+    assert guest.calls == ["attach vdc"]
+    assert guest.files["vdb"] == "/srv/theirs.img"
+
+
+def test_a_failed_attachment_takes_nobody_elses_disk_out(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.make(one("a", {"size": 1}, start=True))
+    guest = Guest(host, monkeypatch)
+    plans = host.plan(one("a", {"size": 1}, {"size": 1}))
+    # Between the plan and the deed, somebody plugs in a disk of theirs.
+    guest.plug_in(FOREIGN)
+    outcome = run_plans(plans, concurrency=1)[0]
+    assert "target already exists" in str(outcome.error)
+    assert "could not be rolled back" not in str(outcome.error)
+    assert guest.calls == ["attach vdb"]
+    assert guest.files["vdb"] == "/srv/theirs.img"
+
+
+@pytest.mark.parametrize("change", [{"state": "absent"}, {"size": 2}])
+def test_another_disk_in_the_place_of_one_defined(
+    host: Host, monkeypatch: pytest.MonkeyPatch, change: dict[str, t.Any]
+) -> None:
+    host.make(one("a", {"size": 1}, {"size": 1}, start=True))
+    guest = Guest(host, monkeypatch)
+    guest.devices.remove(need(guest.devices, "disk/target[@dev='vdb']/.."))
+    guest.plug_in(FOREIGN)
+    assert host.refused({"name": "a", "disks": [{"name": "e", "size": 1, **change}]}) == (
+        f"machines[0].disks[0]: the running machine has /srv/theirs.img as vdb, and its definition has "
+        f"{host.directory}/default/a-e.qcow2 there. Somebody has changed one of the two. Power it off and on first, or "
+        "detach that disk with virsh detach-disk"
+    )
+
+
+def test_a_guest_that_does_not_let_go_of_a_disk(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.make(one("a", {"size": 1}, {"size": 1}, start=True))
+    guest = Guest(host, monkeypatch)
+    guest.lets_go = False
+    monkeypatch.setattr(domains, "_DETACH_SECONDS", 0.2)
+    error = error_of(host, {"name": "a", "disks": [{"name": "e", "state": "absent"}]})
+    assert "has not released its disk" in error
+    # It has the disk still, and nothing has to be given back to it.
+    assert "could not be rolled back" not in error
+    assert guest.calls == ["detach vdb"]
+    assert host.files("a") == ["a-d.qcow2", "a-e.qcow2"]
+
+
+def test_a_medium_that_is_defined_alone(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is killed between the record and the running machine."""
+    cdrom = {"device": "cdrom", "source": "x.qcow2"}
+    host.add_volume("y.qcow2")
+    host.make(one("a", cdrom, start=True))
+    guest = Guest(host, monkeypatch)
+    changed = {**cdrom, "source": "y.qcow2"}
+    plans = host.plan(one("a", changed))
+    plans[0].steps[0].apply()
+    assert guest.files == {"sda": str(host.path)}
+    host.make(one("a", changed))
+    assert guest.files == {"sda": f"{host.directory}/default/y.qcow2"}
+    assert not host.plan(one("a", changed))[0].steps
+    host.make(one("a", {"device": "cdrom", "source": "none"}))
+    assert guest.files == {"sda": None}
+    assert not host.plan(one("a", {"device": "cdrom", "source": "none"}))[0].steps
+
+
+@pytest.mark.parametrize("key", ["vcpus", "memory"])
+def test_more_than_the_running_machine_can_have_waits(host: Host, key: str) -> None:
+    amounts = {"vcpus": (1, 4, 3), "memory": (64, 128, 96)}
+    now, most, current = amounts[key]
+    host.make(one("a", start=True))
+    host.make(one("a", **{key: {"maximum": most, "current": now}}))
+    todo = host.plan(one("a", **{key: {"maximum": most, "current": current}}))[0]
+    assert [step.description for step in todo.steps] == [f"change the definition of a: {key}"]
+    assert list(todo.pending) == [key]
+
+
+def test_a_new_nic_with_the_address_of_another_one(host: Host) -> None:
+    for number in (1, 2):
+        host.conn.networkCreateXML(f"<network><name>n{number}</name><bridge name='vb{number}'/></network>")
+    host.make(one("a", nics=[{"name": "eth0", "network": "n1", "mac": "52:54:00:00:00:01"}]))
+    assert host.refused(one("a", nics=[{"name": "eth1", "network": "n2", "mac": "52:54:00:00:00:01"}])) == (
+        "machines[0].nics[0].mac: the MAC address 52:54:00:00:00:01 belongs to nic eth0 of this machine. Give another "
+        "one with mac, or leave it out"
+    )
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_two_machines_of_a_task_with_one_address(host: Host, there: bool) -> None:
+    host.conn.networkCreateXML("<network><name>n1</name><bridge name='vb1'/></network>")
+    if there:
+        host.make(one("a"), one("b"))
+    nics = [{"name": "eth0", "network": "n1", "mac": "52:54:00:00:00:01"}]
+    assert host.refused(one("a", nics=nics), one("b", nics=nics)) == (
+        "machines[1].nics[0].mac: the MAC address 52:54:00:00:00:01 belongs to machine a. Give another one with mac"
+    )
+
+
+def test_a_disk_beside_one_of_the_tasks_own_xml(host: Host) -> None:
+    host.make(one("a", {"size": 1}))
+    xml = "<devices><disk type='file'><source file='/srv/more.img'/><target dev='vdb' bus='virtio'/></disk></devices>"
+    host.make(one("a", {"size": 1}, {"size": 1}, xml=xml))
+    targets = parse_xml(host.conn.lookupByName("a").XMLDesc(2)).iterfind("devices/disk/target")
+    assert sorted(target.get("dev", "") for target in targets) == ["vda", "vdb", "vdc"]

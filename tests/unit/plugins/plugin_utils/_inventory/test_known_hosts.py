@@ -1,0 +1,176 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The known_hosts file: only our own lines change, and only for reasons."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import (
+    known_hosts_lines,
+    last_seen,
+    merge_lines,
+    update_known_hosts,
+)
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2p"
+
+
+def _uuid(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012}"
+
+
+def _record(number: int, **change: t.Any) -> dict[str, t.Any]:
+    return {
+        "name": f"m{number}",
+        "uuid": _uuid(number),
+        "vcpus": 1,
+        "addresses": [f"192.0.2.{number}"],
+        "host_keys": [KEY],
+        **change,
+    }
+
+
+def _answer(hypervisor: str, *records: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {"hypervisor": hypervisor, "machines": list(records)}
+
+
+def _line(number: int, hypervisor: str = "hv1") -> str:
+    return f"virt-{_uuid(number)} {KEY} brine.virt:{hypervisor} m{number}"
+
+
+def _old_line(number: int, hypervisor: str = "hv1") -> str:
+    """As an earlier version wrote it: with name and addresses."""
+    return f"virt-{_uuid(number)},m{number},192.0.2.{number} {KEY} brine.virt:{hypervisor}"
+
+
+@pytest.mark.parametrize(
+    ("record", "lines"),
+    [
+        (_record(1), [_line(1)]),
+        (_record(1, host_keys=[]), []),
+        (_record(1, host_keys=[f"{KEY} root@web1"]), [_line(1)]),
+        (_record(1, name="no name\n*"), [f"virt-{_uuid(1)} {KEY} brine.virt:hv1"]),
+        (_record(1, name="m1\n"), [f"virt-{_uuid(1)} {KEY} brine.virt:hv1"]),
+        (_record(1, uuid=f"{_uuid(1)}\n"), []),
+        (_record(1, name="*"), [f"virt-{_uuid(1)} {KEY} brine.virt:hv1"]),
+        # A guest can claim any address: its key is good for none.
+        (_record(1, addresses=["x,*", "2001:db8::1"]), [_line(1)]),
+        (_record(1, uuid="*"), []),
+        (_record(1, host_keys=["nonsense"]), []),
+        (_record(1, host_keys=[f"{KEY}\n* {KEY}"]), []),
+        (_record(1, host_keys=[f"@cert-authority * {KEY}"]), []),
+    ],
+)
+def test_only_proper_names_and_keys_are_written(record: dict[str, t.Any], lines: list[str]) -> None:
+    assert known_hosts_lines(record, "hv1") == lines
+
+
+FOREIGN = ["# mine", "github.com ssh-ed25519 AAAA", "", "virt-not-ours ssh-ed25519 AAAA brine.virt:hv1"]
+
+
+@pytest.mark.parametrize(
+    ("old", "answers", "drop_gone", "new"),
+    [
+        ([], [], True, []),
+        ([], [_answer("hv1", _record(2), _record(1))], True, [_line(1), _line(2)]),
+        # A machine that is gone goes; one on a hypervisor that did not answer stays.
+        ([_line(1), _line(2), _line(3, "hv2")], [_answer("hv1", _record(2))], True, [_line(3, "hv2"), _line(2)]),
+        ([_line(1)], [{"hypervisor": "hv1", "machines": None}], True, [_line(1)]),
+        ([_line(1)], [_answer("hv1")], True, []),
+        # One that was listed but not read is not gone.
+        ([_line(1)], [_answer("hv1", _record(1, vcpus=None, host_keys=[]))], True, [_line(1)]),
+        # One that was read and has no keys any more has none.
+        ([_line(1)], [_answer("hv1", _record(1, host_keys=[]))], True, []),
+        # From a cache, nothing is known to be gone, but what is known is written.
+        ([_line(1)], [_answer("hv1", _record(2))], False, [_line(1), _line(2)]),
+        (
+            [_line(1)],
+            [_answer("hv1", _record(1, host_keys=["ssh-rsa BBBB"]))],
+            False,
+            [_line(1).replace(KEY, "ssh-rsa BBBB")],
+        ),
+        (FOREIGN, [_answer("hv1", _record(1))], True, [*FOREIGN, _line(1)]),
+        # Migrated.
+        ([_line(1)], [_answer("hv1"), _answer("hv2", _record(1))], True, [_line(1, "hv2")]),
+        # Migrated away from one that does not answer any more, or is not asked.
+        ([_line(1, "hv9")], [_answer("hv1", _record(1))], True, [_line(1)]),
+        ([_line(1, "hv9")], [_answer("hv1", _record(1, host_keys=[]))], True, [_line(1, "hv9")]),
+        # Old lines lose their names and addresses, those that stay too.
+        ([_old_line(1)], [_answer("hv1", _record(1))], True, [_line(1)]),
+        ([_old_line(1, "hv9")], [_answer("hv1")], True, [_line(1, "hv9")]),
+        ([_old_line(1).replace(",m1,", ",")], [{"hypervisor": "hv1", "machines": None}], True, [_line(1)[:-3]]),
+    ],
+)
+def test_which_lines_stay(old: list[str], answers: list[dict[str, t.Any]], drop_gone: bool, new: list[str]) -> None:
+    assert merge_lines(old, answers, drop_gone=drop_gone) == new
+
+
+def test_where_machines_were_seen_last() -> None:
+    lines = [*FOREIGN, _line(1), _line(2, "hv2"), _line(2, "hv2"), _line(1, "hv3"), _old_line(4), _line(5)[:-3]]
+    assert last_seen(lines) == {"m1": ["hv1", "hv3"], "m2": ["hv2"], "m4": ["hv1"]}
+
+
+def test_the_file_and_its_directory_are_private(tmp_path: Path) -> None:
+    path = tmp_path / "known_hosts.d" / "cloud"
+    assert update_known_hosts(str(path), [_answer("hv1", _record(1))]) is True
+    assert path.read_text() == f"{_line(1)}\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_what_is_right_already_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "cloud"
+    update_known_hosts(str(path), [_answer("hv1", _record(1))])
+    os.utime(path, (1, 1))
+    assert update_known_hosts(str(path), [_answer("hv1", _record(1))]) is False
+    assert path.stat().st_mtime == 1
+
+
+def test_nothing_to_write_makes_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "known_hosts.d" / "cloud"
+    assert update_known_hosts(str(path), [_answer("hv1", _record(1, host_keys=[]))]) is False
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lines_of_others_survive_byte_for_byte(tmp_path: Path) -> None:
+    path = tmp_path / "cloud"
+    path.write_bytes(b"caf\xe9 ssh-rsa AAAA\n")
+    update_known_hosts(str(path), [_answer("hv1", _record(1))])
+    assert path.read_bytes() == b"caf\xe9 ssh-rsa AAAA\n" + f"{_line(1)}\n".encode()
+
+
+def test_two_inventories_at_once_lose_nothing(tmp_path: Path, other_process: dict[str, str]) -> None:
+    path = tmp_path / "cloud"
+    program = (
+        "import sys\n"
+        "from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import update_known_hosts\n"
+        "for number in range(30):\n"
+        "    record = {'name': 'm', 'uuid': f'00000000-0000-4000-8000-{number:012}', 'vcpus': 1,\n"
+        f"              'addresses': [], 'host_keys': ['{KEY}']}}\n"
+        "    update_known_hosts(sys.argv[1], [{'hypervisor': sys.argv[2], 'machines': [record]}], drop_gone=False)\n"
+    )
+    writers = [
+        subprocess.Popen([sys.executable, "-c", program, str(path), name], env=other_process) for name in ("hv1", "hv2")
+    ]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    assert len(path.read_text().splitlines()) == 60
+
+
+@pytest.mark.skipif(not os.access("/usr/bin/ssh-keygen", os.X_OK), reason="ssh-keygen is not installed")
+def test_ssh_finds_the_key_by_the_alias(tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True)
+    public = (tmp_path / "key.pub").read_text().strip()
+    path = tmp_path / "cloud"
+    update_known_hosts(str(path), [_answer("hv1", _record(1, host_keys=[public]))])
+    for name, is_known in ((f"virt-{_uuid(1)}", True), ("m1", False), ("192.0.2.1", False)):
+        found = subprocess.run(["ssh-keygen", "-F", name, "-f", str(path)], check=False, capture_output=True, text=True)
+        assert (public.split()[1] in found.stdout) is is_known

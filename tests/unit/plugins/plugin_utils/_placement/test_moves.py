@@ -1,0 +1,348 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Machines that are there already: where they can go, and why not."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_moves
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._placement.clouds import (
+    MIB,
+    hypervisor,
+    pool,
+    record,
+)
+
+SILENT = "ssh: no route to host"
+
+
+def plan(hosts: dict[str, t.Any], settings: t.Any = None, **spec: t.Any) -> dict[str, t.Any]:
+    options = PlacementOptions(**{key: spec.pop(key) for key in ("policy", "anti_affinity") if key in spec})
+    return plan_moves(read_fleet(hosts, settings, options), options, **spec)
+
+
+def targets(result: dict[str, t.Any]) -> dict[str, str]:
+    return {move["name"]: move["target"] for move in result["moves"]}
+
+
+def reasons(result: dict[str, t.Any]) -> dict[str, str]:
+    return {item["name"]: item["why"] for item in result["stay"]}
+
+
+def test_a_named_machine_goes_where_the_most_memory_is_free() -> None:
+    hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(record("a")), "hv3": hypervisor(), "hv4": SILENT}
+    result = plan(hosts, names=["web1"])
+    assert result == {
+        "moves": [
+            {
+                "name": "web1",
+                "source": "hv1",
+                "target": "hv3",
+                "state": "running",
+                "memory_mib": 1024,
+                "why": "most free memory: 7168 MiB after this machine, next hv2 with 6144 MiB",
+                "refused": {
+                    "hv2": "less free memory: 6144 MiB after this machine",
+                    "hv4": f"did not answer: {SILENT}",
+                },
+                "memory_ratio": 1.0,
+                "memory_reserve_mib": 256,
+            }
+        ],
+        "stay": [],
+        "there": [],
+        "by_source": {
+            "hv1": [{"name": "web1", "target": "hv3", "memory_ratio": 1.0, "memory_reserve_mib": 256}],
+            "hv2": [],
+            "hv3": [],
+        },
+        "unfinished": {},
+        "silent": {"hv4": SILENT},
+    }
+
+
+def test_a_target_that_the_user_names_is_not_called_the_only_one() -> None:
+    hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(record("a")), "hv3": hypervisor()}
+    for spec in ({"names": ["web1"]}, {"source": "hv1"}):
+        (move,) = plan(hosts, target="hv2", **spec)["moves"]
+        assert (move["target"], move["why"]) == (
+            "hv2",
+            "the task asks for it: 6144 MiB of free memory after this machine",
+        )
+
+
+def test_all_machines_of_a_hypervisor_the_largest_first_and_the_rest_named() -> None:
+    tied = record("gpu1", tied_by=["a device of the hypervisor"])
+    hosts = {
+        "hv1": hypervisor(record("small", 1024), record("large", 5000), tied, record("huge", 8000)),
+        "hv2": hypervisor(total_mib=5500),
+        "hv3": hypervisor(total_mib=3000),
+    }
+    result = plan(hosts, source="hv1")
+    assert targets(result) == {"large": "hv2", "small": "hv3"}
+    assert [move["name"] for move in result["moves"]] == ["large", "small"]
+    assert reasons(result) == {
+        "gpu1": "it has a device of the hypervisor",
+        "huge": "fits no other hypervisor: hv2: needs 8000 MiB of memory, 5244 MiB are free; "
+        "hv3: needs 8000 MiB of memory, 2744 MiB are free",
+    }
+    assert [move["name"] for move in result["by_source"]["hv1"]] == ["large", "small"]
+
+
+REFUSALS: list[tuple[str, dict[str, t.Any], dict[str, t.Any], str]] = [
+    ("arch", {}, {"arch": "aarch64"}, "is aarch64, the machine x86_64"),
+    ("kvm", {}, {"domain_types": ["qemu"]}, "cannot run machines with kvm (has qemu)"),
+    ("machine type", {}, {"machine_types": ["pc"]}, "does not know the machine type pc-q35-7.2"),
+    (
+        "maintenance",
+        {},
+        {"maintenance": {"since": "today", "reason": "fan"}},
+        "is in maintenance since today (fan). It would fit on hv2 after its maintenance, which ends with "
+        "brine.virt.maintenance -e end=hv2",
+    ),
+    ("pool", {}, {"pools": [pool("images")]}, "has no pool default (has images)"),
+    ("pool asleep", {}, {"pools": [pool("images"), pool("default", active=False)]}, "pool default is not active"),
+    (
+        "pool full",
+        {},
+        {"pools": [pool("images"), pool("default", 99)]},
+        "needs 100 MiB in pool default, 99 MiB are free",
+    ),
+    (
+        "pool of blocks, where a disk takes all its room at once",
+        {},
+        {"pools": [pool("images"), pool("default", 8000, type="logical")]},
+        "needs 8192 MiB in pool default, 8000 MiB are free",
+    ),
+    (
+        "no room for the image",
+        {},
+        {"pools": [pool("images", 499), pool("default")], "images": []},
+        "needs 500 MiB in pool images, 499 MiB are free",
+    ),
+    ("bridge", {}, {"bridges": ["br1"]}, "has no bridge br0 (has br1)"),
+    ("network", {"nics": [{"type": "network", "source": "lan"}]}, {}, "has no network lan (has none)"),
+    ("cpus", {"vcpus_max": 9}, {}, "needs 9 CPUs, it has 8"),
+    ("label", {"labels": ["ssd"]}, {}, "has no label ssd (has none)"),
+    ("the name", {}, {"machines": [{"name": "web1", "memory_mib": 1, "vcpus": 1}]}, "has a machine web1 of its own"),
+]
+
+
+@pytest.mark.parametrize(("more", "host", "reason"), [c[1:] for c in REFUSALS], ids=[c[0] for c in REFUSALS])
+def test_a_machine_is_not_sent_where_it_does_not_fit(
+    more: dict[str, t.Any], host: dict[str, t.Any], reason: str
+) -> None:
+    hosts = {"hv1": hypervisor(record("web1", **more)), "hv2": hypervisor(**host)}
+    assert reasons(plan(hosts, names=["web1"])) == {"web1": f"fits no other hypervisor: hv2: {reason}"}
+    assert reasons(plan(hosts, source="hv1", target="hv2")) == {"web1": f"does not fit on hv2: {reason}"}
+
+
+TIES: list[tuple[dict[str, t.Any], str]] = [
+    ({"tied_by": ["a folder of the hypervisor"]}, "it has a folder of the hypervisor"),
+    ({"building": True}, "it is being created, or that was interrupted"),
+    ({"memory_max_mib": None, "errors": ["its XML is invalid"]}, "its XML is invalid"),
+    (
+        {"disks": [{"target": "vdb", "source": "/srv/a.raw", "pool": None}]},
+        "its disk vdb (/srv/a.raw) is not in any storage pool",
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "reason"), TIES)
+def test_a_machine_that_can_go_nowhere_stays_with_the_reason(more: dict[str, t.Any], reason: str) -> None:
+    hosts = {"hv1": hypervisor(record("web1", **more)), "hv2": hypervisor()}
+    assert reasons(plan(hosts, source="hv1")) == {"web1": reason}
+
+
+def test_an_image_that_the_target_lacks_is_counted_once() -> None:
+    tight = hypervisor(images=[], pools=[pool("default"), pool("images", 600)])
+    hosts = {"hv1": hypervisor(record("web1")), "hv2": tight}
+    assert targets(plan(hosts, names=["web1"])) == {"web1": "hv2"}
+    two = {"hv1": hypervisor(record("web1"), record("web2")), "hv2": tight}
+    assert targets(plan(two, source="hv1")) == {"web1": "hv2", "web2": "hv2"}
+
+
+def test_a_disk_on_shared_storage_needs_no_space() -> None:
+    shared = [pool("default", 0, type="rbd"), pool("images", 0)]
+    hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(pools=shared)}
+    assert targets(plan(hosts, names=["web1"])) == {"web1": "hv2"}
+
+
+def test_an_empty_drive_needs_nothing() -> None:
+    drive = {"target": "sda", "source": None, "pool": None}
+    hosts = {"hv1": hypervisor(record("web1", disks=[drive])), "hv2": hypervisor()}
+    assert targets(plan(hosts, names=["web1"])) == {"web1": "hv2"}
+
+
+def test_anti_affinity_keeps_machines_of_a_group_apart() -> None:
+    web1, web2 = (record(name, anti_affinity=["web"]) for name in ("web1", "web2"))
+    hosts = {"hv1": hypervisor(web1), "hv2": hypervisor(web2)}
+    text = reasons(plan(hosts, source="hv1"))["web1"]
+    assert text.startswith(
+        "fits no other hypervisor: hv2: has web2, of the same anti-affinity group web. Only its anti"
+    )
+    preferred = plan(hosts, source="hv1", anti_affinity="prefer")["moves"][0]
+    assert preferred["target"] == "hv2"
+    assert preferred["why"].endswith("; it has web2, of the same anti-affinity group web")
+    three = {**hosts, "hv3": hypervisor(total_mib=3000)}
+    for mode in ("require", "prefer"):
+        assert targets(plan(three, source="hv1", anti_affinity=mode)) == {"web1": "hv3"}
+
+
+def test_two_of_a_group_do_not_meet_in_one_run() -> None:
+    both = [record(name, anti_affinity=["web"]) for name in ("web1", "web2")]
+    hosts = {"hv1": hypervisor(*both), "hv2": hypervisor(), "hv3": hypervisor()}
+    assert sorted(targets(plan(hosts, source="hv1")).values()) == ["hv2", "hv3"]
+
+
+def test_variables_of_a_hypervisor_are_kept_to() -> None:
+    hosts = {
+        "hv1": hypervisor(record("web1", 9000, labels=["ssd"]), total_mib=20000),
+        "hv2": hypervisor(total_mib=9200),
+    }
+    settings = {"hv2": {"virt_labels": {"ssd": True}, "virt_memory_ratio": "1.5", "virt_memory_reserve_mib": 512}}
+    move = plan(hosts, settings, names=["web1"])["moves"][0]
+    assert (move["target"], move["memory_ratio"], move["memory_reserve_mib"]) == ("hv2", 1.5, 512)
+    assert "web1" in reasons(plan(hosts, {"hv2": {"virt_labels": "ssd"}}, names=["web1"]))
+
+
+def test_a_machine_that_lives_twice_stays() -> None:
+    hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(record("web1")), "hv3": hypervisor()}
+    for result in (plan(hosts, names=["web1"]), plan(hosts, source="hv1")):
+        assert result["moves"] == []
+        assert reasons(result)["web1"].startswith("it is on hv1 and hv2 at once.")
+
+
+def test_a_machine_that_is_there_already() -> None:
+    result = plan({"hv1": hypervisor(record("web1")), "hv2": hypervisor()}, names=["web1"], target="hv1")
+    assert [(item["name"], item["why"]) for item in result["there"]] == [("web1", "it is already there")]
+    assert (result["moves"], result["stay"]) == ([], [])
+
+
+def test_the_only_hypervisor() -> None:
+    assert reasons(plan({"hv1": hypervisor(record("a"))}, source="hv1")) == {"a": "there is no other hypervisor"}
+
+
+WRONG: list[tuple[dict[str, t.Any], str]] = [
+    ({"names": ["wbe1"]}, "there is no machine 'wbe1' on the hypervisors that answered. Did you mean web1?"),
+    ({"source": "hv1", "target": "hv1"}, "to: hv1 is the hypervisor to empty. Give another one"),
+    ({"source": "hv9"}, "from: unknown hypervisor 'hv9'. Did you mean "),
+    ({"source": "hv3"}, f"from: hv3 did not answer: {SILENT}"),
+    ({"names": ["web1"], "target": "hv3"}, f"to: hv3 did not answer: {SILENT}"),
+    ({"names": ["web1"], "source": "hv1"}, "names: name either machines or one hypervisor to empty"),
+    ({}, "names: name either machines or one hypervisor to empty"),
+]
+
+
+@pytest.mark.parametrize(("spec", "text"), WRONG)
+def test_a_spec_that_cannot_be_is_one_sentence(spec: dict[str, t.Any], text: str) -> None:
+    with pytest.raises(VirtError) as caught:
+        plan({"hv1": hypervisor(record("web1")), "hv2": hypervisor(), "hv3": SILENT}, **spec)
+    assert str(caught.value).startswith(text)
+
+
+def test_missing_records_are_an_error() -> None:
+    with pytest.raises(VirtError, match=r"hosts\['hv1'\].machines"):
+        plan({"hv1": {"host": hypervisor()["host"]}}, source="hv1")
+
+
+def test_written_and_whole_sizes_round_up() -> None:
+    disk = {"target": "vda", "source": "/a", "pool": "default", "size_bytes": 1, "allocation_bytes": 10 * MIB + 1}
+    full = [pool("default", 10), pool("images")]
+    hosts = {"hv1": hypervisor(record("web1", disks=[disk])), "hv2": hypervisor(pools=full)}
+    assert "needs 11 MiB in pool default" in reasons(plan(hosts, names=["web1"]))["web1"]
+
+
+GROUPS = st.lists(st.sampled_from(["web", "db"]), max_size=2, unique=True)
+
+
+@st.composite
+def clouds(draw: st.DrawFn) -> dict[str, t.Any]:
+    hosts: dict[str, t.Any] = {}
+    for number in range(draw(st.integers(1, 4))):
+        machines = [
+            record(
+                f"m{number}{letter}", draw(st.integers(1, 4000)), draw(st.integers(1, 4)), anti_affinity=draw(GROUPS)
+            )
+            for letter in "abcd"[: draw(st.integers(0, 4))]
+        ]
+        hosts[f"hv{number}"] = draw(st.sampled_from([hypervisor(*machines, total_mib=9000), SILENT]))
+    hosts["hv0"] = hosts["hv0"] if isinstance(hosts["hv0"], dict) else hypervisor()
+    return hosts
+
+
+@given(clouds(), st.sampled_from(["spread", "pack"]))
+def test_every_machine_is_accounted_for_and_no_hypervisor_gets_too_much(hosts: dict[str, t.Any], policy: str) -> None:
+    before = copy.deepcopy(hosts)
+    result = plan(hosts, source="hv0", policy=policy)
+    assert hosts == before
+    assert json.loads(json.dumps(result)) == result
+    names = [machine["name"] for machine in hosts["hv0"]["machines"]]
+    assert sorted([*targets(result), *reasons(result)]) == sorted(names)
+    assert plan(dict(reversed(list(hosts.items()))), source="hv0", policy=policy)["moves"] == result["moves"]
+    groups = {machine["name"]: machine["anti_affinity"] for machine in hosts["hv0"]["machines"]}
+    for host, answer in hosts.items():
+        coming = [move for move in result["moves"] if move["target"] == host]
+        if not coming:
+            continue
+        facts = answer["host"]
+        assert facts["memory"]["committed_mib"] + sum(m["memory_mib"] for m in coming) + 256 <= 9000
+        there = [g for machine in answer["machines"] for g in machine["anti_affinity"]]
+        arrived = [group for move in coming for group in groups[move["name"]]]
+        assert len(arrived) == len(set(arrived))
+        assert not set(arrived) & set(there)
+
+
+def test_a_move_that_was_cut_off_after_the_switch_is_finished_where_it_began() -> None:
+    moved = {**record("web1"), "moving": {"source": "one.example.org", "target": "two.example.org"}}
+    hosts = {"hv1": hypervisor(), "hv2": hypervisor(moved), "hv3": hypervisor(record("db1"))}
+    for host, name in (("hv1", "one.example.org"), ("hv2", "two.example.org")):
+        hosts[host]["host"]["name"] = name
+    assert plan(hosts, names=["db1"])["unfinished"] == {"hv1": [{"name": "web1", "target": "hv2"}]}
+
+
+MOVING = {"source": "one.example.org", "target": "two.example.org"}
+
+
+@pytest.mark.parametrize("target", [None, "hv2", "hv3"])
+def test_what_a_killed_move_of_a_stopped_machine_has_defined_elsewhere_is_no_second_life(target: str | None) -> None:
+    """virt_migrate clears it, and begins again."""
+    half = record("web1", state="shutoff", moving=MOVING)
+    hosts = {"hv1": hypervisor(half), "hv2": hypervisor(half), "hv3": hypervisor()}
+    hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
+    result = plan(hosts, names=["web1"], target=target)
+    assert [(move["name"], move["source"]) for move in result["moves"]] == [("web1", "hv1")]
+    assert (result["stay"], result["unfinished"]) == ([], {})
+    assert target in (None, result["moves"][0]["target"])
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        {"state": "running", "moving": MOVING},
+        {"state": "shutoff", "moving": None},
+        {"state": "shutoff", "moving": MOVING, "uuid": "another"},
+    ],
+)
+def test_a_copy_that_was_started_or_is_another_machine_is_one(there: dict[str, t.Any]) -> None:
+    hosts = {"hv1": hypervisor(record("web1", moving=MOVING)), "hv2": hypervisor(record("web1", **there))}
+    hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
+    assert reasons(plan(hosts, names=["web1"]))["web1"].startswith("it is on hv1 and hv2 at once.")
+
+
+def test_a_move_that_was_cut_off_before_the_switch_has_nothing_to_finish() -> None:
+    here = {**record("web1"), "moving": {"source": "one.example.org", "target": "two.example.org"}}
+    hosts = {"hv1": hypervisor(here), "hv2": hypervisor()}
+    hosts["hv1"]["host"]["name"] = "one.example.org"
+    assert plan(hosts, names=["web1"])["unfinished"] == {}
