@@ -102,7 +102,7 @@ def _grow(cloud: Cloud) -> None:
             _init(cloud, name, changed, **_disk(format=image_format, size=640))
         info = _info(cloud, f"{name}-system.{image_format}")
         must(info["format"] == image_format and info["virtual-size"] == 640 * MIB, str(info))
-        _refused(cloud, "shrink", name, **_disk(format=image_format, size=512))
+        _refused(cloud, "never shrunk", name, **_disk(format=image_format, size=512))
 
 
 def _existing(cloud: Cloud) -> None:
