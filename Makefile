@@ -11,7 +11,7 @@ help: ## show these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 	@printf '\nThey install what they need, including Debian packages; everything they create is in .build.\n'
 
-demo: ## a private cloud to look at: two bare hosts made into hypervisors, and a machine on one of them that Ansible reaches
+demo: ## a private cloud to try: two bare hosts made into hypervisors, and a machine on one of them that Ansible reaches
 	@tests/gate/setup demo lab && tests/demo/run
 
 dev: ## the tools to work on the collection: `.build/venv/bin/pytest tests/unit/...` runs after this one step, wherever the checkout lies
@@ -26,8 +26,8 @@ test: ## everything that CI runs: check with nothing left out, sanity and unit t
 test-full: ## test, and the scenarios that take long: every way to seed a guest, every option of a machine
 	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
 
-bench: ## how long many machines take in the lab compared with virt-install and the bare tools, a move compared with virsh, a first login compared with a bare boot (KEEP_LAB=1 leaves the lab up)
-	@tests/gate/setup demo lab && tests/benchmark/run && tests/benchmark/run --moves && tests/benchmark/run --first-login
+bench: ## how long many machines take in the lab compared with virt-install and the bare tools, a move compared with virsh, a first login compared with a bare boot, many machines made by the playbook compared with the bare tools, the inventory of many machines compared with community.libvirt (KEEP_LAB=1 leaves the lab up)
+	@tests/gate/setup demo lab && tests/benchmark/run && tests/benchmark/run --moves && tests/benchmark/run --first-login && tests/benchmark/run --provisions && tests/benchmark/run --inventory
 
 lab-up: ## start the lab: bare hosts on this machine to try things on
 	@tests/gate/setup lab && tests/lab/lab up

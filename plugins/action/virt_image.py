@@ -24,7 +24,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection
     require_whole_file,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, read_content_checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     check_image_header,
@@ -35,9 +34,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.name impor
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import OPTION
 from ansible_collections.brine.virt.plugins.plugin_utils._progress import (
-    follow,
     follow_size,
-    new_progress_path,
+    progress_shown,
     show_of,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
@@ -66,6 +64,8 @@ class ActionModule(ActionBase):
         except AnsibleActionFail as exc:
             # As a result, which a task can judge with failed_when; an exception ends the task past that.
             return {"failed": True, "msg": exc.message}
+        except VirtError as exc:
+            return {"failed": True, "msg": str(exc)}
 
     def _have(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
         args = dict(self._task.args)
@@ -109,10 +109,8 @@ class ActionModule(ActionBase):
     def _run_module(self, args: dict[str, t.Any], task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
         if OPTION in args:
             raise AnsibleActionFail(f"{OPTION}: not for tasks")
-        with contextlib.ExitStack() as stack:
-            if not self._task.check_mode:
-                args = {**args, PROGRESS_FILE: new_progress_path()}
-                stack.enter_context(follow(self._connection, args[PROGRESS_FILE], _host(task_vars)))
+        shown = not self._task.check_mode
+        with progress_shown(self._connection, args, _host(task_vars), wanted=shown) as args:
             withheld = Withheld(args)
             result = self._execute_module(module_name=_MODULE, module_args=withheld.args, task_vars=task_vars)
             return withheld.cleaned(result)
@@ -176,20 +174,19 @@ def look_at_file(
 
     wanted: of the file; wanted_inside: of the image itself.
     """
-    with _as_failure():
-        require_file(path, "src")
-        checksum = resolve_checksum(wanted, os.path.basename(path), deadline, "checksum") if wanted else None
-        source = ImageSource(path=path, checksum=checksum, content=read_content_checksum(wanted_inside))
-        header, size_bytes = read_header(path)
-        compressed = compression(header) is not None
-        image_format = None if compressed else check_image_header(header, size_bytes, path, "src")
-        content = image_files.hash_file(path, source.algorithms, on_progress)
-        source.verify(content)
-        image = None
-        if image_format is not None:
-            source.verify_image(content.sha256)
-            require_whole_file(path, path, "src")
-            image = ImagePreview(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))
+    require_file(path, "src")
+    checksum = resolve_checksum(wanted, os.path.basename(path), deadline, "checksum") if wanted else None
+    source = ImageSource(path=path, checksum=checksum, content=read_content_checksum(wanted_inside))
+    header, size_bytes = read_header(path)
+    compressed = compression(header) is not None
+    image_format = None if compressed else check_image_header(header, size_bytes, path, "src")
+    content = image_files.hash_file(path, source.algorithms, on_progress)
+    source.verify(content)
+    image = None
+    if image_format is not None:
+        source.verify_image(content.sha256)
+        require_whole_file(path, path, "src")
+        image = ImagePreview(content.sha256, image_format, size_bytes, virtual_size(header, size_bytes))
     return LocalFile(Checksum("sha256", content.sha256), image)
 
 
@@ -197,12 +194,11 @@ def look_inside(
     path: str, wanted_inside: t.Any, deadline: Deadline, on_progress: ProgressCallback = no_progress
 ) -> ImagePreview | None:
     """What is in a compressed file; None when this host has nothing to decompress it with."""
-    with _as_failure():
-        source = ImageSource(path=path, content=read_content_checksum(wanted_inside))
-        try:
-            return preview(source, deadline, "src", on_progress)
-        except UnsupportedError:
-            return None
+    source = ImageSource(path=path, content=read_content_checksum(wanted_inside))
+    try:
+        return preview(source, deadline, "src", on_progress)
+    except UnsupportedError:
+        return None
 
 
 def as_result(name: str, image: ImagePreview) -> dict[str, t.Any]:
@@ -226,11 +222,3 @@ def _seconds(timeout: t.Any) -> float:
     with contextlib.suppress(TypeError, ValueError):
         return float(timeout)
     return _TIMEOUT_SECONDS
-
-
-@contextlib.contextmanager
-def _as_failure() -> t.Iterator[None]:
-    try:
-        yield
-    except VirtError as exc:
-        raise AnsibleActionFail(str(exc)) from exc

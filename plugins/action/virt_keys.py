@@ -65,15 +65,14 @@ class ActionModule(ActionBase):
             keys = CertificateTask(
                 options,
                 inventory=self._inventory(host, task_vars, options["peers"] or {}),
-                visit=lambda args: self._visit(args, task_vars),
+                visit=lambda args: dict(
+                    self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars)
+                ),
                 check_mode=bool(self._task.check_mode),
             )
             return keys.keep()
         except VirtError as exc:
             raise AnsibleActionFail(str(exc)) from exc
-
-    def _visit(self, args: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
-        return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
 
     @staticmethod
     def _inventory(host: str, task_vars: dict[str, t.Any], peers: t.Iterable[str]) -> dict[str, list[str]]:
@@ -232,9 +231,9 @@ class CertificateTask:
         new = certs.fingerprint(current.certificate)
         both = [first, last] if last is not first else [first]
         trusts = [set(found) for found in first["trusts"].values()]
-        result = {
-            key: value for key, value in last.items() if key in ("invocation", "warnings", "deprecations")
-        }  # fmt: skip
+        result = {key: value for key, value in last.items() if key in ("invocation", "warnings", "deprecations")}
+        if self._trust_state.warnings:
+            result["warnings"] = [*result.get("warnings", []), *self._trust_state.warnings]
         done = [line for answer in both for line in answer["actions"]]
         if not current.saved:
             done.insert(0, f"a new authority, {certs.subject(current.certificate)}")
@@ -253,9 +252,4 @@ class CertificateTask:
             "kept": [path for answer in both for path in answer["kept"]],
             "reloaded": any(answer["reloaded"] for answer in both),
             "diff": {"before": "", "after": "".join(f"{line}\n" for line in done)},
-            **(
-                {"warnings": [*result.get("warnings", []), *self._trust_state.warnings]}
-                if self._trust_state.warnings
-                else {}
-            ),
         }

@@ -11,8 +11,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
-from ansible_collections.brine.virt.plugins.plugin_utils._progress import follow, new_progress_path, show
+from ansible_collections.brine.virt.plugins.plugin_utils._progress import progress_shown, show
 
 _MODULE = "brine.virt.virt_migrate"
 
@@ -38,10 +37,7 @@ class ActionModule(ActionBase):
                 else machine
                 for machine in args["machines"]
             ]
-        with contextlib.ExitStack() as stack:
-            if not self._task.check_mode:
-                args[PROGRESS_FILE] = new_progress_path()
-                stack.enter_context(follow(self._connection, args[PROGRESS_FILE]))
+        with progress_shown(self._connection, args, wanted=not self._task.check_mode) as args:
             result = dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
         if not self._task.check_mode:
             for machine in result.get("machines") or ():

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action of virt_show: print a text as it stands. Everything happens on the controller."""
+"""Action of virt_show: print a text as it stands, or its data. Everything happens on the controller."""
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 from ansible.plugins.action import ActionBase
@@ -22,10 +23,20 @@ class ActionModule(ActionBase):
         """See the module's documentation."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _spec, arguments = self.validate_argument_spec(
-            {"text": {"type": "str", "required": True}, "facts": {"type": "raw"}}
+            {
+                "text": {"type": "str", "required": True},
+                "facts": {"type": "raw"},
+                "output": {"type": "str", "choices": ["text", "json"], "default": "text"},
+                "failure": {"type": "str", "default": ""},
+            }
         )
-        text = arguments["text"]
-        if text:
-            Display().display(text)
-        result.update(changed=False, text=text, facts=arguments["facts"])
+        text, facts = arguments["text"], arguments["facts"]
+        shown = json.dumps(facts, indent=2) if arguments["output"] == "json" else text
+        if shown:
+            Display().display(shown)
+        if arguments["failure"]:
+            # Ansible prints all of a failure; what there is to see has been printed.
+            result.update(changed=False, failed=True, msg=arguments["failure"])
+        else:
+            result.update(changed=False, text=text, facts=facts)
         return result

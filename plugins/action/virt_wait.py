@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
-from ansible_collections.brine.virt.plugins.plugin_utils._progress import follow, new_progress_path
+from ansible_collections.brine.virt.plugins.plugin_utils._progress import progress_shown
 
 _MODULE = "brine.virt.virt_wait"
 
@@ -27,14 +25,11 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """The result of the module."""
         super().run(tmp, task_vars)
-        args = dict(self._task.args)
         in_background = bool(self._task.async_val) and not self._connection.has_native_async
-        with contextlib.ExitStack() as stack:
-            # Nobody reads on for a task that goes on in the background.
-            if not (self._task.check_mode or self._task.async_val):
-                args[PROGRESS_FILE] = new_progress_path()
-                host = (task_vars or {}).get("inventory_hostname")
-                stack.enter_context(follow(self._connection, args[PROGRESS_FILE], host))
+        host = (task_vars or {}).get("inventory_hostname")
+        # Nobody reads on for a task that goes on in the background.
+        shown = not (self._task.check_mode or self._task.async_val)
+        with progress_shown(self._connection, dict(self._task.args), host, wanted=shown) as args:
             return dict(
                 self._execute_module(
                     module_name=_MODULE, module_args=args, task_vars=task_vars, wrap_async=in_background

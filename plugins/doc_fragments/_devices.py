@@ -22,9 +22,9 @@ options:
     suboptions:
       size:
         description:
-          - Size in the same format as O(memory); no less than the image's. Without it a disk is as large as its image,
-            or as what it is backed by. A new disk that has neither must have a size, and a disk with C(source) must
-            not.
+          - Size as a whole number of MiB, or with a unit such as V(512MiB) or V(20GiB); no less than the image's.
+            Without it a disk is as large as its image, or as what it is backed by. A new disk that has neither must
+            have a size, and a disk with C(source) must not.
           - An existing disk can grow, also while the machine runs, but never shrinks. A disk on a volume that was not
             created for the machine does not grow if it is C(readonly), or if anything else uses it.
         type: str

@@ -750,7 +750,7 @@ options:
         default: 127.0.0.1
       port:
         description:
-          - The port
+          - The port, from 1 to 65535. By default the next free one.
         type: int
       tls_port:
         description:

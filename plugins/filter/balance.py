@@ -95,6 +95,11 @@ _value:
       sample:
         hv1: {before: 75.0, after: 50.0}
         hv2: {before: 10.0, after: 35.0}
+    reason:
+      description:
+        - Why no machine is moved, or why the limit is not reached, in one sentence. Null if the moves reach the limit.
+      type: str
+      sample: "No machine needs to be moved: hv1 (50.0 %) is 15.0 points above hv2 (35.0 %), within the limit of 20"
     errors:
       description: With O(errors=return), the mistakes, one sentence each. If there are any, this is the only key.
       type: list

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters brine.virt.settle_claims and brine.virt.last_seen."""
+"""The filters brine.virt.decide_claims and brine.virt.last_seen."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ansible.errors import AnsibleFilterError
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import last_seen
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.claims import settle
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.claims import decide_claims
 
 
-def settle_claims(plan: t.Any, claims: t.Any, seen: t.Any, last: t.Any = False) -> dict[str, t.Any]:
-    """What becomes of a run's claims; settle_claims.yml describes it."""
+def decide_claims_filter(plan: t.Any, claims: t.Any, seen: t.Any, last: t.Any = False) -> dict[str, t.Any]:
+    """What becomes of a run's claims; decide_claims.yml describes it."""
     for value, name in ((plan, "the input"), (claims, "claims"), (seen, "seen")):
         if not isinstance(value, Mapping):
-            raise AnsibleFilterError(f"brine.virt.settle_claims: {name} is not a mapping")
-    return settle(plan, claims, seen, last=boolean(last))
+            raise AnsibleFilterError(f"brine.virt.decide_claims: {name} is not a mapping")
+    return decide_claims(plan, claims, seen, last=boolean(last))
 
 
 def last_seen_filter(variables: t.Any, known_hosts: t.Any = "") -> dict[str, list[str]]:
@@ -40,4 +40,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """The filters by name."""
-        return {"settle_claims": settle_claims, "last_seen": last_seen_filter}
+        return {"decide_claims": decide_claims_filter, "last_seen": last_seen_filter}

@@ -41,19 +41,60 @@ _value:
   sample: ["virt_disk_profile: unknown variable. Did you mean virt_disk_profiles?"]
 """
 
+import difflib
 import typing as t
 from collections.abc import Iterable, Mapping
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.plugin_utils._variable_names import misspelled
+# Those of the role's argument specification.
+VARIABLES = (
+    "virt_vms",
+    "virt_disk_profiles",
+    "virt_nic_profiles",
+    "virt_images",
+    "virt_seed",
+    "virt_policy",
+    "virt_anti_affinity",
+    "virt_labels",
+    "virt_memory_reserve_mib",
+    "virt_memory_ratio",
+    "virt_vcpu_ratio",
+    "virt_unseen",
+    "virt_cpu_baseline",
+    "virt_hypervisors",
+    "virt_answer_seconds",
+    "virt_known_hosts",
+    "virt_trust_guest_addresses",
+    "virt_provision_concurrency",
+    "virt_provision_wait",
+    "virt_provision_conclude",
+    "virt_provision_stop_timeout",
+    "virt_provision_timeout",
+)
+# What the live inventory gives its machines: one of them may be a hypervisor itself.
+_OF_MACHINES = frozenset({"virt_image", "virt_hypervisor"})
+_OWN_PREFIX = "virt_provision_"
+# One letter too many, too few or wrong in most names; more in long ones.
+_CLOSE = 0.88
 
 
-def misspelled_filter(names: t.Any) -> list[str]:
-    """The sentences; see RETURN."""
+def misspelled(names: t.Any) -> list[str]:
+    """A sentence for each variable that is not known, and close to one that is known and not there.
+
+    Whoever has both has one of their own. names: all variables that there are.
+    """
     if not isinstance(names, Iterable) or isinstance(names, (str, Mapping)):
         raise AnsibleFilterError("brine.virt.misspelled: the input is not a list of names")
-    return misspelled(names)
+    given = {str(name) for name in names}
+    free = [name for name in VARIABLES if name not in given]
+    sentences = []
+    others = _OF_MACHINES if "virt_uuid" in given else frozenset()
+    for name in sorted(given - set(VARIABLES) - others):
+        if name.startswith("virt_") and not name.startswith(_OWN_PREFIX):
+            near = difflib.get_close_matches(name, free, n=1, cutoff=_CLOSE)
+            sentences += [f"{name}: unknown variable. Did you mean {found}?" for found in near]
+    return sentences
 
 
 class FilterModule:
@@ -61,4 +102,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """The filters by name."""
-        return {"misspelled": misspelled_filter}
+        return {"misspelled": misspelled}

@@ -117,13 +117,13 @@ _value:
         why:
           description: Why it was chosen, and what could not be checked.
           type: str
-          sample: "most free memory: 20000 MiB after this machine, next hv4 with 12000 MiB"
+          sample: "lowest load: 37 % of its memory committed with this machine, next hv4 with 62 %"
         refused:
           description: For every other hypervisor, why it was not chosen.
           type: dict
           sample:
             hv3: has no bridge dmz_br (has br0)
-            hv4: "less free memory: 12000 MiB after this machine"
+            hv4: "a higher load: 62 % of its memory committed with this machine"
         memory_ratio:
           description:
             - How many times the memory of the target, less the reserve, may be committed, by its inventory variables.

@@ -24,6 +24,8 @@ description:
     C(anti_affinity) groups; for existing machines the groups stored with them count.
   - Machines whose entry names a hypervisor are placed first, so that others do not use up the capacity that they need.
     All others follow in the order of the list.
+  - A machine with C(state=absent) is not placed. Its memory and its vCPUs count as free; the space of its disks does
+    not, as long as they are there.
   - If a machine fits nowhere, nothing is placed, and the error says for every such machine what each hypervisor lacks.
 positional: hosts
 options:
@@ -59,7 +61,10 @@ options:
     description: Which of the suitable hypervisors is chosen.
     type: str
     choices:
-      spread: the one with the most free memory after everything placed so far; among equal ones the first by name
+      spread: >-
+        the one with the lowest load after everything placed so far, which is how much of the memory that may be
+        committed is committed; among those within 10 percentage points of it the one with the fewest machines, then the
+        one with the lower load, then the first by name
       pack: the one with the least free memory; among equal ones the first by name
     default: spread
   memory_reserve_mib:
@@ -193,13 +198,13 @@ _value:
         why:
           description: Why it was chosen, and what could not be checked.
           type: str
-          sample: "most free memory: 20000 MiB after this machine, next hv3 with 12000 MiB"
+          sample: "lowest load: 37 % of its memory committed with this machine, next hv3 with 62 %"
         refused:
           description: For every other hypervisor, why it was not chosen.
           type: dict
           sample:
             hv2: has no bridge dmz_br (has br0)
-            hv3: "less free memory: 12000 MiB after this machine"
+            hv3: "a higher load: 62 % of its memory committed with this machine"
     by_host:
       description:
         - For every hypervisor that answered, the names of the machines for it, as they were given and in the order of
@@ -251,7 +256,21 @@ _value:
       type: str
       sample: pc-q35-7.2
     not_started:
-      description: The machines that have a place and should not be started (C(start=false)).
+      description: The machines that have a place and should not be started (C(state) other than V(running)).
+      type: list
+      elements: str
+      sample: []
+    stopped:
+      description: Those of them that should be off (C(state=stopped)).
+      type: list
+      elements: str
+      sample: []
+    removals:
+      description: The machines to be removed (C(state=absent)), by the hypervisor that has them.
+      type: dict
+      sample: {hv1: [old1]}
+    not_there:
+      description: The machines to be removed that no hypervisor has.
       type: list
       elements: str
       sample: []
@@ -261,7 +280,8 @@ _value:
       sample: {}
     refused_machines:
       description:
-        - The machines that have no place because a hypervisor did not answer, by C(name) and C(why).
+        - The machines that have no place because a hypervisor did not answer, and those that are to be removed and may
+          be on one, by C(name) and C(why).
         - If the entry names that hypervisor, or the machine is on it (O(homes)), it is given in C(hypervisor).
         - If the machine may be on it, see O(unseen) and O(last_seen), that is null.
       type: list
@@ -278,9 +298,10 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import yes_or_no
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import places_of, read_good_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import places_of
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_good_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.existing import find_existing
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import find_existing
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, read_number
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.place import place
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld

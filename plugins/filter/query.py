@@ -12,65 +12,32 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.changes import changes_text
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.remarks import remarks_on
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.hypervisors import (
+    hypervisors_data,
+    hypervisors_table,
+)
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.machines import machines_data, machines_table
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import (
-    capacity_of,
     machines_of,
     moves_text,
-    names_by_state,
-    printable_line,
     query_text,
-    split_answers,
     tree_text,
 )
 
 
-def query(results: t.Any) -> str:
+def query(results: t.Any, settings: t.Any = None) -> str:
     """See query.yml."""
     machines, silent = machines_of(results)
-    return "\n".join(filter(None, [query_text(machines), tree_text(silent)]))
+    return "\n".join(filter(None, [query_text(machines, settings), tree_text(silent)]))
 
 
-def states(results: t.Any) -> dict[str, t.Any]:
-    """See states.yml."""
-    machines, silent = machines_of(results)
-    named: dict[str, t.Any] = {hypervisor: names_by_state(records) for hypervisor, records in machines.items()}
-    return {**named, **silent}
-
-
-def remarks(results: t.Any) -> str:
-    """See remarks.yml."""
-    return "\n".join(map(printable_line, remarks_on(machines_of(results)[0])))
-
-
-def capacity(results: t.Any) -> dict[str, t.Any]:
-    """See capacity.yml."""
-    hosts, silent = split_answers(results, "host")
-    return {**{hypervisor: capacity_of(host) for hypervisor, host in hosts.items()}, **silent}
-
-
-def tree(value: t.Any) -> str:
-    """See tree.yml."""
-    return tree_text(value)
-
-
-def changes(results: t.Any) -> str:
-    """See changes.yml."""
-    return changes_text(results)
-
-
-def moves_table(value: t.Any) -> str:
-    """See moves_table.yml."""
-    return moves_text(value)
-
-
-def _named(name: str, work: t.Callable[[t.Any], t.Any]) -> t.Callable[[t.Any], t.Any]:
+def _named(name: str, work: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
     """The filter, with our errors as Ansible's."""
 
     @functools.wraps(work)
-    def wrapped(value: t.Any) -> t.Any:
+    def wrapped(value: t.Any, *arguments: t.Any, **named: t.Any) -> t.Any:
         try:
-            return work(value)
+            return work(value, *arguments, **named)
         except VirtError as exc:
             raise AnsibleFilterError(f"brine.virt.{name}: {exc}") from exc
 
@@ -82,13 +49,14 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """What Ansible asks for."""
-        filters = {
+        filters: dict[str, t.Callable[..., t.Any]] = {
             "query": query,
-            "states": states,
-            "remarks": remarks,
-            "capacity": capacity,
-            "changes": changes,
-            "tree": tree,
-            "moves_table": moves_table,
+            "machines_data": machines_data,
+            "machines_table": machines_table,
+            "hypervisors_data": hypervisors_data,
+            "hypervisors_table": hypervisors_table,
+            "changes": changes_text,
+            "tree": tree_text,
+            "moves_table": moves_text,
         }
         return {name: _named(name, work) for name, work in filters.items()}

@@ -26,11 +26,16 @@ description:
     C(virt_memory_mib), C(virt_autostart), C(virt_title), C(virt_description), C(virt_tags), C(virt_addresses),
     C(virt_disks), C(virt_nics), C(virt_graphics), C(virt_image), C(virt_managed) and C(virt_errors) (what could not be
     determined), with the values that M(brine.virt.virt_info) returns. The machine's own variables are host variables
-    under their own names, unless these begin with C(ansible_) or C(virt_), or are names that Ansible sets itself.
+    under their own names, unless these begin with C(ansible_) or C(virt_), or are names that Ansible sets itself. See
+    O(facts).
   - >-
     Groups are C(virt_machines) (all of them), C(virt_<state>), C(virt_on_<hypervisor>), C(virt_tag_<tag>), and
     C(virt_building) (machines that are being created, or whose creation was interrupted; they have no C(ansible_host)).
     Characters that are not allowed in a group name become underscores.
+  - >-
+    With O(cache=true), the last good answer of a hypervisor that does not answer now is used in its place, whatever its
+    age. There is a warning, and the hosts have the variable C(virt_stale_since), the time of that answer in UTC. A
+    machine that another hypervisor has now is left out of it.
   - >-
     Two machines of the same name on two hypervisors are never merged. Both are listed as C(<name>_<hypervisor>), with a
     warning. So is a machine that has the name of another host or of a group in the inventory, or a name with another
@@ -80,6 +85,50 @@ options:
     type: str
     choices: [ssh, tls, local]
     default: ssh
+  facts:
+    description:
+      - What is fetched of the machines and set as host variables. What is not listed is not asked for, and what is not
+        asked for takes no time.
+      - V(address) is C(virt_addresses), and C(ansible_host) wherever the machine has an address that counts. It asks
+        DHCP leases, guest agents and neighbour tables.
+      - V(hardware) is C(virt_vcpus), C(virt_memory_mib) and C(virt_autostart).
+      - V(disks) is C(virt_disks), for which sizes and storage pools are asked for.
+      - V(nics), V(graphics), V(image) and V(tags) are C(virt_nics), C(virt_graphics), C(virt_image) and C(virt_tags).
+      - V(description) is C(virt_title) and C(virt_description).
+      - All groups, C(virt_name), C(virt_uuid), C(virt_state), C(virt_hypervisor), C(virt_uri), C(virt_managed),
+        C(virt_errors), C(ansible_user), the arguments for SSH and the machine's own variables are set in any case.
+    type: list
+    elements: str
+    choices: [address, hardware, disks, nics, graphics, image, tags, description]
+    default: [address, hardware, disks, nics, graphics, image, tags, description]
+  hostnames:
+    description:
+      - Jinja expressions, of which the first that gives a name is what a machine's host is called. Without any, and
+        where none gives a name, it is the machine's own name.
+      - They know the host variables, and those that begin with C(virt_) also without it, as C(name), C(uuid),
+        C(hypervisor) and C(title).
+      - A name begins with a letter, a digit or an underscore, and has only these, dots and hyphens. Any other value is
+        passed over.
+      - Two machines of the same name are never merged, as described above.
+    type: list
+    elements: str
+    default: []
+  filters:
+    description:
+      - Which machines are listed. Each item is a mapping of V(include) or V(exclude) to a Jinja expression as in
+        O(hostnames). For each machine the first one that is true decides; a machine that none is true for is listed.
+      - To list certain machines only, end with C(exclude) and V(true).
+      - An expression that cannot be evaluated is not true, with a warning, or an error with O(strict=true).
+      - The host keys of machines that are not listed are in O(known_hosts) as well.
+    type: list
+    elements: dict
+    default: []
+  strict_hypervisors:
+    description:
+      - Whether it is an error that a hypervisor does not answer, or cannot be asked. Then nothing is listed, and no
+        older answer is used in its place.
+    type: bool
+    default: false
   concurrency:
     description: How many hypervisors to ask at once.
     type: int
@@ -153,6 +202,25 @@ groups:
   big: virt_memory_mib >= 8192
 
 ---
+# Running machines of the web tier only, called name.hypervisor, with no more than it takes to reach and group them
+plugin: brine.virt.domains
+hypervisor_group: hypervisors
+strict_hypervisors: true
+facts: [address, tags]
+filters:
+  - exclude: state != 'running'
+  - include: "'web' in tags"
+  - exclude: true
+hostnames:
+  - name ~ '.' ~ hypervisor
+
+---
+# The guests are behind a jump host: its argument is put before those that the plugin sets
+plugin: brine.virt.domains
+hypervisor_group: hypervisors
+ssh_common_args: -o ProxyJump=admin@bastion.example.org
+
+---
 # Only this machine, answers cached for a minute
 plugin: brine.virt.domains
 hypervisors:
@@ -169,25 +237,26 @@ import typing as t
 from ansible import constants as C
 from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
-from ansible.inventory.helpers import get_group_vars, sort_groups
-from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
-from ansible.utils.vars import combine_vars, load_extra_vars
-from ansible.vars.plugins import get_vars_from_inventory_sources
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable, get_cache_plugin
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import LXML_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri, require_libvirt
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.connection_vars import (
     ConnectionVars,
+    InventoryVars,
     ssh_options,
     ssh_settings,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import (
+    FACTS,
     MACHINES_GROUP,
+    NamedHost,
+    Placed,
     group_names,
     host_vars,
     known_hosts_path,
+    listed_machines,
     name_hosts,
     ssh_args_with_ours_first,
 )
@@ -195,11 +264,18 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
     HypervisorEntry,
     InventoryHypervisor,
     ask_hypervisors,
+    of_now,
     read_entries,
     unasked,
     warn_of,
+    with_last_answers,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import update_known_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.selection import (
+    Selection,
+    read_filters,
+    read_hostnames,
+)
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible.inventory.data import InventoryData
@@ -227,16 +303,20 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self._refuse_unknown_options(self._read_config_data(path), path)
         try:
             entries = self._entries()
+            read_filters(self.get_option("filters"))
+            read_hostnames(self.get_option("hostnames"))
         except VirtError as exc:
             raise AnsibleParserError(f"{path}: {exc}") from exc
         answers, fresh = self._answers(entries, path, cache)
-        for answer in answers:
-            if answer["error"] is not None:
-                self.display.warning(warn_of(answer))
+        silent = [warn_of(answer) for answer in answers if answer["error"] is not None]
+        if silent and self.get_option("strict_hypervisors"):
+            raise AnsibleParserError(f"{path}: {'; '.join(silent)}")
+        for text in silent:
+            self.display.warning(text)
         known_hosts = known_hosts_path(self._templated("known_hosts"), os.path.dirname(os.path.abspath(path)))
         if known_hosts:
             try:
-                update_known_hosts(known_hosts, answers, drop_gone=fresh)
+                update_known_hosts(known_hosts, of_now(answers), drop_gone=fresh)
             except OSError as exc:
                 self.display.warning(
                     f"The machines' host keys cannot be written to {known_hosts}: {exc.strerror or exc}"
@@ -304,27 +384,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         return InventoryHypervisor(entry.name, make_uri(host=address, transport="ssh", user=user, port=port), settings)
 
     def _variables_of(self, name: str) -> ConnectionVars:
-        """What the inventory says of a host, group_vars and host_vars included."""
-        host = self._data.hosts.get(name)
-        if host is None:
-            return ConnectionVars({}, self.templar)
-        sources = [*self._data.processed_sources, *([self._data.current_source] if self._data.current_source else [])]
-        # New groups become children of ``all`` only when all sources are parsed.
-        groups = sort_groups({self._data.groups["all"], *host.get_groups()})
-        variables = get_group_vars(groups)
-        variables = combine_vars(variables, get_vars_from_inventory_sources(self.loader, sources, groups, "all"))
-        variables = combine_vars(variables, host.get_vars())
-        variables = combine_vars(variables, get_vars_from_inventory_sources(self.loader, sources, [host], "all"))
-        if self.get_option("use_extra_vars"):
-            variables = combine_vars(variables, load_extra_vars(t.cast("DataLoader", self.loader)))
-        variables.setdefault("inventory_hostname", name)
-        return ConnectionVars(variables, self.templar)
+        return self._inventory_vars().of(name)
+
+    def _inventory_vars(self) -> InventoryVars:
+        loader = t.cast("DataLoader", self.loader)
+        return InventoryVars(self._data, loader, self.templar, use_extra_vars=self.get_option("use_extra_vars"))
 
     # answers
 
     def _answers(self, entries: list[HypervisorEntry], path: str, cache: bool) -> tuple[list[dict[str, t.Any]], bool]:
         """The hypervisors' answers as plain data, and whether they are of now."""
-        key = self.get_cache_key(path)
+        key = self._answers_key(path)
         use_cache = self.get_option("cache")
         if use_cache and cache:
             try:
@@ -333,8 +403,27 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 pass  # nothing there, or too old
         answers = self._ask(entries)
         if use_cache:
+            if any(answer["machines"] is None for answer in answers):
+                answers = with_last_answers(answers, self._last_answers(key))
             self._cache[key] = answers
         return answers, True
+
+    def _answers_key(self, path: str) -> str:
+        """What the answers have in the cache as their name: those with other facts are of no use."""
+        facts = self.get_option("facts")
+        own = "" if set(facts) == set(FACTS) else "_" + "_".join(fact for fact in FACTS if fact in facts)
+        return f"{self.get_cache_key(path)}{own}"
+
+    def _last_answers(self, key: str) -> list[dict[str, t.Any]]:
+        """What the cache has, however old it is."""
+        options = {"_uri": "cache_connection", "_prefix": "cache_prefix"}
+        given = {name: self.get_option(option) for name, option in options.items()}
+        given = {name: value for name, value in given.items() if value is not None}
+        cache = get_cache_plugin(self.get_option("cache_plugin"), _timeout=0, **given)
+        try:
+            return list(cache[key])
+        except KeyError:
+            return []
 
     def _ask(self, entries: list[HypervisorEntry]) -> list[dict[str, t.Any]]:
         hypervisors, not_asked = [], []
@@ -354,6 +443,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             concurrency=self.get_option("concurrency"),
             timeout_seconds=self.get_option("timeout"),
             tmpdir=C.DEFAULT_LOCAL_TMP,  # type: ignore[attr-defined]  # made at run time
+            facts=self.get_option("facts"),
         )
         return answers + not_asked
 
@@ -362,47 +452,105 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def populate(self, answers: list[dict[str, t.Any]], known_hosts: str | None) -> None:
         """Make hosts of the answers' records. What comes from machines is plain text, never a template."""
         strict = self.get_option("strict")
-        for named in name_hosts(answers, self._taken_names()):
+        compose, groups, keyed_groups = (self.get_option(name) for name in ("compose", "groups", "keyed_groups"))
+        safe_names: dict[str, str] = {}
+        inventory_vars = self._inventory_vars()
+        ours_first = self._templated("ssh_common_args")
+        vars_of = self._host_vars()
+        stale = {answer["hypervisor"]: answer.get("stale_since") for answer in answers}
+        for named in self._named_hosts(answers):
             if named.warning:
                 self.display.warning(named.warning)
             host = self._data.add_host(named.host)
-            variables = host_vars(
-                named.record,
-                hypervisor=named.hypervisor,
-                uri=named.uri,
-                known_hosts=known_hosts,
-                trust_guest_addresses=self.get_option("trust_guest_addresses"),
-            )
-            for key, value in variables.items():
-                # Set last: it is put together with what the host has of it by its groups.
-                if key != _SSH_ARGS:
-                    self._data.set_variable(host, key, value)
+            variables = vars_of((named.hypervisor, named.uri, named.record), known_hosts)
+            if stale[named.hypervisor]:
+                variables["virt_stale_since"] = stale[named.hypervisor]
+            self._set_variables(host, variables)
             for group_name in group_names(named.record, named.hypervisor):
-                group = self._data.add_group(to_safe_group_name(group_name, force=True, silent=True))
-                self._data.add_child(group, host)
-            self._set_composite_vars(self.get_option("compose"), variables, host, strict=strict)
-            self._add_host_to_composed_groups(self.get_option("groups"), variables, host, strict=strict)
-            self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, host, strict=strict)
+                if group_name not in safe_names:
+                    safe_name = to_safe_group_name(group_name, force=True, silent=True)
+                    safe_names[group_name] = self._data.add_group(safe_name)
+                self._data.add_child(safe_names[group_name], host)
+            if compose:
+                self._set_composite_vars(compose, variables, host, strict=strict)
+            if groups:
+                self._add_host_to_composed_groups(groups, variables, host, strict=strict)
+            if keyed_groups:
+                self._add_host_to_keyed_groups(keyed_groups, variables, host, strict=strict)
             if _SSH_ARGS in variables:
-                self._set_ssh_arguments(host, variables[_SSH_ARGS])
+                self._set_ssh_arguments(host, (ours_first, variables[_SSH_ARGS]), inventory_vars.of(host))
 
-    def _set_ssh_arguments(self, host: str, own: str) -> None:
-        """The arguments for SSH of one machine: those of the option, ours, then what it would have without us."""
-        other = self._without_us(host, "ssh_common_args") or ""
+    def _host_vars(self) -> t.Callable[..., dict[str, t.Any]]:
+        """What gives the variables of one machine after the other; the options are looked up once."""
+        trust, facts = self.get_option("trust_guest_addresses"), self.get_option("facts")
+
+        def of(machine: Placed, known_hosts: str | None = None) -> dict[str, t.Any]:
+            return host_vars(
+                machine[2],
+                hypervisor=machine[0],
+                uri=machine[1],
+                known_hosts=known_hosts,
+                trust_guest_addresses=trust,
+                facts=facts,
+            )
+
+        return of
+
+    def _named_hosts(self, answers: list[dict[str, t.Any]]) -> list[NamedHost]:
+        """The machines that the user wants listed, each with the name of its host."""
+        filters, hostnames = read_filters(self.get_option("filters")), read_hostnames(self.get_option("hostnames"))
+        machines = listed_machines(answers)
+        if not filters and not hostnames:
+            return name_hosts(machines, self._taken_names())
+        vars_of = self._host_vars()
+        selection = Selection(filters, hostnames, self._compose, strict=self.get_option("strict"))
+        try:
+            machines = [machine for machine in machines if selection.includes(vars_of(machine))]
+            named = name_hosts(machines, self._taken_names(), lambda machine: selection.name(vars_of(machine)))
+        except VirtError as exc:
+            raise AnsibleParserError(str(exc)) from exc
+        for text in selection.warnings():
+            self.display.warning(text)
+        return named
+
+    def _set_variables(self, host: str, variables: dict[str, t.Any]) -> None:
+        """Variables of a machine's host, but for the arguments for SSH, which are put together at last.
+
+        Not by set_variable() of the inventory, which would copy each value to note the file that it came from: that
+        takes longer than all the rest. Without a mark of its own a text is no template here either.
+        """
+        there = self._data.hosts[host].vars
+        for key, value in variables.items():
+            if key == _SSH_ARGS:
+                continue
+            if key in there or not key.startswith(("virt_", "ansible_")):
+                self._data.set_variable(host, key, value)  # looks at the name, and merges mappings
+            else:
+                there[key] = value
+
+    def _set_ssh_arguments(self, host: str, firsts: tuple[str, str], variables: ConnectionVars) -> None:
+        """The arguments for SSH of one machine: those of the option, ours, then what it would have without us.
+
+        firsts: the first two of these. variables: what the inventory says of the host.
+        """
+        option, own = firsts
+        other = self._without_us(host, variables, "ssh_common_args") or ""
         # ``compose`` may have put the two together already.
-        parts = (self._templated("ssh_common_args"), "" if own in other else own, other)
+        parts = (option, "" if own in other else own, other)
         common = " ".join(str(part).strip() for part in parts if part and str(part).strip())
         first = ssh_args_with_ours_first(
-            own, self._without_us(host, "ssh_args"), self._without_us(host, "host_key_checking")
+            own,
+            self._without_us(host, variables, "ssh_args"),
+            self._without_us(host, variables, "host_key_checking"),
         )
-        self._data.set_variable(host, _SSH_ARGS, common)
+        self._data.hosts[host].vars[_SSH_ARGS] = common
         if first is not None:
             self._data.set_variable(host, "ansible_ssh_args", first)
 
-    def _without_us(self, host: str, option: str) -> t.Any:
+    def _without_us(self, host: str, variables: ConnectionVars, option: str) -> t.Any:
         """What an option of Ansible's ssh is for a machine by the inventory's variables and Ansible's configuration."""
         try:
-            return ssh_options(self._variables_of(host), (option,))[option]
+            return ssh_options(variables, (option,))[option]
         except VirtError as exc:
             self.display.warning(f"ansible_{option} of {host} cannot be read here and is left out: {exc}")
             return ssh_options(ConnectionVars({}, self.templar), (option,))[option]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: extra_vars
-short_description: Tell which variables are set on the command line
+short_description: Find which variables are set on the command line
 version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
@@ -49,7 +49,7 @@ from ansible.utils.vars import load_extra_vars
 
 
 class LookupModule(LookupBase):
-    """Looks at the command line alone."""
+    """Reads the command line alone."""
 
     def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
         """The names; see RETURN."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every module of the collection has in common: the option ``uri``, its requirements, the end of a run.
+"""What modules of the collection have in common: ``uri``, requirements, subsets of facts, the end of a run.
 
 The documentation of these options is the fragment ``brine.virt._uri``; keep the two alike.
 """
@@ -11,25 +11,37 @@ from __future__ import annotations
 import sys
 import traceback
 import typing as t
+from collections.abc import Iterable, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, visible
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError, visible
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import LXML_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     DEFAULT_URI,
     LIBVIRT_IMPORT_ERROR,
     LIBVIRT_PACKAGES,
+    OPEN_SECONDS,
+    VirConnect,
+    open_connection,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import (
     HIDDEN,
-    WITHHELD_ARGUMENTS,
+    OPTION,
+    kept_secret,
     masked,
     masks_in,
 )
 
 LXML_PACKAGES = "package python3-lxml"
 
+# Of a time limit, the part that single machines may take: one that does not answer must not hide the others.
+_MACHINES_SHARE = 0.8
+Answer = t.TypeVar("Answer")
+
+# Subsets of facts, in the words of Ansible's own ``gather_subset``.
+ALL, MIN = "all", "min"
 URI_ARGUMENTS: dict[str, dict[str, t.Any]] = {"uri": {"type": "str", "default": DEFAULT_URI}}
 
 
@@ -49,7 +61,7 @@ class _Module(AnsibleModule):
     ) -> None:
         # Before the rest: an AnsibleModule logs and fails while it is being made.
         self._has_secrets = has_secrets
-        self._beside: dict[str, t.Any] = dict.fromkeys(beside)
+        self._beside: dict[str, t.Any] = dict.fromkeys([*beside, *([OPTION] if has_secrets is not None else [])])
         super().__init__(**settings)
         self.params.update(self._beside)
 
@@ -57,6 +69,7 @@ class _Module(AnsibleModule):
         """Read the options, without what the action plugin has sent beside them: that is no option of a task's."""
         super()._load_params()
         self._beside = {name: self.params.pop(name, None) for name in self._beside}
+        self.no_log_values.update(kept_secret(self._beside))
 
     @property
     def in_clear(self) -> bool:
@@ -89,8 +102,7 @@ def make_plain_module(
     beside: what the action plugin may send beside the options; it is in ``params`` too, None where it was not sent. As
     it is in no argument spec, it is in no documentation.
     """
-    more = WITHHELD_ARGUMENTS if has_secrets is not None else {}
-    settings = {"supports_check_mode": True, **settings, "argument_spec": {**more, **argument_spec}}
+    settings = {"supports_check_mode": True, **settings, "argument_spec": argument_spec}
     module = _Module(has_secrets, beside, settings)
     if module.in_clear:
         module.fail_json(
@@ -119,6 +131,44 @@ def make_module(argument_spec: dict[str, t.Any], **settings: t.Any) -> AnsibleMo
                 exception=error,
             )
     return module
+
+
+def ask_in_time(params: dict[str, t.Any], ask: t.Callable[[VirConnect, float], Answer], *, read_only: bool) -> Answer:
+    """What the hypervisor answers within the option ``timeout``. Raises UnreachableError when it does not.
+
+    ask: takes the connection and the seconds that single machines may take of that time.
+    """
+    seconds = params["timeout"]
+    if seconds < 1:
+        raise InputError(f"{seconds} is less than a second", where="timeout")
+
+    def work() -> Answer:
+        with open_connection(params["uri"], read_only=read_only, timeout_seconds=min(seconds, OPEN_SECONDS)) as conn:
+            return ask(conn, seconds * _MACHINES_SHARE)
+
+    return run_in_time(work, seconds)
+
+
+def subset_choices(names: Sequence[str]) -> list[str]:
+    """Everything that the option may hold: the names, ``all`` and ``min``, and all but ``min`` with a ``!`` too."""
+    words = [ALL, *names]
+    return [ALL, MIN, *names, *(f"!{word}" for word in words)]
+
+
+def chosen_subsets(given: Iterable[str], names: Sequence[str]) -> frozenset[str]:
+    """The names that are asked for; none of them means the least that there is, which is always given.
+
+    As Ansible's modules of facts have it: what is left out is left out whatever else is named, and where nothing is
+    named but what is left out, it is left out of all.
+    """
+    words = list(given)
+    left_out = {word[1:] for word in words if word.startswith("!")}
+    wanted = {word for word in words if not word.startswith("!")}
+    if ALL in left_out:
+        left_out = left_out - {ALL}
+    elif ALL in wanted or (left_out and not wanted):
+        wanted.update(names)
+    return frozenset(wanted - left_out) & frozenset(names)
 
 
 def finish(module: AnsibleModule, work: t.Callable[[], dict[str, t.Any]]) -> t.NoReturn:

@@ -47,12 +47,12 @@ options:
     description:
       - V(prepare) inspects the host and, if the bridge is missing, starts the switch, which applies the change three
         seconds later.
-      - V(arrive) waits until the change is applied.
+      - V(wait) waits until the change is applied.
       - V(confirm) makes the change permanent if the bridge has everything that the uplink had. It has to come after
-        V(arrive) and over a new connection, which proves that the host can be reached.
+        V(wait) and over a new connection, which proves that the host can be reached.
       - V(report) reports how the last switch ended.
     type: str
-    choices: [prepare, arrive, confirm, report]
+    choices: [prepare, wait, confirm, report]
     default: prepare
   confirm_seconds:
     description:
@@ -64,7 +64,7 @@ options:
 
 EXAMPLES = r"""
 ---
-- name: Start putting the uplink into br0
+- name: Start adding the uplink to br0
   brine.virt.virt_bridge_switch:
     name: br0
   register: switch
@@ -73,7 +73,7 @@ EXAMPLES = r"""
   brine.virt.virt_bridge_switch:
     name: br0
     phase: "{{ item }}"
-  loop: [arrive, confirm]
+  loop: [wait, confirm]
   vars:
     ansible_ssh_extra_args: -o ControlPath=none
   when: switch.state == 'armed'
@@ -111,7 +111,7 @@ log:
   returned: with O(phase=report)
   type: list
   elements: str
-  sample: ["10:15:02 putting eth0 into br0", "10:16:02 not confirmed within 60 s"]
+  sample: ["10:15:02 adding eth0 to br0", "10:16:02 not confirmed within 60 s"]
 """
 
 import re
@@ -167,7 +167,7 @@ def _planned(change: Change, state: str) -> dict[str, t.Any]:
     }
 
 
-def arrive(name: str) -> dict[str, t.Any]:
+def wait(name: str) -> dict[str, t.Any]:
     """Wait until a change is applied."""
     rollback.wait_until_applied(name)
     return {"changed": False, "state": _expect(name, rollback.APPLIED)}
@@ -202,7 +202,7 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "uplink": {"type": "str"},
-            "phase": {"type": "str", "choices": ["prepare", "arrive", "confirm", "report"], "default": "prepare"},
+            "phase": {"type": "str", "choices": ["prepare", "wait", "confirm", "report"], "default": "prepare"},
             "confirm_seconds": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
@@ -223,7 +223,7 @@ def main() -> None:
         elif module.check_mode:
             result = {"changed": False, "state": rollback.state(name) or "absent"}
         else:
-            result = arrive(name) if phase == "arrive" else confirm(name)
+            result = wait(name) if phase == "wait" else confirm(name)
     except VirtError as exc:
         module.fail_json(msg=str(exc), exception=exc)
     module.exit_json(**result)

@@ -109,7 +109,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
@@ -168,6 +168,8 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     wanted = read_claims(params["machines"])
     decision = read_decision(params["decision"], "decision")
     writes = wanted or params["withdraw"]
+    if writes:
+        require_root("virt_claim", params["uri"])
     # Looking needs no lock, and must not wait for a run that is at work here.
     lock = hypervisor_lock("init", wait_seconds=params["lock_timeout"]) if writes else contextlib.nullcontext()
     with open_connection(params["uri"]) as conn:

@@ -27,6 +27,38 @@ options:
     description: Name of the storage pool that stored images are looked for in.
     type: str
     default: images
+  gather_subset:
+    description:
+      - What to find out about the hypervisor, as in M(ansible.builtin.setup). What is not asked for is not in
+        RV(host), and costs nothing.
+      - V(min), which is always included, is what the hypervisor is, its versions, its total CPUs and memory, and
+        whether it is in maintenance.
+      - V(machines) reads all machines, and adds to RV(host.vcpus) and RV(host.memory) what is committed and what is
+        free; V(capabilities) adds the machine types, V(networks) the networks and bridges, V(certificates) the
+        certificates and the revocation lists, V(pools) and V(images) what their names say.
+      - The filters that choose hypervisors need V(machines), V(pools) and V(networks), and V(images) for machines with
+        an image.
+      - A name with V(!) before it is left out; where only such names are given, they are left out of V(all). V(!all) is
+        V(min).
+    type: list
+    elements: str
+    choices:
+      - all
+      - min
+      - capabilities
+      - machines
+      - pools
+      - networks
+      - images
+      - certificates
+      - "!all"
+      - "!capabilities"
+      - "!machines"
+      - "!pools"
+      - "!networks"
+      - "!images"
+      - "!certificates"
+    default: [all]
   guest_cpu:
     description:
       - Whether to return RV(host.guest_cpu) too. That needs a read-write connection to libvirt, which root has.
@@ -52,11 +84,16 @@ EXAMPLES = r"""
 - name: Show how much memory is available for new machines
   ansible.builtin.debug:
     msg: "{{ hypervisor.host.memory.free_mib }} MiB free of {{ hypervisor.host.memory.total_mib }} MiB"
+
+- name: Ask for versions and certificates alone
+  brine.virt.virt_host_info:
+    gather_subset: [certificates]
+  register: hypervisor
 """
 
 RETURN = r"""
 host:
-  description: The facts of the hypervisor.
+  description: The facts of the hypervisor. Which keys there are depends on O(gather_subset).
   returned: success
   type: dict
   contains:
@@ -76,6 +113,14 @@ host:
       description: Version of QEMU, or null if machines do not run in QEMU.
       type: str
       sample: 7.2.19
+    release:
+      description: The distribution of the hypervisor. Null if O(uri) leads to another host.
+      type: dict
+      sample: {id: debian, name: Debian GNU/Linux 12 (bookworm), version: "12"}
+    uptime_seconds:
+      description: How long the hypervisor has been up. Null if O(uri) leads to another host.
+      type: int
+      sample: 86400
     arch:
       description: Architecture of the hypervisor.
       type: str
@@ -85,6 +130,10 @@ host:
       type: list
       elements: str
       sample: [kvm, qemu]
+    kvm:
+      description: Whether machines can run with KVM. If not, they are emulated, and slow.
+      type: bool
+      sample: true
     machine_types:
       description: Machine types that QEMU knows for this architecture, aliases such as C(q35) among them.
       type: list
@@ -111,14 +160,15 @@ host:
         features: {x2apic: require, svm: disable}
     vcpus:
       description:
-        - Logical CPUs of the hypervisor (C(total)), virtual CPUs of all defined machines (C(committed)) and of those
-          that are running (C(running)).
+        - Logical CPUs of the hypervisor (C(total)). With V(machines) in O(gather_subset), also the virtual CPUs of all
+          defined machines (C(committed)) and of those that are running (C(running)).
       type: dict
       sample: {total: 16, committed: 6, running: 4}
     memory:
       description:
-        - Memory of the hypervisor in MiB, the maximum memory of all defined machines (C(committed_mib)) and of those
-          that are running (C(running_mib)), and what is left to commit (C(free_mib), never below 0).
+        - Memory of the hypervisor in MiB (C(total_mib)). With V(machines) in O(gather_subset), also the maximum memory
+          of all defined machines (C(committed_mib)) and of those that are running (C(running_mib)), and what is left to
+          commit (C(free_mib), never below 0).
       type: dict
       sample: {total_mib: 32093, committed_mib: 6144, running_mib: 4096, free_mib: 25949}
     pools:
@@ -142,6 +192,13 @@ host:
       type: list
       elements: str
       sample: [br0, virbr0]
+    bridge_details:
+      description:
+        - The same bridges, each with what is plugged into it, and with its own addresses, without those that mean
+          something on one link only. Null if O(uri) leads to another host, or if they cannot be determined.
+      type: list
+      elements: dict
+      sample: [{name: br0, ports: [enp1s0, vnet0], addresses: [192.0.2.11/24]}]
     networks:
       description: libvirt's networks. C(forward) is null for an isolated one.
       type: list
@@ -165,6 +222,13 @@ host:
           building: false
           claimed: false
           anti_affinity: [web]
+    arriving:
+      description:
+        - The machines that another hypervisor is moving here now. They are not in RV(host.machines) before they run
+          here, but the memory and the vCPUs that they take are counted.
+      type: list
+      elements: str
+      sample: []
     images:
       description:
         - The stored images. C(size_mib) is the space that the image uses, C(virtual_size_mib) the size of the disk that
@@ -221,18 +285,23 @@ host:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import OPEN_SECONDS, is_local, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import (
     DEFAULT_IMAGE_POOL,
+    SUBSETS,
     observe_host,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    ask_in_time,
+    chosen_subsets,
+    finish,
+    make_module,
+    subset_choices,
+)
 from ansible_collections.brine.virt.plugins.module_utils._tls.observe import observe_certificates, observe_revocations
 
-# One machine that does not answer must not keep the task from ending.
-# Of the time limit, the part that single machines may take: one that does not answer must not hide the others.
-MACHINES_SHARE = 0.8
+_CERTIFICATES = "certificates"
+SUBSETS_OF_ALL = (*SUBSETS, _CERTIFICATES)
 
 
 def main() -> t.NoReturn:
@@ -240,39 +309,36 @@ def main() -> t.NoReturn:
     module = make_module(
         {
             "image_pool": {"type": "str", "default": DEFAULT_IMAGE_POOL},
+            "gather_subset": {
+                "type": "list",
+                "elements": "str",
+                "choices": subset_choices(SUBSETS_OF_ALL),
+                "default": ["all"],
+            },
             "guest_cpu": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 30},
         }
     )
     guest_cpu = module.params["guest_cpu"]
-    seconds = module.params["timeout"]
-    if seconds < 1:
-        module.fail_json(msg=f"timeout: {seconds} is less than a second")
+    subsets = chosen_subsets(module.params["gather_subset"], SUBSETS_OF_ALL)
 
-    def observe() -> dict[str, t.Any]:
-        with open_connection(
-            module.params["uri"], read_only=not guest_cpu, timeout_seconds=min(seconds, OPEN_SECONDS)
-        ) as conn:
-            return observe_host(
-                conn,
-                image_pool=module.params["image_pool"],
-                guest_cpu=guest_cpu,
-                timeout_seconds=seconds * MACHINES_SHARE,
-            )
+    def observe(conn: VirConnect, machines_seconds: float) -> dict[str, t.Any]:
+        return observe_host(
+            conn,
+            image_pool=module.params["image_pool"],
+            guest_cpu=guest_cpu,
+            subsets=subsets,
+            timeout_seconds=machines_seconds,
+        )
 
     def work() -> dict[str, t.Any]:
-        host = run_in_time(observe, seconds)
-        local = is_local(host["uri"])
-        certificates, errors = observe_certificates() if local else ([], [])
-        return {
-            "changed": False,
-            "host": {
-                **host,
-                "certificates": certificates,
-                "revocation_lists": observe_revocations() if local else [],
-                "errors": host["errors"] + errors,
-            },
-        }
+        host = ask_in_time(module.params, observe, read_only=not guest_cpu)
+        if _CERTIFICATES in subsets:
+            local = is_local(host["uri"])
+            certificates, errors = observe_certificates() if local else ([], [])
+            host.update(certificates=certificates, revocation_lists=observe_revocations() if local else [])
+            host["errors"] += errors
+        return {"changed": False, "host": host}
 
     finish(module, work)
 

@@ -27,15 +27,78 @@ options:
         empty list, none.
       - A text is split at commas. A name that has a comma in it must be in a list.
       - It is not an error if a machine does not exist. Its name is then in RV(missing).
+      - O(name), O(uuid), O(state) and O(tag) narrow together. A machine is shown if each of those that are given has a
+        value that fits it.
     type: list
     elements: str
+  uuid:
+    description: UUIDs of the machines to show. One that no machine has is in RV(missing).
+    type: list
+    elements: str
+  state:
+    description: States of the machines to show, as in RV(machines[].state).
+    type: list
+    elements: str
+    choices: [running, paused, shutoff, crashed, pmsuspended, blocked, shutdown, nostate]
+  tag:
+    description: Tags of which a machine has to have at least one to be shown.
+    type: list
+    elements: str
+  gather_subset:
+    description:
+      - What to find out about the machines, as in M(ansible.builtin.setup). What is not asked for is not in the
+        records, and costs nothing.
+      - V(min) is the names, UUIDs and states of the machines, and whether they are persistent and start with the
+        hypervisor. These are always included, and take four calls to libvirt, however many machines there are.
+      - V(metadata), V(hardware), V(nics) and V(console) take one more call for each machine, for all of them together.
+        So does O(tag).
+      - V(disks) also takes one call for each storage pool, and V(pending) one for each running machine.
+      - V(addresses) takes up to four for each running machine. It is the only one, with V(os), that asks guest agents.
+      - V(snapshots) takes up to two calls for each machine, V(jobs) two for each running machine and one for each of
+        its disks, and V(os) four for each running machine with a guest agent.
+      - V(backing_chains) takes one for each machine, and for one that is off two for each layer below its disks. It
+        brings V(disks) along, and is left out with them.
+      - V(uptime) takes none.
+      - V(all) is everything. A name with V(!) before it is left out; where only such names are given, they are left out
+        of V(all). V(!all) is V(min).
+    type: list
+    elements: str
+    choices:
+      - all
+      - min
+      - metadata
+      - hardware
+      - disks
+      - nics
+      - addresses
+      - pending
+      - console
+      - snapshots
+      - jobs
+      - backing_chains
+      - os
+      - uptime
+      - "!all"
+      - "!metadata"
+      - "!hardware"
+      - "!disks"
+      - "!nics"
+      - "!addresses"
+      - "!pending"
+      - "!console"
+      - "!snapshots"
+      - "!jobs"
+      - "!backing_chains"
+      - "!os"
+      - "!uptime"
+    default: [metadata, hardware, disks, nics, addresses, pending, console]
   addresses:
     description:
-      - Whether to find out the addresses of running machines.
-      - They come from the machine's own static configuration, the DHCP leases of libvirt's networks, the guest agent,
-        and the neighbour table of the hypervisor. Each of these is only consulted if the ones before it gave no address
-        for a nic.
-      - With V(true) the connection to libvirt is read-write, because guest agents do not answer on a read-only one.
+      - With V(false), addresses are not asked for, whatever O(gather_subset) says.
+      - The addresses of a running machine come from its own static configuration, the DHCP leases of libvirt's
+        networks, the guest agent, and the neighbour table of the hypervisor. Each of these is only consulted if the
+        ones before it gave no address for a nic.
+      - The connection to libvirt is then read-write, because guest agents do not answer on a read-only one.
     type: bool
     default: true
   agent_timeout:
@@ -76,6 +139,18 @@ EXAMPLES = r"""
     msg: "{{ found.machine.address | default('web1 has no address', true) }}"
   when: found.machine is not none
 
+- name: Ask for the names and states of all machines, which is quick on a hypervisor with many of them
+  brine.virt.virt_info:
+    gather_subset: [min]
+  register: found
+
+- name: Ask for the snapshots and the running jobs of the web servers that run
+  brine.virt.virt_info:
+    tag: [web]
+    state: [running]
+    gather_subset: [snapshots, jobs]
+  register: found
+
 - name: Ask for several machines
   brine.virt.virt_info:
     name: [web1, web2]
@@ -92,13 +167,21 @@ machine:
   returned: when O(name) is a single name
   type: dict
 missing:
-  description: Those of O(name) that do not exist on this hypervisor.
+  description: Those of O(name) and O(uuid) that do not exist on this hypervisor.
   returned: success
   type: list
   elements: str
   sample: []
+known:
+  description: The names of all machines of this hypervisor, for a message about RV(missing).
+  returned: when RV(missing) has any
+  type: list
+  elements: str
+  sample: [db1, web1]
 machines:
-  description: The records of the machines, sorted by name. Unknown values are null.
+  description:
+    - The records of the machines, sorted by name. Unknown values are null.
+    - Which keys there are depends on O(gather_subset).
   returned: success
   type: list
   elements: dict
@@ -199,7 +282,9 @@ machines:
       sample: host-model
     disks:
       description:
-        - Its disks. C(name) is the name in M(brine.virt.virt_init), and null for a disk that this collection did not
+        - Its disks. C(backing_chain) is there with V(backing_chains) in O(gather_subset). It is everything that the
+          disk is backed by, the nearest layer first, and null if that is unknown.
+        - C(name) is the name in M(brine.virt.virt_init), and null for a disk that this collection did not
           name. C(pool) and C(volume) are set if the source is a volume of a known pool. C(backing) is what an overlay
           is backed by, as far as libvirt reports it. C(guest_path) is the path of a virtio disk in a Linux guest.
         - What C(source) is depends on C(type), which is libvirt's. It is a path for V(file), V(block), V(dir) and
@@ -223,6 +308,7 @@ machines:
           size_bytes: 8589934592
           allocation_bytes: 524288000
           backing: /var/lib/libvirt/virt-images/debian-0123456789abcdef.qcow2
+          backing_chain: [{source: /var/lib/libvirt/virt-images/debian-0123456789abcdef.qcow2, format: qcow2}]
           readonly: false
     nics:
       description:
@@ -277,6 +363,14 @@ machines:
       type: list
       elements: str
       sample: [web]
+    order:
+      description: When it starts among others, the lowest first. Null for after all those that have an order.
+      type: int
+      sample: 10
+    delay_seconds:
+      description: How many seconds to wait after it was started, before machines of the next order are started.
+      type: int
+      sample: 30
     variables:
       description: Variables that the inventory sets for it.
       type: dict
@@ -299,6 +393,43 @@ machines:
       description: Path of the log of its serial console on the hypervisor.
       type: str
       sample: /var/log/libvirt/qemu/web1-serial.log
+    serial_console:
+      description:
+        - The type of its text console in libvirt. C(virsh console) leads to it if it is V(pty). Null if it has none.
+      type: str
+      sample: pty
+    snapshots:
+      description: Its snapshots, each after the one that it was taken from; C(current) is true for the current one.
+      returned: with V(snapshots) in O(gather_subset)
+      type: list
+      elements: dict
+      sample: [{name: before-upgrade, current: true}]
+    jobs:
+      description:
+        - The jobs that are going on, of the machine and of its disks (C(disk)). Null if libvirt does not tell, as on
+          the hypervisor that a machine is just being moved to.
+        - C(type) is V(migration_out), V(migration_in), V(backup), V(save), V(restore), V(dump), V(start), V(snapshot),
+          V(snapshot_revert) or V(snapshot_delete); for a disk V(pull), V(copy), V(commit), V(active_commit) or
+          V(backup); and V(unknown) for what is not known here. C(percent) and C(elapsed_seconds) are null if unknown.
+      returned: with V(jobs) in O(gather_subset)
+      type: list
+      elements: dict
+      sample: [{type: migration_out, disk: null, percent: 48, elapsed_seconds: 12}]
+    os:
+      description:
+        - The operating system of a running machine, as its guest agent reports it. Null without an agent.
+        - The guest decides what stands here.
+      returned: with V(os) in O(gather_subset)
+      type: dict
+      sample: {id: debian, name: Debian GNU/Linux 12 (bookworm), version: "12", kernel: 6.1.0-37-cloud-amd64}
+    uptime_seconds:
+      description:
+        - For how long the QEMU of a running machine has been running on this hypervisor. A reboot in the guest does not
+          change it; a move to another hypervisor starts it anew.
+        - Null if the machine is not running, or if O(uri) leads to another host than the one that the module runs on.
+      returned: with V(uptime) in O(gather_subset)
+      type: int
+      sample: 86400
     tied_by:
       description: What ties it to its hypervisor, so that it cannot be moved to another one.
       type: list
@@ -313,14 +444,27 @@ machines:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import OPEN_SECONDS, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.info.machines import (
+    DEFAULT_SUBSETS,
+    SUBSETS,
+    Found,
+    Selection,
+    completed,
+    find_machines,
+    needs_writing,
+    read_uuids,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import pending_of
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    ask_in_time,
+    chosen_subsets,
+    finish,
+    make_module,
+    subset_choices,
+)
 
-# Of the time limit, the part that single machines may take: one that does not answer must not hide the others.
-MACHINES_SHARE = 0.8
+_STATES = ["running", "paused", "shutoff", "crashed", "pmsuspended", "blocked", "shutdown", "nostate"]
 
 
 def main() -> t.NoReturn:
@@ -328,41 +472,57 @@ def main() -> t.NoReturn:
     module = make_module(
         {
             "name": {"type": "list", "elements": "str"},
+            "uuid": {"type": "list", "elements": "str"},
+            "state": {"type": "list", "elements": "str", "choices": _STATES},
+            "tag": {"type": "list", "elements": "str"},
+            "gather_subset": {
+                "type": "list",
+                "elements": "str",
+                "choices": subset_choices(SUBSETS),
+                "default": list(DEFAULT_SUBSETS),
+            },
             "addresses": {"type": "bool", "default": True},
             "agent_timeout": {"type": "int", "default": 2},
             "timeout": {"type": "int", "default": 30},
         }
     )
-    names = module.params["name"]
-    addresses = module.params["addresses"]
-    seconds = module.params["timeout"]
-    if seconds < 1:
-        module.fail_json(msg=f"timeout: {seconds} is less than a second")
-
-    def observe() -> list[dict[str, t.Any]]:
-        # libvirt refuses questions to guest agents on a read-only connection.
-        with open_connection(
-            module.params["uri"], read_only=not addresses, timeout_seconds=min(seconds, OPEN_SECONDS)
-        ) as conn:
-            return observe_machines(
-                conn,
-                addresses=addresses,
-                pending=pending_of,
-                names=names,
-                agent_timeout_seconds=module.params["agent_timeout"],
-                timeout_seconds=seconds * MACHINES_SHARE,
-            )
+    params = module.params
+    left_out = {word[1:] for word in params["gather_subset"] if word.startswith("!")}
+    subsets = completed(chosen_subsets(params["gather_subset"], SUBSETS), left_out)
+    if not params["addresses"]:
+        subsets -= {"addresses"}
 
     def work() -> dict[str, t.Any]:
-        machines = run_in_time(observe, seconds)
-        found = {machine["name"] for machine in machines}
-        missing = [name for name in dict.fromkeys(names or ()) if name not in found]
-        result: dict[str, t.Any] = {"changed": False, "machines": machines, "missing": missing}
-        if names is not None and len(names) == 1:
-            result["machine"] = machines[0] if machines else None
+        selection = Selection(
+            names=_values(params["name"]),
+            uuids=read_uuids(params["uuid"]),
+            states=_values(params["state"]),
+            tags=_values(params["tag"]),
+        )
+
+        def ask(conn: VirConnect, machines_seconds: float) -> Found:
+            return find_machines(
+                conn,
+                selection,
+                subsets,
+                pending=pending_of,
+                agent_timeout_seconds=params["agent_timeout"],
+                timeout_seconds=machines_seconds,
+            )
+
+        found = ask_in_time(params, ask, read_only=not needs_writing(subsets))
+        result: dict[str, t.Any] = {"changed": False, "machines": found.records, "missing": found.missing}
+        if found.known is not None:
+            result["known"] = found.known
+        if selection.names is not None and len(selection.names) == 1:
+            result["machine"] = found.records[0] if found.records else None
         return result
 
     finish(module, work)
+
+
+def _values(given: list[str] | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(given)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,13 @@ short_description: Create and update machines on a hypervisor, from profiles and
 version_added: "0.1.0"
 description:
   - Creates one machine, or all those in O(machines), on the hypervisor that the task runs on. Each gets its disks as
-    overlays on a stored image, its nics, and a seed that cloud-init reads at the first boot; then it is started.
+    overlays on a stored image, its nics, and a seed that cloud-init reads at the first boot; then it is started,
+    unless O(state) says otherwise.
   - An existing machine is never recreated, only updated to what the task asks for. What libvirt has filled in does not
-    count as a difference, and what the task does not mention stays as it is. Only O(start) is V(true) unless the task
-    says otherwise, so that a machine which is off is started. A change that cannot be made while the machine runs takes
-    effect when it is powered off and on, and is reported in RV(machines[].pending) until then. A change that would lose
-    data or leave the machine unable to boot is an error.
+    count as a difference, and what the task does not mention stays as it is. Only O(state) is V(running) unless the
+    task says otherwise, so that a machine which is off is started. A change that cannot be made while the machine runs
+    takes effect when it is powered off and on, and is reported in RV(machines[].pending) until then. A change that
+    would lose data or leave the machine unable to boot is an error.
   - An existing machine may have what is not offered for new machines, such as another nic model, a disk on the bus
     V(ide), or a disk outside any storage pool. The task may state it in the terms that M(brine.virt.virt_info) and
     libvirt use, and it does not count as a difference. For a new machine it is an error.
@@ -67,10 +68,6 @@ requirements:
   - PyYAML (package C(python3-yaml)) where the user-data of O(seed) is given as text
   - guestfish for seeds of method V(guestfs)
 options:
-  _withheld:
-    description:
-      - The secrets that the module's action plugin has removed from the other options. Not for use in tasks.
-    type: dict
   name:
     description:
       - Name of the machine, unique in the whole cloud. It is also its host name, unless O(seed) sets another one.
@@ -152,12 +149,28 @@ options:
   stop_on_reboot:
     description: Salt's name for C(reboot) of O(events). V(true) is V(destroy), V(false) is V(restart).
     type: bool
+  state:
+    description:
+      - What the machine is to be. Without this option and O(start), it is V(running).
+      - V(running) starts a machine that is off, and resumes one that is paused or saved.
+      - V(stopped) does not start a new machine, and shuts down one that is running. Its operating system is asked by
+        the guest agent if it answers, else by the power button (ACPI). One that is paused is resumed for it; one that
+        is saved counts as stopped, and stays saved. One that has not shut down within O(stop_timeout) is an error of
+        that machine, and it is never powered off. What else the task changes in it is changed before.
+      - V(present) leaves the power state as it is. A new machine is not started.
+      - V(absent) is for the machines in C(virt_vms). The playbook C(brine.virt.provision) removes them with the volumes
+        that were created for them, by the rules of M(brine.virt.virt_purge). Such a machine needs only a name. This
+        module itself refuses it.
+      - A state that an existing machine cannot be brought to, as when it has crashed, is an error of that machine, and
+        the others are created and updated.
+    type: str
+    choices: [running, stopped, present, absent]
   start:
     description:
-      - Whether the machine should be running. With V(false) an existing machine is neither started nor stopped, and a
-        new one is not started. A warning names each machine that is running all the same.
+      - An older word for O(state). V(true) is V(state=running), V(false) is V(state=present). Beside O(state) it must
+        not contradict it; V(false) contradicts only V(state=running).
+      - With V(false) alone, a warning names each machine that is running all the same.
     type: bool
-    default: true
   autostart:
     description: Whether the machine starts with its hypervisor. Unchanged if not given.
     type: bool
@@ -186,6 +199,22 @@ options:
         This module itself does not enforce them. Unchanged if not given.
     type: list
     elements: str
+  order:
+    description:
+      - When the machine starts among others, a whole number from 0 to 9999. Machines of the lowest order start first,
+        those of the same order together, and those without an order after all others. They are stopped in the reverse
+        order. V(none) takes the order away. Unchanged if not given.
+      - It is stored with the machine. This module keeps to it where it starts several machines,
+        M(brine.virt.virt_power) where it starts, stops or saves them, and the role C(virt_hypervisor) makes a
+        hypervisor that boots start the machines with O(autostart) in this order.
+    type: raw
+  delay_seconds:
+    description:
+      - How many seconds to wait after this machine was started, before machines of the next O(order) are started. The
+        longest wait of the machines that were started counts. It needs an O(order), because machines without one start
+        last. At most 3600; 0 for a new machine. Unchanged if not given.
+      - The hypervisor's lock is held while this module waits.
+    type: int
   variables:
     description:
       - Variables that the live inventory gives the machine. Everybody who may read the machine's definition can read
@@ -212,6 +241,11 @@ options:
     description: How many of O(machines) are created or updated at the same time.
     type: int
     default: 8
+  stop_timeout:
+    description:
+      - How many seconds an operating system may take to shut down (O(state=stopped)). Other runs do not wait for that.
+    type: int
+    default: 180
   images:
     description:
       - Images by the names that O(image) and C(image) of O(disks) use, each as M(brine.virt.virt_image) returned it.
@@ -252,6 +286,8 @@ options:
       - C(machines), by the names of the machines that were here, their UUIDs, or null for any. A machine that is no
         longer here is not recreated, because it may have been moved; nor is another machine of the same name mistaken
         for it. This fails only the machine in question.
+      - C(leaving), the names of machines that are removed before this task. In check mode, what they have counts as
+        free.
     type: dict
     default: {}
   lock_timeout:
@@ -373,7 +409,9 @@ machines:
       returned: always
       sample: true
     failed:
-      description: Whether it failed and was rolled back.
+      description:
+        - Whether it failed and was rolled back. A machine that could only not be brought to its power state is not
+          rolled back; what was changed in it is in RV(machines[].actions).
       type: bool
       returned: always
       sample: false
@@ -412,6 +450,11 @@ machines:
       elements: str
       returned: always
       sample: []
+    seconds:
+      description: How many seconds it took, with waiting for its turn in the start order; 0 in check mode.
+      type: float
+      returned: always
+      sample: 1.2
     machine:
       description: The machine's record, as RV(machine).
       type: dict
@@ -425,17 +468,19 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    open_connection,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, none_exists
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import (
-    Machine,
-    read_machine,
-    read_machines,
-)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import STATES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import DirectoryAsPoolError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine, read_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.task_options import named_options
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
@@ -443,15 +488,17 @@ from ansible_collections.brine.virt.plugins.module_utils._module import finish, 
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import withdrawn_on_error
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import machines_gone, read_decision
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     check_still_chosen,
     left_running,
     make_plans,
-    preview_results,
     read_specs_here,
     records_of,
     run_plans,
+    unbootable,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.power import STOP_SECONDS, change_power
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 
@@ -493,17 +540,21 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "enable_qcow": {"type": "bool"},
     "boot_dev": {"type": "str"},
     "stop_on_reboot": {"type": "bool"},
-    "start": {"type": "bool", "default": True},
+    "state": {"type": "str", "choices": list(STATES)},
+    "start": {"type": "bool"},
     "autostart": {"type": "bool"},
     "title": {"type": "str"},
     "description": {"type": "str"},
     "tags": {"type": "list", "elements": "str"},
     "labels": {"type": "raw"},
     "anti_affinity": {"type": "list", "elements": "str"},
+    "order": {"type": "raw"},
+    "delay_seconds": {"type": "int"},
     "variables": {"type": "dict"},
     "machines": {"type": "list", "elements": "dict"},
     "places": {"type": "list", "elements": "str"},
     "concurrency": {"type": "int", "default": 8},
+    "stop_timeout": {"type": "int", "default": STOP_SECONDS},
     "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
     "default_cpu": {"type": "dict"},
@@ -518,6 +569,7 @@ TASK_OPTIONS = (
     "machines",
     "places",
     "concurrency",
+    "stop_timeout",
     "images",
     "image_pool",
     "default_cpu",
@@ -542,9 +594,9 @@ def read_specs(params: dict[str, t.Any], existing: FindExisting = none_exists) -
     places = params["places"]
     prefix = "virt_" if places and all(place == "" or place.startswith("virt_vms[") for place in places) else ""
     if params["machines"] is None:
-        return [read_machine(named, existing=existing, **profiles)]
+        return _staying([read_machine(named, existing=existing, **profiles)])
     seed = named.pop("seed", None)
-    return read_machines(
+    machines = read_machines(
         params["machines"],
         seed_defaults=seed,
         defaults=named,
@@ -554,6 +606,20 @@ def read_specs(params: dict[str, t.Any], existing: FindExisting = none_exists) -
         existing=existing,
         **profiles,
     )
+    return _staying(machines)
+
+
+def _staying(machines: list[Machine]) -> list[Machine]:
+    """The machines. Raises InputError with a line for each that is to be removed."""
+    mistakes = Mistakes()
+    for machine in machines:
+        with mistakes.noted():
+            if machine.absent:
+                raise InputError(
+                    "virt_init removes no machine", where=machine.given.at("state"), hint="Remove it with virt_purge"
+                )
+    mistakes.conclude()
+    return machines
 
 
 def check_ahead(params: dict[str, t.Any]) -> None:
@@ -572,36 +638,62 @@ def check_images(images: t.Mapping[str, t.Any]) -> None:
             )
 
 
+def make_all_plans(module: AnsibleModule, params: dict[str, t.Any], conn: VirConnect) -> list[MachinePlan]:
+    """The plans for the machines of the task, for who holds the hypervisor's lock; warns of what they come to."""
+    default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
+    decision = read_decision(params["decision"], "decision")
+    where = "" if params["machines"] is None else "machines"
+    hypervisor = Hypervisor(
+        conn,
+        image_pool=params["image_pool"],
+        offered=params["images"],
+        check_mode=module.check_mode,
+        default_cpu=default_cpu,
+        default_machine_type=params["default_machine_type"] or None,
+        claims=params["claims"],
+    )
+    with withdrawn_on_error(conn, hypervisor.claims, check_mode=module.check_mode):
+        gone = machines_gone(decision, hypervisor.domains)
+        machines = read_specs_here(functools.partial(read_specs, params), hypervisor, gone)
+        here = [machine for machine in machines if machine.name not in gone]
+        # A run that does not only check has removed them by now.
+        check_still_chosen(here, hypervisor, decision, leaving=decision.leaving if module.check_mode else ())
+        plans = make_plans(machines, hypervisor, where, params["places"], gone, stop_seconds=params["stop_timeout"])
+    if any(todo.created for todo in plans) and hypervisor.guests.emulated:
+        with translate_errors("cannot ask this hypervisor for its name"):
+            host = conn.getHostname()
+        module.warn(f"{host} has no KVM. New machines are emulated there, which is many times slower.")
+    for name in unbootable(plans):
+        module.warn(
+            f"New machine {name} has nothing to boot from: its disks are empty. Name an image, or an installation "
+            "medium (source of a cdrom), or boot from the network (boot)."
+        )
+    for name in left_running(plans, hypervisor):
+        module.warn(f"Machine {name} is running, and start: false does not stop it. To stop it, set state: stopped.")
+    return plans
+
+
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what is true afterwards."""
     params = opened(module.params)
+    require_root("virt_init", params["uri"])
     check_ahead(params)
-    where = "" if params["machines"] is None else "machines"
-    default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
-    default_type = params["default_machine_type"] or None
-    decision = read_decision(params["decision"], "decision")
     check_images(params["images"])
-    with open_connection(params["uri"]) as conn, hypervisor_lock("init", wait_seconds=params["lock_timeout"]):
-        hypervisor = Hypervisor(
-            conn,
-            image_pool=params["image_pool"],
-            offered=params["images"],
-            check_mode=module.check_mode,
-            default_cpu=default_cpu,
-            default_machine_type=default_type,
-            claims=params["claims"],
-        )
-        with withdrawn_on_error(conn, hypervisor.claims, check_mode=module.check_mode):
-            gone = machines_gone(decision, hypervisor.domains)
-            machines = read_specs_here(functools.partial(read_specs, params), hypervisor, gone)
-            check_still_chosen([machine for machine in machines if machine.name not in gone], hypervisor, decision)
-            plans = make_plans(machines, hypervisor, where, params["places"], gone)
-        if any(todo.created for todo in plans) and hypervisor.guests.emulated:
-            module.warn("This hypervisor has no KVM. New machines are emulated, which is many times slower.")
-        for name in left_running(plans, hypervisor):
-            module.warn(f"Machine {name} is running, and start: false does not stop it. Shut it down to stop it.")
-        outcomes = preview_results(plans) if module.check_mode else run_plans(plans, concurrency=params["concurrency"])
-        names = [machine.name for machine in machines]
+    if params["stop_timeout"] < 1:
+        raise InputError(f"{params['stop_timeout']} is less than 1", where="stop_timeout")
+    limits = {
+        "concurrency": params["concurrency"],
+        "lock_seconds": params["lock_timeout"],
+        "stop_seconds": params["stop_timeout"],
+    }
+    with open_connection(params["uri"]) as conn:
+        with hypervisor_lock("init", wait_seconds=params["lock_timeout"]):
+            plans = make_all_plans(module, params, conn)
+            outcomes = plans if module.check_mode else run_plans(plans, concurrency=params["concurrency"])
+        if not module.check_mode:
+            # It may take a guest minutes to shut down: nobody else waits for it.
+            outcomes = change_power(conn, outcomes, **limits)
+        names = [todo.machine.name for todo in plans]
         records = records_of(conn, names, module.warn)
     results = [outcome.as_result() for outcome in outcomes]
     for result in results:

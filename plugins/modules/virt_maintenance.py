@@ -17,10 +17,15 @@ description:
   - The mark is a file on the hypervisor, C(/var/lib/brine-virt/maintenance.json). It survives a reboot, until it is
     removed with O(state=absent). M(brine.virt.virt_host_info) shows it.
   - The hypervisor's libvirt shows it as well, as the description of a secret without a value, so that
-    M(brine.virt.virt_migrate) on other hypervisors sees it, even for machines that are already being moved. If libvirt
+    M(brine.virt.virt_migrate) on other hypervisors sees it. A move that is still copying the disks of a machine that
+    is off, or that libvirt has not begun yet, ends with an error then, and the machine stays where it was. If libvirt
     cannot be reached, only the file is written, with a warning.
   - The mark is written first. Then the module waits for any run that is creating machines here and may not have seen
-    the mark; after that the maintenance has begun.
+    the mark, and for the machines that libvirt is already moving here. Such a move is not cancelled, as it may be
+    nearly done. After that the maintenance has begun. Machines that are still on their way at the end of the wait are
+    in RV(arriving), with a warning; they will run here when their moves end.
+  - A machine of which nothing has come for half a minute is not waited for any longer. It may be what a source that
+    has crashed has left here.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -48,8 +53,10 @@ options:
     type: str
   lock_timeout:
     description:
-      - With O(state=present), how many seconds to wait for a run that holds this hypervisor's lock. After that the task
-        fails, and the maintenance remains.
+      - With O(state=present), how many seconds to wait in all, for a run that holds this hypervisor's lock and for
+        machines that are being moved here.
+      - If the lock is still held then, the task fails. If machines are still on their way, it does not. The maintenance
+        remains in both cases.
     type: int
     default: 300
 seealso:
@@ -77,8 +84,17 @@ maintenance:
   returned: success
   type: dict
   sample: {since: "2026-11-21T10:00:00Z", reason: new disks}
+arriving:
+  description:
+    - With O(state=present), the machines that other hypervisors are still moving here, at the end of the wait; in check
+      mode now. Null when libvirt cannot be asked.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 """
 
+import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -92,9 +108,17 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance
     write_maintenance,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance_mark import show_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.arriving import (
+    QUIET_SECONDS,
+    arriving_machines,
+    wait_for_arriving,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._module import finish
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module
+
+# From a move's last look at its target to the moment when libvirt there knows of the machine.
+SETTLE_SECONDS = 5.0
 
 
 def wanted(params: dict[str, t.Any], now: Maintenance | None) -> Maintenance | None:
@@ -134,38 +158,70 @@ def wait_for_runs(wait_seconds: float) -> None:
         ) from exc
 
 
+def wait_for_moves(module: AnsibleModule, wait_seconds: float, settle_seconds: float) -> list[str] | None:
+    """Come back when no machine is being moved here any more, or the time is up; those that still are.
+
+    None, with a warning, when libvirt cannot be asked.
+    """
+    try:
+        with open_connection(DEFAULT_URI) as conn:
+            left = wait_for_arriving(conn, wait_seconds=wait_seconds, settle_seconds=settle_seconds)
+    except VirtError as exc:
+        module.warn(f"Machines that are being moved here cannot be seen: {exc}")
+        return None
+    for name, comes in left.items():
+        why = "" if comes else f" Nothing of it has come for {QUIET_SECONDS:g} s: check at its source what it does."
+        module.warn(f"{name} is still being moved here, and will run here when its move ends.{why}")
+    return list(left)
+
+
+def moves_now(module: AnsibleModule) -> list[str] | None:
+    """The machines that are being moved here now; None, with a warning, when libvirt cannot be asked."""
+    try:
+        with open_connection(DEFAULT_URI, read_only=True) as conn:
+            return arriving_machines(conn)
+    except VirtError as exc:
+        module.warn(f"Machines that are being moved here cannot be seen: {exc}")
+        return None
+
+
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Compare, and write unless in check mode."""
     now = read_maintenance()
     then = wanted(module.params, now)
-    if not module.check_mode:
+    arriving: list[str] | None = []
+    if module.check_mode:
+        if then is not None:
+            arriving = moves_now(module)
+    else:
         if then != now:
             write_maintenance(then)
         # Also when nothing has changed: the last run may not have reached libvirt.
         show_to_others(module, then)
         if then is not None:
+            until = time.monotonic() + module.params["lock_timeout"]
             wait_for_runs(module.params["lock_timeout"])
-    shown = None if then is None else then.as_dict()
-    return {
-        "changed": then != now,
-        "maintenance": shown,
-        "diff": {
-            "before": {"maintenance": None if now is None else now.as_dict()},
-            "after": {"maintenance": shown},
-        },
-    }
+            # A move looks at the mark for the last time just before libvirt begins it.
+            settle_seconds = 0.0 if then == now else SETTLE_SECONDS
+            arriving = wait_for_moves(module, max(0.0, until - time.monotonic()), settle_seconds)
+    before, after = ({"maintenance": None if state is None else state.as_dict()} for state in (now, then))
+    return {"changed": then != now, **after, "arriving": arriving, "diff": {"before": before, "after": after}}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
+    module = make_plain_module(
+        {
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "reason": {"type": "str"},
             "lock_timeout": {"type": "int", "default": 300},
-        },
-        supports_check_mode=True,
+        }
     )
-    finish(module, lambda: work(module))
+
+    def work_as_root() -> dict[str, t.Any]:
+        require_root("virt_maintenance", DEFAULT_URI, "maintenance")
+        return work(module)
+
+    finish(module, work_as_root)
 
 
 if __name__ == "__main__":

@@ -237,9 +237,11 @@ notes:
     network for a quarter of an hour. The migration ports are those from C(migration_port_min) to
     C(migration_port_max) in this hypervisor's C(/etc/libvirt/qemu.conf), by default 49152 to 49215; they have to be the
     same on the target.
-  - Machines with snapshots, with devices or directories of the hypervisor, and machines that are off but have UEFI
-    variables or a TPM, are not moved. Neither are machines that a run is still creating or adding a disk to, or was
-    interrupted while doing so. The error says how to proceed.
+  - Machines with snapshots, with devices or directories of the hypervisor, with persistent memory in a file, and
+    machines that are off but have UEFI variables or a TPM, are not moved. The kernel of one that is off, and other
+    files that its start reads, have to be in a storage pool of the target. Machines that a run is still
+    creating or adding a disk to, or was interrupted while doing so, are not moved either. The error says how to
+    proceed.
   - A machine that powers itself off as soon as it is on the target counts as moved.
 seealso:
   - module: brine.virt.virt_info
@@ -334,8 +336,8 @@ machines:
       returned: when it was not off and libvirt reports it
       type: int
     disk_bytes:
-      description: How much of its disks was sent.
-      returned: when it was not off and libvirt reports it
+      description: How much of its disks was copied while it ran.
+      returned: when it was not off and libvirt reports it, while it is copied or afterwards
       type: int
 """
 
@@ -347,9 +349,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import MigrationSpec, Removal
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import (
+    MigrationSpec,
+    TaskMigrations,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import read_migration_options
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
@@ -424,6 +430,7 @@ def read_specs(params: dict[str, t.Any]) -> list[MigrationSpec]:
 def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     """Move the machines, unless in check mode, and say what became of each."""
     params = module.params
+    require_root("virt_migrate", params["uri"])
     specs = read_specs(params)
     if not is_local(params["uri"]):
         raise InputError(
@@ -431,8 +438,8 @@ def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
         )
     path = None if module.check_mode else params[PROGRESS_FILE]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:
-        removal = Removal(conn, stop, progress, bool(module.check_mode))
-        outcomes = removal.carry_out(specs, concurrency=params["concurrency"])
+        migrations = TaskMigrations(conn, stop, progress, bool(module.check_mode))
+        outcomes = migrations.carry_out(specs, concurrency=params["concurrency"])
     results = [outcome.as_result() for outcome in outcomes]
     return {"changed": any(result["changed"] for result in results), "machines": results}
 

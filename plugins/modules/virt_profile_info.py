@@ -27,10 +27,6 @@ attributes:
     support: none
     membership: []
 options:
-  _withheld:
-    description:
-      - The secrets that the module's action plugin has removed from the other options. Not for use in tasks.
-    type: dict
   name:
     description: Name of the machine. MAC addresses that are not given are derived from it.
     type: str
@@ -111,7 +107,7 @@ nics:
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, declared_nic
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.task_options import named_options
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module

@@ -9,11 +9,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_show
-short_description: Print text verbatim
+short_description: Print text verbatim, or data as JSON
 version_added: "0.1.0"
 description:
   - Prints a text on the controller, line by line and unchanged.
   - The playbooks of this collection show their results with it.
+  - It can end with an error after it has printed, for a report that is to be seen although something went wrong.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -31,6 +32,15 @@ options:
   facts:
     description: The same as data, for those who read the result instead of the text.
     type: raw
+  output:
+    description: Whether to print O(text), or O(facts) as one JSON document. Both are in the result in either case.
+    type: str
+    choices: [text, json]
+    default: text
+  failure:
+    description: The message to fail with afterwards. With an empty one, the task succeeds.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""

@@ -15,11 +15,17 @@ description:
   - While it waits, the play's output shows every few seconds which stage each machine has reached. The stages are
     booting, cloud-init, address and SSH. They are read over a second connection, if Ansible's connection is V(ssh) or
     V(local); over other connections no progress is shown.
-  - It stops waiting for a machine that has stopped, for one whose serial console shows that it will not come up (such
-    as a kernel panic, or no bootable device), and for one that has booted according to its console but has had no
-    address for 60 seconds.
-  - If the time runs out, the task fails and reports what was last seen of each machine that did not come up, including
-    the end of its serial console's log.
+  - It stops waiting for a machine that has stopped or was undefined, for one whose serial console shows that it will
+    not come up (such as a kernel panic, or no bootable device), for one that has booted according to its console but
+    has had no address for 60 seconds, and for one at whose address another host key has answered for 30 seconds.
+  - Where the host keys of a machine are known, as they are of those that M(brine.virt.virt_init) has seeded, the server
+    has to show one of them. They are compared with C(ssh-keyscan) on the hypervisor; without it, and if it gets no
+    answer, an SSH server that answers is enough.
+  - If the time runs out, the task fails and reports of each machine that did not come up the first stage that failed,
+    what was last seen of each stage, why libvirt says that it has stopped, and the end of its serial console's log.
+  - What cloud-init says of its run is taken from the serial console's log, and if there is no error in it, from the
+    file C(/run/cloud-init/status.json), which is read through the guest agent where that allows it. libvirt may mark
+    the running machine as tainted by that (C(custom-ga-command)), until it is powered off.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -93,12 +99,58 @@ machines:
       type: float
       returned: always
       sample: 48.2
+    failed_stage:
+      description: The first of RV(machines[].stages) that failed, or null if none did.
+      type: str
+      returned: when it is not ready
+      sample: lease
+    stages:
+      description:
+        - The stages on the way to an SSH server that answers, in this order. They are V(defined), V(running), V(boot),
+          V(lease), V(agent), V(address), V(SSH) and V(cloud-init). A machine that was undefined has only the first and
+          the last.
+      type: list
+      elements: dict
+      returned: when it is not ready
+      contains:
+        stage:
+          description: Name of the stage.
+          type: str
+          sample: lease
+        ok:
+          description: Whether it was reached, or null if it is unknown or was not tried, or is not needed.
+          type: bool
+          sample: false
+        seen:
+          description: What was last seen of it, as text.
+          type: str
+          sample: no DHCP lease on network default
+    next_step:
+      description: What an operator can do next, as text.
+      type: str
+      returned: when it is not ready
+      sample: "To log in without a network, on the hypervisor: virsh console web1"
     serial_log_end:
-      description: The last lines of the serial console's log, for a machine that did not come up.
+      description: The last lines of the serial console's log, which the guest has written.
       type: list
       elements: str
       returned: when it is not ready
       sample: ["Cloud-init v. 22.4.2 running 'init'"]
+    qemu_log_end:
+      description:
+        - The last lines of QEMU's own log, without its command line, or the reason why there are none.
+      type: list
+      elements: str
+      returned: when it is not ready and has stopped
+      sample: ["2026-03-01 10:00:00.000+0000: shutting down, reason=crashed"]
+report:
+  description: A block of text for each machine that is not ready, with its stages and the ends of its logs.
+  returned: failure, if the machines could be inspected
+  type: str
+  sample: |-
+    web1 was not reachable within 300 s (failed at: lease): no address was found for it
+      defined     ok      yes
+      running     ok      yes
 """
 
 import typing as t
@@ -109,10 +161,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import vis
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import (
-    WaitState,
-    wait_for_machines,
-)
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import wait_for_machines
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.report import headline, report
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import WaitState
 
 
 def as_result(wait_state: WaitState) -> dict[str, t.Any]:
@@ -121,7 +172,15 @@ def as_result(wait_state: WaitState) -> dict[str, t.Any]:
         key: getattr(wait_state, key) for key in ("name", "ready", "address", "seen", "waited_seconds")
     }
     if not wait_state.ready:
-        result["serial_log_end"] = list(wait_state.console.lines)
+        failed = wait_state.failed_stage
+        result.update(
+            failed_stage=None if failed is None else failed.name,
+            stages=[{"stage": stage.name, "ok": stage.ok, "seen": visible(stage.seen)} for stage in wait_state.stages],
+            next_step=wait_state.next_step,
+            serial_log_end=list(wait_state.console.lines),
+        )
+        if wait_state.qemu_log:
+            result["qemu_log_end"] = list(wait_state.qemu_log)
     return result
 
 
@@ -139,17 +198,10 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             on_progress=progress.write_line,
         )
     results = [as_result(wait_state) for wait_state in wait_states]
-    missing = [result for result in results if not result["ready"]]
-    if missing:
-        # One that nothing more is to be expected of was not waited for until the limit.
-        within = f"was not reachable within {params['timeout']} s"
-        late = {wait_state.name: "is not reachable" if wait_state.hopeless else within for wait_state in wait_states}
-        words = []
-        for result in missing:
-            end = result["serial_log_end"]
-            log = f" Its serial console ends with: {' | '.join(end)}" if end else " Its serial console showed nothing."
-            words.append(f"{result['name']} {late[result['name']]}: {result['seen']}.{log}")
-        module.fail_json(msg=visible(" ".join(words)), machines=results)
+    late = [wait_state for wait_state in wait_states if not wait_state.ready]
+    if late:
+        words = [headline(wait_state, params["timeout"]) for wait_state in late]
+        module.fail_json(msg=". ".join(words), report=report(late, params["timeout"]), machines=results)
     return {"changed": False, "machines": results}
 
 

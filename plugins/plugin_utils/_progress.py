@@ -21,20 +21,17 @@ from ansible.plugins.connection import ConnectionBase
 from ansible.plugins.loader import connection_loader
 from ansible.utils.display import Display
 
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
+
 _LOOK_SECONDS = 2.0
 _WAIT_SECONDS = 3.0
-# So often in a row may a look fail before nobody looks any more.
+# So often in a row may a reading of the progress fail before it is given up.
 _TRIES = 3
 # With a password each failed look may be a failed login, after some of which an account is locked.
 _TRIES_WITH_PASSWORD = 1
 _LONGEST_LINE = 300
 # Where a second connection is a process of its own. Others share what is open, such as paramiko's sessions.
 _CONNECTIONS = frozenset(f"ansible.{where}.{name}" for where in ("builtin", "legacy") for name in ("ssh", "local"))
-
-
-def new_progress_path() -> str:
-    """Where on the host a module may write its progress; nobody else knows the name beforehand."""
-    return f"/tmp/.brine-virt-progress-{uuid.uuid4().hex}"
 
 
 def show(line: str) -> None:
@@ -80,42 +77,68 @@ def own_connection(connection: ConnectionBase) -> ConnectionBase | None:
 
 
 @contextlib.contextmanager
-def follow(connection: ConnectionBase, path: str, host: str | None = None) -> t.Iterator[None]:
+def progress_shown(
+    connection: ConnectionBase, args: dict[str, t.Any], host: str | None = None, *, wanted: bool
+) -> t.Iterator[dict[str, t.Any]]:
+    """During the block, show the progress of a module. Gives the arguments that it is to be called with for that.
+
+    host: the name that each line begins with, if any. wanted: False shows nothing, and the arguments stay as they are.
+    """
+    if not wanted:
+        yield args
+        return
+    # Nobody else knows the name beforehand.
+    path = f"/tmp/.brine-virt-progress-{uuid.uuid4().hex}"
+    with follow(connection, path, host):
+        yield {**args, PROGRESS_FILE: path}
+
+
+def follow(connection: ConnectionBase, path: str, host: str | None = None) -> t.ContextManager[None]:
     """During the block, show the lines that a module writes to a file on its host; with the host's name, if given.
 
     connection: the module's, which is not used itself.
     """
-    with _looks(connection, lambda own: _Reader(own, path, show_of(host)).look):
-        yield
+    display = show_of(host)
+    read_bytes = 0
+
+    def look(own: ConnectionBase) -> None:
+        nonlocal read_bytes
+        whole = _output_of(own, f"tail -c +{read_bytes + 1} -- {shlex.quote(path)}").rpartition(b"\n")[0]
+        if not whole:
+            return
+        read_bytes += len(whole) + 1
+        for line in whole.decode(errors="replace").splitlines():
+            display("".join(letter for letter in line if letter.isprintable())[:_LONGEST_LINE])
+
+    return _looks(connection, look)
 
 
-@contextlib.contextmanager
-def follow_size(connection: ConnectionBase, path: str, on_progress: t.Callable[[int], t.Any]) -> t.Iterator[None]:
+def follow_size(connection: ConnectionBase, path: str, on_progress: t.Callable[[int], t.Any]) -> t.ContextManager[None]:
     """During the block, tell how many bytes a file on the host has. connection: the sender's, which is not used."""
 
-    def looker(own: ConnectionBase) -> t.Callable[[], None]:
-        def look() -> None:
-            command = f"stat -c %s -- {shlex.quote(path)} 2>/dev/null || true"
-            _status, output, _errors = own.exec_command(command, in_data=None, sudoable=False)
-            size = bytes(output).strip()
-            # Nothing has come yet, or the shell says more than it was asked for.
-            if size.isdigit():
-                on_progress(int(size))
+    def look(own: ConnectionBase) -> None:
+        size = _output_of(own, f"stat -c %s -- {shlex.quote(path)}").strip()
+        # Nothing has come yet, or the shell says more than it was asked for.
+        if size.isdigit():
+            on_progress(int(size))
 
-        return look
+    return _looks(connection, look)
 
-    with _looks(connection, looker):
-        yield
+
+def _output_of(connection: ConnectionBase, command: str) -> bytes:
+    """What a command says, in a process of its own as every command; the file that it reads need not be there yet."""
+    _status, output, _errors = connection.exec_command(f"{command} 2>/dev/null || true", in_data=None, sudoable=False)
+    return bytes(output)
 
 
 @contextlib.contextmanager
-def _looks(connection: ConnectionBase, looker: t.Callable[[ConnectionBase], t.Callable[[], t.Any]]) -> t.Iterator[None]:
+def _looks(connection: ConnectionBase, look: t.Callable[[ConnectionBase], None]) -> t.Iterator[None]:
     own = own_connection(connection)
     if own is None:
         yield
         return
     tries = _TRIES_WITH_PASSWORD if _has_password(own) else _TRIES
-    with every(_LOOK_SECONDS, looker(own), tries=tries):
+    with every(_LOOK_SECONDS, lambda: look(own), tries=tries):
         yield
 
 
@@ -137,7 +160,7 @@ def every(seconds: float, look: t.Callable[[], t.Any], *, tries: int = _TRIES) -
             try:
                 look()
                 failures = 0
-            except Exception as exc:  # a look that fails, in whatever way, is not to disturb what it looks at
+            except Exception as exc:  # a reading that fails, in whatever way, is not to disturb the work itself
                 failures += 1
                 if failures >= tries:
                     _write_quietly(f"no more progress is shown: {exc}")
@@ -161,24 +184,3 @@ def _write_quietly(line: str) -> None:
     """For those who ask (-v)."""
     with contextlib.suppress(Exception):
         Display().v(line)
-
-
-class _Reader:
-    """Reads what has come to a file since the last look."""
-
-    def __init__(self, connection: ConnectionBase, path: str, display: t.Callable[[str], t.Any]) -> None:
-        self._connection = connection
-        self._path = path
-        self._display = display
-        self._read_bytes = 0
-
-    def look(self) -> None:
-        # From a process of its own, as every command; the file is not there before the module has begun.
-        command = f"tail -c +{self._read_bytes + 1} -- {shlex.quote(self._path)} 2>/dev/null || true"
-        _status, output, _errors = self._connection.exec_command(command, in_data=None, sudoable=False)
-        whole = bytes(output).rpartition(b"\n")[0]
-        if not whole:
-            return
-        self._read_bytes += len(whole) + 1
-        for line in whole.decode(errors="replace").splitlines():
-            self._display("".join(letter for letter in line if letter.isprintable())[:_LONGEST_LINE])

@@ -18,7 +18,7 @@ import typing as t
 from pathlib import Path
 
 from ..scenario.cloud import FLEET, Cloud, Failure, must
-from . import first_login, moves
+from . import first_login, moves, provisions
 from .table import table
 
 HOST = "hv1"
@@ -164,6 +164,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="how often everything is measured (default 5)")
     parser.add_argument("--moves", action="store_true", help="measure moves of a machine instead, with two hosts")
     parser.add_argument("--first-login", action="store_true", help="measure how soon a new machine answers instead")
+    parser.add_argument("--provisions", action="store_true", help="measure the playbook with many machines instead")
     words = parser.parse_args()
     cloud = Cloud(Path(__file__).resolve().parents[2])
     was_up = cloud.lab("status").status == 0
@@ -171,6 +172,8 @@ def main() -> int:
         return _other("moves", moves.measure, cloud, words.rounds, was_up)
     if words.first_login:
         return _other("first-login", first_login.measure, cloud, words.rounds, was_up)
+    if words.provisions:
+        return _other("provisions", provisions.measure, cloud, words.rounds, was_up)
     benchmark = Benchmark(cloud, words.machines, words.rounds)
     try:
         benchmark.prepare()

@@ -125,8 +125,8 @@ class Moves:
     def _make_volumes(self, source: str, target: str) -> tuple[set[str], list[str]]:
         """What virsh needs on the target. Gives the names of all volumes, and the devices that QEMU is to copy."""
         disks = []
-        told = self._cloud.on(source, f"virsh domblklist {NAME} --details")
-        for line in told.splitlines():
+        listing = self._cloud.on(source, f"virsh domblklist {NAME} --details")
+        for line in listing.splitlines():
             words = line.split()
             if words[:2] != ["file", "disk"]:
                 continue
@@ -147,12 +147,12 @@ class Moves:
 
     def _clock(self, host: str, command: str) -> float:
         """The seconds that a command takes on a host, by the host's clock."""
-        told = self._cloud.on(
+        output = self._cloud.on(
             host,
             f"s=$(date +%s%N); {command} > {PLACE}/said 2>&1; r=$?; e=$(date +%s%N);"
             f" [ $r = 0 ] || {{ cat {PLACE}/said; exit $r; }}; echo nanoseconds $((e - s))",
         )
-        return int(told.split()[-1]) / 1e9
+        return int(output.split()[-1]) / 1e9
 
     def _address(self, host: str) -> str:
         text = (self._cloud.inventory / "hosts.yml").read_text(encoding="utf-8")

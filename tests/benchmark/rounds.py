@@ -2,7 +2,7 @@
 """Runs on the hypervisor itself: every way to make the same machines, several times, one way after the other.
 
 Standard input says what to make (see Plan), standard output has the seconds of every run. Needs nothing but Python 3.9,
-virsh, qemu-img and virt-install. What is made is looked at and taken away between the runs, and no clock runs for that.
+virsh, qemu-img and virt-install. What is created is checked and removed between the runs, and no clock runs for that.
 """
 
 from __future__ import annotations

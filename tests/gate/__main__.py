@@ -33,8 +33,8 @@ def run_all(runner: Runner, scenario: Scenario) -> list[Result]:
     """
     with ThreadPoolExecutor(1) as pool:
         checks = pool.submit(run_checks, runner, quick=False, gently=True)
-        told = scenario.run()
-        return [*checks.result(), told]
+        outcome = scenario.run()
+        return [*checks.result(), outcome]
 
 
 def close(results: list[Result], interrupted: bool) -> t.NoReturn:

@@ -20,7 +20,7 @@ from .tree import copy_tree
 
 NO_NEXT = "no Python 3.12 or newer with its headers is on this machine"
 # What of the output of `ansible-test sanity` is a finding; the rest is how it installed its tools.
-SANITY_TELLS = re.compile(r"^(ERROR|FATAL): (?!Command )")
+SANITY_ERRORS = re.compile(r"^(ERROR|FATAL): (?!Command )")
 
 
 # What of `make test` is not in `make check`.
@@ -74,6 +74,8 @@ def lint_checks(core: Core, build: Path) -> list[Check]:
         ),
         check("rules of the project", ["python", "-m", "tests.gate.rules"]),
         check("documentation of structures", ["python", "-m", "tests.gate.options"]),
+        check("schema of variables", ["python", "-m", "tests.gate.schema"]),
+        check("reference of a machine", ["python", "-m", "tests.gate.reference"]),
         check("shellcheck", ["shellcheck", "--external-sources", *shell_scripts(copy)]),
         check("yamllint", ["yamllint", "--strict", "."]),
         check("licences (reuse)", ["reuse", "lint", "--lines"]),
@@ -123,7 +125,7 @@ def ansible_test_checks(core: Core, build: Path, *, all_pythons: bool, old_pytho
         for python in (core.python, old_python)
         if python
     ]
-    return [*units, check(f"sanity {core.version}", [tool, "sanity", "--venv", *pythons], telling=SANITY_TELLS)]
+    return [*units, check(f"sanity {core.version}", [tool, "sanity", "--venv", *pythons], errors=SANITY_ERRORS)]
 
 
 def make_catalogue(root: Path, *, quick: bool) -> list[Check]:

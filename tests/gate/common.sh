@@ -16,7 +16,8 @@ stop() {
     exit 2
 }
 
-# alive TEXT COMMAND...: run a long command quietly, say each 20 seconds that it still runs, show its output only if it fails.
+# alive TEXT COMMAND...: run a long command quietly, say each 20 seconds that it still runs, show its output only if it
+# fails.
 alive() {
     local text=$1 log pid shown=0 status=0
     shift
@@ -41,8 +42,8 @@ alive() {
     fi
 }
 
-# python_path MINOR: print a python3.MINOR that really starts. A version manager's shim may be found first on PATH and refuse to
-# run, so every candidate is tried.
+# python_path MINOR: print a python3.MINOR that really starts. A version manager's shim may be found first on PATH and
+# refuse to run, so every candidate is tried.
 python_path() {
     local candidate version
     for candidate in "/usr/bin/python3.$1" $(type -aP "python3.$1"); do
@@ -74,17 +75,19 @@ first_python() {
 # controller_python: the interpreter for ansible-core 2.19 (3.11 to 3.13). The distribution's own comes first, because
 # apt can supply what it lacks.
 controller_python() {
-    if [[ -x /usr/bin/python3 ]] && /usr/bin/python3 -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))'; then
+    local supported='import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))'
+    if [[ -x /usr/bin/python3 ]] && /usr/bin/python3 -c "$supported"; then
         echo /usr/bin/python3
     else
         first_python 11 12 13
     fi
 }
 
-# become_python ARGUMENT...: hand over to a Python for the tests' own programs, which need 3.11 and its standard library only.
-# It writes no bytecode: root runs this in a checkout that may belong to somebody else.
+# become_python ARGUMENT...: hand over to a Python for the tests' own programs, which need 3.11 and its standard library
+# only. It writes no bytecode: root runs this in a checkout that may belong to somebody else.
 become_python() {
     local python
-    python=$(controller_python || first_python 14) || stop "Python 3.11 or newer is needed, and none is on this machine."
+    python=$(controller_python || first_python 14) ||
+        stop "Python 3.11 or newer is needed, and none is on this machine."
     exec "$python" -B "$@"
 }

@@ -5,7 +5,7 @@ Run as `python -m tests.gate.options` from the top of the collection: says which
 what the tables and the texts in `docs/options` make of it, which key has no text, and which text has no key. With
 `--write` it writes the files.
 
-A text is a paragraph, a list of paragraphs, or a mapping with `description` and whatever the tables cannot tell: `type`
+A text is a paragraph, a list of paragraphs, or a mapping with `description` and whatever the tables do not have: `type`
 and `elements` where a rule is a function of its own, `default`, `required`, `aliases`. `keys` are the texts of what is
 inside. A key with `beside: true` is in no table, such as the name of a disk. In a mapping by names, the one key in
 capitals stands for the name.
@@ -19,6 +19,7 @@ import sys
 import textwrap
 import typing as t
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -28,10 +29,13 @@ sys.path.insert(0, str(Path.cwd().parents[2]))
 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import disk, network, nic, seed, seed_parts
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import shapes, table, validators
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.device_words import SALT_DISK_WORDS
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.devices import SALT_DISK_WORDS
 from ansible_collections.brine.virt.plugins.modules.virt_init import ARGUMENTS
+
+from .generated import TextError, check_or_write
 
 TEXTS = Path("docs/options")
 FRAGMENTS = Path("plugins/doc_fragments")
@@ -48,6 +52,8 @@ class ModuleDocFragment:
 options:
 '''
 WIDTH = 120
+# What a text may have in its long form. Anything else is misspelled, or a piece of a description behind a comma.
+TEXT_KEYS = ("description", "type", "elements", "choices", "default", "required", "aliases", "keys", "beside")
 # A limit beyond this is none that a user would meet.
 MOST_SAID = 2_000_000
 
@@ -73,7 +79,7 @@ DEFAULTS: dict[str, t.Any] = {
 }
 ALIASES = {f"disks.{ours}": [salt] for salt, ours in SALT_DISK_WORDS.items()}
 LINES = {line.key: line for line in HARDWARE}
-PLAIN = {validators.yes_or_no: "bool", validators.size: "str"}
+PLAIN = {validators.yes_or_no: "bool", parse_size_mib: "str"}
 AS_TEXT = (
     validators.text,
     validators.line,
@@ -86,12 +92,8 @@ AS_TEXT = (
 )
 
 
-class TextError(Exception):
-    """A text without a key, a key without a text, or one that says too little."""
-
-
 def shape_of_rule(rule: t.Any) -> Node:
-    """Return what a rule tells of the values: `type`, `choices`, `elements`, `range`; nothing for a rule not known."""
+    """Return what a rule says of the values: `type`, `choices`, `elements`, `range`; nothing for a rule not known."""
     if isinstance(rule, validators.choice):
         return {"type": "str", "choices": list(rule.words)}
     if isinstance(rule, validators.whole_number):
@@ -104,7 +106,7 @@ def shape_of_rule(rule: t.Any) -> Node:
 
 
 def shape(item: t.Any) -> tuple[Node, Inside]:
-    """Return what a rule or a field of a table tells of the values, and what is inside of them."""
+    """Return what a rule or a field of a table says of the values, and what is inside of them."""
     if isinstance(item, shapes.NamedListField):
         return {"type": "raw" if item.default is not None else "dict", "by_name": item}, {}
     if isinstance(item, shapes.ListField):
@@ -116,9 +118,9 @@ def shape(item: t.Any) -> tuple[Node, Inside]:
     if hasattr(item, "rows"):
         return {"type": "raw", "required": item.rows.required}, {line.key: line for line in item.rows.table}
     if isinstance(item, (shapes.GroupField, shapes.DeviceField)):
-        tells = {"type": "raw" if getattr(item, "short", None) else "dict", "required": getattr(item, "required", ())}
+        facts = {"type": "raw" if getattr(item, "short", None) else "dict", "required": getattr(item, "required", ())}
         fixed = dict(getattr(item, "fixed", ()))
-        return {**tells, "fixed": fixed}, {line.key: line for line in item.table}
+        return {**facts, "fixed": fixed}, {line.key: line for line in item.table}
     if isinstance(item, table.FlagField):
         return {"type": "bool"}, {}
     if isinstance(item, table.SizeField):
@@ -132,6 +134,11 @@ def read_text(text: t.Any, place: str) -> Node:
         text = {"description": text}
     if not isinstance(text, dict) or "description" not in text:
         raise TextError(f"{place} has no description")
+    unknown = [key for key in text if key not in TEXT_KEYS]
+    if unknown:
+        raise TextError(
+            f"{place}: unknown key {unknown[0]!r} beside the description. If it is a part of it, quote the description"
+        )
     given = text["description"]
     return {**text, "description": [given] if isinstance(given, str) else list(given)}
 
@@ -154,21 +161,21 @@ def default_at(place: str, key: str, item: t.Any, fixed: Mapping[str, str]) -> t
 def node(text: t.Any, item: t.Any, place: str) -> Node:
     """Return the documentation of one key. item: its rule or line, None for one in no table. Raises TextError."""
     said = read_text(text, place)
-    tells, inside = ({}, {}) if item is None else shape(item)
+    facts, inside = ({}, {}) if item is None else shape(item)
     inside = RULES.get(place, inside)
-    result: Node = {"description": with_range(said["description"], tells.get("range"))}
+    result: Node = {"description": with_range(said["description"], facts.get("range"))}
     for key in ("type", "elements", "choices", "default", "required", "aliases"):
-        value = said.get(key, tells.get(key) if key not in ("default", "required") else None)
+        value = said.get(key, facts.get(key) if key not in ("default", "required") else None)
         if value is not None:
             result[key] = value
     if "type" not in result or (result["type"] == "list" and not result.get("elements")):
         raise TextError(f"{place} needs a type, and a list its elements: its rule is a function of its own")
     if place in ALIASES:
         result["aliases"] = ALIASES[place]
-    if "by_name" in tells:
-        result["suboptions"] = named(said.get("keys", {}), tells["by_name"], place)
+    if "by_name" in facts:
+        result["suboptions"] = named(said.get("keys", {}), facts["by_name"], place)
     elif inside or said.get("keys"):
-        result["suboptions"] = children(said.get("keys", {}), inside, place, tells)
+        result["suboptions"] = children(said.get("keys", {}), inside, place, facts)
     return result
 
 
@@ -194,7 +201,7 @@ def named(texts: Mapping[str, t.Any], item: shapes.NamedListField, place: str) -
     return {word: entry}
 
 
-def children(texts: Mapping[str, t.Any], inside: Inside, place: str, tells: Node) -> Node:
+def children(texts: Mapping[str, t.Any], inside: Inside, place: str, facts: Node) -> Node:
     """Return the documentation of what is inside of a mapping. Raises TextError."""
     beside = {key for key, text in texts.items() if isinstance(text, dict) and text.get("beside")}
     for key in inside:
@@ -207,9 +214,9 @@ def children(texts: Mapping[str, t.Any], inside: Inside, place: str, tells: Node
     for key in [*inside, *sorted(beside)]:
         item = inside.get(key)
         entry = node(texts[key], item, f"{place}.{key}")
-        if key in tells.get("required", ()):
+        if key in facts.get("required", ()):
             entry["required"] = True
-        default = default_at(place, key, item, tells.get("fixed", {}))
+        default = default_at(place, key, item, facts.get("fixed", {}))
         if "default" not in (texts[key] if isinstance(texts[key], dict) else {}) and default is not None:
             entry["default"] = default
         result[key] = entry
@@ -222,10 +229,10 @@ def option(name: str, text: t.Any) -> Node:
     result: Node = {"description": said["description"]}
     spec = ARGUMENTS[name]
     result.update({key: spec[key] for key in ("type", "elements", "choices", "default", "aliases") if key in spec})
-    tells, inside = shape(LINES[name]) if name in LINES else ({}, {})
+    facts, inside = shape(LINES[name]) if name in LINES else ({}, {})
     inside = RULES.get(name, inside)
     if inside or said.get("keys"):
-        result["suboptions"] = children(said.get("keys", {}), inside, name, tells)
+        result["suboptions"] = children(said.get("keys", {}), inside, name, facts)
     return result
 
 
@@ -288,20 +295,8 @@ def fragment(texts: Path) -> str:
 
 def main() -> int:
     """Say what is wrong, or write; return 1 when something is."""
-    wrong = []
-    for texts in sorted(TEXTS.glob("*.yml")):
-        target = FRAGMENTS / f"_{texts.stem}.py"
-        try:
-            made = fragment(texts)
-        except TextError as exc:
-            wrong.append(str(exc))
-            continue
-        if "--write" in sys.argv:
-            target.write_text(made, encoding="utf-8")
-        elif not target.exists() or target.read_text(encoding="utf-8") != made:
-            wrong.append(f"{target} is out of date: run python -m tests.gate.options --write")
-    print("\n".join(wrong) or "the documentation of structures is up to date")
-    return 1 if wrong else 0
+    makers = {FRAGMENTS / f"_{texts.stem}.py": partial(fragment, texts) for texts in sorted(TEXTS.glob("*.yml"))}
+    return check_or_write("the documentation of structures", "tests.gate.options", makers)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Check:
 
     `lane`: checks of one lane run one after another, because they share a directory. `skip`: why it cannot run on this
     machine. `count`: after the command, gives how many unit tests passed, failed and were skipped, and in a line each
-    what is wrong besides; None for a check that is one claim. `telling`: which lines of its output say what is wrong,
+    what is wrong besides; None for a check that is one claim. `errors`: which lines of its output say what is wrong,
     when not all do.
     """
 
@@ -44,7 +44,7 @@ class Check:
     lane: str = ""
     skip: str = ""
     count: t.Callable[[], tuple[Counts, list[str]]] | None = None
-    telling: re.Pattern[str] | None = None
+    errors: re.Pattern[str] | None = None
 
 
 class Runner:
@@ -153,8 +153,8 @@ class Runner:
             counts += Counts(passed=1)
         if verdict == "FAILED":
             text = log.read_text(encoding="utf-8", errors="replace").rstrip()
-            if check.telling is not None:
-                text = "\n".join(filter(check.telling.search, text.splitlines())) or text
+            if check.errors is not None:
+                text = "\n".join(filter(check.errors.search, text.splitlines())) or text
             text = "\n".join(line[:LINE_LENGTH] for line in [*text.splitlines(), *complaints])
             self._print(f"\n{text}\n-- {check.name}: FAILED (exit {status}) after {seconds:.0f} s; all output: {log}\n")
         else:

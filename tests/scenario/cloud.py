@@ -170,7 +170,7 @@ class Cloud:
         return answer.text
 
     def state(self, host: str) -> str:
-        """All machines, volumes and files in pools of a host, as virsh and ls tell them."""
+        """All machines, volumes and files in pools of a host, as virsh and ls list them."""
         return self.on(
             host,
             "virsh list --all --name | sort; for m in $(virsh list --all --name); do virsh dumpxml --inactive $m; done;"

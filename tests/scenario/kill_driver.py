@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs on a hypervisor of the lab: plans and makes one machine as virt_init does, and fails at a chosen moment.
 
-Arguments: the spec, by its name in SPECS; the number of the step, from 0, or ``none``; and what happens: death
-``before`` it or ``during`` it, or a failure ``after`` it.
+Arguments: the spec, by its name in SPECS, or ``purge``, which removes the machine as virt_purge does with force; the
+number of the step, from 0, or ``none``; and what happens: death ``before`` it or ``during`` it, or a failure ``after``
+it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.plan import plan_purge, steps_to_purge
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
 
 NEW: dict[str, t.Any] = {
     "name": "kill1",
@@ -73,8 +77,21 @@ def deadly(apply: t.Callable[[], t.Any], moment: str) -> t.Callable[[], t.Any]:
     return wrapped
 
 
+def purge(number: str, moment: str) -> int:
+    """Remove the machine, or die trying."""
+    with open_connection("qemu:///system") as conn, hypervisor_lock("init", wait_seconds=30):
+        plan = plan_purge(NEW["name"], HypervisorView(conn), PurgeOptions(force=True))
+        steps = [] if plan is None else steps_to_purge(conn, plan)
+        for index, step in enumerate(steps):
+            (deadly(step.apply, moment) if str(index) == number else step.apply)()
+    print(f"purge, {len(steps)} steps")
+    return 0
+
+
 def main(spec: str, number: str, moment: str = "before") -> int:
     """Make the machine, or die trying."""
+    if spec == "purge":
+        return purge(number, moment)
     with open_connection("qemu:///system") as conn, hypervisor_lock("init", wait_seconds=30):
         plans = make_plans([read_machine(SPECS[spec])], Hypervisor(conn, image_pool="images"), "")
         if number != "none":
@@ -83,7 +100,7 @@ def main(spec: str, number: str, moment: str = "before") -> int:
             steps[index] = dataclasses.replace(steps[index], apply=deadly(steps[index].apply, moment))
             plans = [dataclasses.replace(plans[0], steps=steps)]
         outcome = run_plans(plans, concurrency=1)[0]
-    print(f"{spec}, {len(outcome.plan.steps)} steps, error: {outcome.error}")
+    print(f"{spec}, {len(outcome.steps)} steps, error: {outcome.error}")
     return 0 if outcome.error is None else 1
 
 

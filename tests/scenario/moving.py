@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scenarios about moving machines have in common: the moves, and the looks at both hypervisors by other
+"""What the scenarios about moving machines have in common: the moves, and the checks on both hypervisors by other
 tools."""
 
 from __future__ import annotations

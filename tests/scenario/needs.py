@@ -58,12 +58,16 @@ def hypervisors(cloud: Cloud) -> None:
         cloud.play_well("hypervisors", live=False)
 
 
+def store_tiny(cloud: Cloud, hosts: str = "hypervisors", **options: t.Any) -> None:
+    """Store the small image on hosts; options: those of virt_image that differ."""
+    options = {"name": "tiny", "src": cloud.images["tiny"], **options}
+    answer = cloud.ansible(hosts, "brine.virt.virt_image", json.dumps(options))
+    must(answer.status == 0, answer.text)
+
+
 def tiny(cloud: Cloud) -> None:
     """The small image, in the store of both."""
-    answer = cloud.ansible(
-        "hypervisors", "brine.virt.virt_image", json.dumps({"name": "tiny", "src": cloud.images["tiny"]})
-    )
-    must(answer.status == 0, answer.text)
+    store_tiny(cloud)
 
 
 def tiny1(cloud: Cloud) -> None:

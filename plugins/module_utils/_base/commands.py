@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+
 _PIPE_READ_BYTES = 256 * 1024
 # For a process that was killed to be gone.
 _END_SECONDS = 5
@@ -67,6 +69,20 @@ def run_program(
         _end(process)
         raise
     return Answer(process.returncode, output, errors)
+
+
+@contextlib.contextmanager
+def program_errors(missing: str, hint: str, late: str) -> Iterator[None]:
+    """Inside the block, a program that is not there raises UnsupportedError, one that takes too long HostError.
+
+    missing, hint: what to say where it is not there; late: where it took too long.
+    """
+    try:
+        yield
+    except FileNotFoundError as exc:
+        raise UnsupportedError(missing, hint=hint) from exc
+    except TimeoutError as exc:
+        raise HostError(late) from exc
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -10,13 +10,21 @@ input it stands, and what would be right.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import traceback
 import typing as t
 
 
+def single_line(text: t.Any) -> str:
+    """Any message as one clause: line breaks and runs of blanks become one blank, a closing full stop goes."""
+    return " ".join(str(text).split()).rstrip(".")
+
+
 def visible(text: str) -> str:
     """A text of visible characters and line breaks: what a guest or a server says must not draw on the terminal."""
+    if text.isprintable():  # nearly always
+        return text
     return "".join(char if char == "\n" or char.isprintable() else " " for char in text)
 
 
@@ -80,7 +88,7 @@ def as_virt_error(exc: BaseException) -> VirtError:
         return exc
     frames = traceback.extract_tb(exc.__traceback__)
     place = f" in {os.path.basename(frames[-1].filename)}, line {frames[-1].lineno}" if frames else ""
-    words = " ".join(str(exc).split()).rstrip(".")
+    words = single_line(exc)
     return HostError(f"unexpected {type(exc).__name__}{place}" + (f": {words}" if words else ""))
 
 
@@ -113,3 +121,12 @@ class Mistakes:
         """Raise what was found, as one error."""
         if self.found:
             raise combined_error(self.found)
+
+
+def one_of_these(word: str, known: t.Iterable[str]) -> str:
+    """The hint for a word that is not known: the nearest one, or all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    if near:
+        return f"Did you mean {near[0]}?"
+    return f"Known: {', '.join(names)}" if names else "None are known"

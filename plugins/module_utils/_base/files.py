@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -18,6 +19,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 _POLL_SECONDS = 0.1
 
 
+def root_hint(exc: OSError) -> str | None:
+    """What to do about a file that cannot be used: become root, where it is this that is missing, and nothing else."""
+    missing = exc.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0
+    return "Run as root (become: true)" if missing else None
+
+
 def read_text(path: str) -> str | None:
     """The text of a file, or None when there is none. Raises HostError."""
     try:
@@ -26,7 +33,7 @@ def read_text(path: str) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as exc:
-        raise HostError(f"{path} cannot be read: {exc.strerror}", hint="Run it with become: true") from exc
+        raise HostError(f"{path} cannot be read: {exc.strerror}", hint=root_hint(exc)) from exc
 
 
 def read_setting(path: str, name: str) -> str | None:

@@ -9,8 +9,8 @@ into a raw disk.
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, program_errors, run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
 
 RAW, QCOW2 = "raw", "qcow2"
 FORMATS = (RAW, QCOW2)
@@ -24,14 +24,10 @@ def run_qemu_img(command: str, image_format: str, *arguments: str, timeout_secon
     """
     if image_format not in FORMATS:
         raise UnsupportedError(f"disks of format {image_format} are not supported here")
-    try:
-        return run_program(
-            ["qemu-img", command, "-f", image_format, *arguments], data=data, timeout_seconds=timeout_seconds
-        )
-    except FileNotFoundError as exc:
-        raise UnsupportedError(
-            "qemu-img is not installed on this host",
-            hint="It is in the package qemu-utils on Debian and Ubuntu, qemu-img on Fedora, RHEL and SUSE",
-        ) from exc
-    except TimeoutError as exc:
-        raise HostError(f"qemu-img {command} did not finish within {timeout_seconds:g} s") from exc
+    with program_errors(
+        "qemu-img is not installed on this host",
+        "It is in the package qemu-utils on Debian and Ubuntu, qemu-img on Fedora, RHEL and SUSE",
+        f"qemu-img {command} did not finish within {timeout_seconds:g} s",
+    ):
+        words = ["qemu-img", command, "-f", image_format, *arguments]
+        return run_program(words, data=data, timeout_seconds=timeout_seconds)

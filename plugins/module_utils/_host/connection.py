@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import sys
 import threading
 import traceback
@@ -23,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnreachableError,
     UnsupportedError,
     VirtError,
+    single_line,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
 
@@ -104,6 +106,8 @@ _CLASSES_BY_CODE_NAME: tuple[tuple[type[VirtError], tuple[str, ...]], ...] = (
     ),
 )
 
+# Of libvirt's words for an error.
+_MOST_CHARACTERS = 2000
 
 _reported = threading.local()
 
@@ -144,11 +148,6 @@ if libvirt is not None:
     _keep_reports(libvirt.libvirtError)
 
 
-def single_line_message(text: t.Any) -> str:
-    """Any message as one clause: line breaks and runs of blanks become one blank, a closing full stop goes."""
-    return " ".join(str(text).split()).rstrip(".")
-
-
 def _class_of(exc: LibvirtError) -> type[VirtError]:
     code = exc.get_error_code()
     for error_class, names in _CLASSES_BY_CODE_NAME:
@@ -170,7 +169,10 @@ def translate_error(exc: LibvirtError, what: str, where: str | None = None) -> V
     what: the clause that says what was being done (``cannot start machine web1``); libvirt's own words follow it.
     where: path in the user's input. Raise the result ``from exc``.
     """
-    return _class_of(exc)(f"{what}: {single_line_message(exc.get_error_message() or exc)}", where=where)
+    words = single_line(exc.get_error_message() or exc)
+    # Some are a guest agent's own, as long as the guest likes.
+    words = words if len(words) <= _MOST_CHARACTERS else f"{words[:_MOST_CHARACTERS]}..."
+    return _class_of(exc)(f"{what}: {words}", where=where)
 
 
 @contextlib.contextmanager
@@ -182,6 +184,19 @@ def translate_errors(what: str, where: str | None = None) -> t.Iterator[None]:
         yield
     except caught as exc:
         raise translate_error(exc, what, where) from exc
+
+
+class suppress_codes:  # noqa: N801 - used like contextlib.suppress
+    """As contextlib.suppress, for libvirt's errors with one of these codes: such an error only ends the block."""
+
+    def __init__(self, *codes: int | None) -> None:
+        self._codes = codes
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: t.Any, exc: BaseException | None, _trace: t.Any) -> bool:
+        return isinstance(exc, libvirt.libvirtError) and exc.get_error_code() in self._codes
 
 
 def is_local(uri: str) -> bool:
@@ -245,6 +260,23 @@ def open_connection(
         # A connection that broke meanwhile cannot be closed properly, and the block has its own error to tell.
         with contextlib.suppress(libvirt.libvirtError):
             connection.close()
+
+
+def ask_agent(domain: t.Any, command: t.Mapping[str, t.Any], timeout_seconds: int) -> t.Any:
+    """The guest agent's answer to a command of its own protocol (QEMU, qga/qapi-schema.json), parsed.
+
+    libvirt may mark the running machine for it (taint custom-ga-command). Raises VirtError, also for what is no answer.
+    """
+    try:
+        import libvirt_qemu
+    except ImportError as exc:
+        raise UnsupportedError("Python cannot import libvirt_qemu") from exc
+    with translate_errors("the guest agent did not answer"):
+        text = libvirt_qemu.qemuAgentCommand(domain, json.dumps(command), timeout_seconds, 0)
+    try:
+        return json.loads(text)["return"]
+    except (KeyError, TypeError, ValueError, RecursionError) as exc:
+        raise HostError("the guest agent's answer cannot be read") from exc
 
 
 @functools.cache

@@ -9,9 +9,11 @@ import contextlib
 import os
 import stat
 import typing as t
+from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, locked_file
+from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, locked_file, root_hint
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local
 
 # Root's alone. In a directory where everybody may make files, anybody could hold a lock for ever.
 _SYSTEM_DIR = "/run/brine-virt"
@@ -27,11 +29,26 @@ def _default_dir() -> str:
 LOCK_DIR = _default_dir()
 
 
+def require_root(module: str, uri: str, changes: str = "machines") -> None:
+    """Raise HostError for a user who is not root and is about to change what root's runs change as well.
+
+    Libvirt lets members of its group at the whole system's machines, but they cannot hold root's lock, and one of
+    their own would keep nobody out. uri: where the module is to work; changes: what it changes there.
+    """
+    if os.geteuid() != 0 and is_local(uri) and urlsplit(uri).path.rstrip("/") == "/system":
+        raise HostError(
+            f"{module} changes the {changes} of the whole hypervisor, and needs root: run it with become: true"
+        )
+
+
 @contextlib.contextmanager
-def hypervisor_lock(purpose: str, *, wait_seconds: float, lock_dir: str = LOCK_DIR) -> t.Iterator[None]:
+def hypervisor_lock(
+    purpose: str, *, wait_seconds: float, lock_dir: str = LOCK_DIR, held_words: str | None = None
+) -> t.Iterator[None]:
     """Hold the lock of this purpose for the block; the kernel lets go of it when the process dies, however it dies.
 
-    Raises ConflictError when another run holds it for longer than patience_seconds, HostError when the directory of
+    held_words: what another run that holds it is doing, where that is more than being at work here.
+    Raises ConflictError when another run holds it for longer than wait_seconds, HostError when the directory of
     the locks cannot be used, or belongs to somebody else.
     """
     path = os.path.join(lock_dir, f"{purpose}.lock")
@@ -41,21 +58,39 @@ def hypervisor_lock(purpose: str, *, wait_seconds: float, lock_dir: str = LOCK_D
             held.enter_context(locked_file(path, wait_seconds))
         except LockTimeout as exc:
             raise ConflictError(
-                f"another run has been at work on this hypervisor for more than {wait_seconds:g} s",
+                held_words or f"another run has been at work on this hypervisor for more than {wait_seconds:g} s",
                 hint=f"Wait for it to end; fuser {path} shows its process",
             ) from exc
         except OSError as exc:
-            raise HostError(f"cannot open the lock {path}: {exc.strerror}", hint="Run as root (become: true)") from exc
+            raise HostError(f"cannot open the lock {path}: {exc.strerror}", hint=root_hint(exc)) from exc
         yield
+
+
+def machine_lock(name: str, wait_seconds: float) -> t.ContextManager[None]:
+    """The lock of one machine, held for as long as it is moved, removed, or its power state changed.
+
+    What is done to it may take long, such as the copy of its disks, and the hypervisor's lock is not held as long. Who
+    holds that one already waits no time for this one: others take the two the other way round.
+    Raises as hypervisor_lock does.
+    """
+    words = f"another run is moving machine {name}, changing its power state or removing it"
+    return hypervisor_lock(f"move-{name.replace('/', '_')}", wait_seconds=wait_seconds, held_words=words)
 
 
 def _own_directory(path: str) -> None:
     """A directory that nobody else can write to, made where it is missing. Raises OSError, HostError."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise HostError(
-            f"{path}, the directory of the locks, can be written to by others",
-            hint=f"Check who created it, and remove it: rm -r {path}",
-        )
+    found, us = os.lstat(path), os.geteuid()
+    # It also holds the rollback of a bridge that is being changed, so that nobody is told to remove it as a whole.
+    what = f"{path}, the directory of the locks,"
+    if stat.S_ISLNK(found.st_mode):
+        raise HostError(f"{what} is a symbolic link", hint=f"Check who created it, and remove the link: rm {path}")
+    if not stat.S_ISDIR(found.st_mode):
+        raise HostError(f"{what} is not a directory", hint=f"Check who created it, and remove that file: rm {path}")
+    check = "Check who created it and what is in it; then"
+    if found.st_uid != us:
+        raise HostError(f"{what} belongs to UID {found.st_uid}, not to UID {us}", hint=f"{check}: chown {us} {path}")
+    if found.st_mode & 0o022:
+        mode = f"{stat.S_IMODE(found.st_mode):04o}"
+        raise HostError(f"{what} can be written to by others: its mode is {mode}", hint=f"{check}: chmod go-w {path}")

@@ -52,11 +52,13 @@ def declared(machine: Machine) -> dict[str, t.Any]:
                 "tags": machine.tags,
                 "labels": machine.labels,
                 "anti_affinity": machine.anti_affinity,
+                "order": machine.order,
+                "delay_seconds": machine.delay_seconds,
                 "variables": machine.variables,
                 "xml": machine.xml and replace_xml_passwords(machine.xml, lambda _password: "(hidden)"),
             }
         ),
-        "start": machine.start,
+        "state": machine.state,
     }
 
 

@@ -8,6 +8,9 @@ In one word and in the words of libvirt, whoever made the machine: https://libvi
 
 from __future__ import annotations
 
+import re
+import typing as t
+
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 
 # The attribute of <source> that says what a nic is plugged into, by the type of the nic. A nic on a network also names
@@ -32,6 +35,46 @@ _TIES = (
     ("devices/interface[@type='hostdev']", "a network card of the hypervisor"),
     ("devices/interface[@type='vdpa']", "a network card of the hypervisor"),
     ("devices/tpm/backend[@type='passthrough']", "the TPM of the hypervisor"),
+    ("devices/tpm/backend[@type='external']", "a TPM that a program of the hypervisor emulates"),
+    ("devices/memory/source/path", "persistent memory in a file of the hypervisor"),
+    ("devices/pstore", "a store for crash reports in a file of the hypervisor"),
+    ("devices/shmem", "memory that it shares with others of the hypervisor"),
+    ("devices/smartcard[@mode='host']", "a smart card of the hypervisor"),
+    ("devices/smartcard[@mode='host-certificates']", "a smart card of the hypervisor"),
+    ("devices/input[@type='passthrough']", "an input device of the hypervisor"),
+    ("devices/input[@type='evdev']", "an input device of the hypervisor"),
+    ("devices/graphics/gl[@rendernode]", "a graphics card of the hypervisor"),
+    ("os/nvram[@type='block']", "the variables of its UEFI on a device of the hypervisor"),
+    ("launchSecurity/session", "a launch session with the processor of the hypervisor"),
+    *(
+        (f"devices/{device}[@type='{kind}']{source}", words)
+        for device in ("serial", "parallel", "console", "channel", "smartcard", "redirdev", "rng/backend")
+        for kind, source, words in (
+            ("dev", "", "a character device of the hypervisor"),
+            ("pipe", "", "a pipe of the hypervisor"),
+            ("unix", "/source[@mode='connect']", "a socket of the hypervisor"),
+        )
+    ),
+)
+# Each with the element that has to be there for the path to lead anywhere, a device or a part of the domain, and with
+# the type that it has to have, if any.
+_TIES_BY_TAG = tuple(
+    (
+        t.cast("re.Match[str]", re.match(r"(\w+)(?:\[@type='(\w+)'])?", path.replace("devices/", "", 1))).groups(),
+        path,
+        words,
+    )
+    for path, words in _TIES
+)
+# Files that are only read, when the machine starts. QEMU asks for them itself when a running machine comes.
+_START_FILES = (
+    ("os/kernel", None, "kernel"),
+    ("os/initrd", None, "initial RAM disk"),
+    ("os/dtb", None, "device tree"),
+    ("os/shim", None, "shim"),
+    ("os/acpi/table", None, "ACPI table"),
+    ("sysinfo/entry[@file]", "file", "firmware configuration"),
+    ("devices/interface/rom[@file]", "file", "boot ROM"),
 )
 
 
@@ -81,6 +124,26 @@ def host_device(source: etree._Element) -> str | None:
     return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
 
 
+def host_device_names(domain: etree._Element) -> tuple[str, ...]:
+    """The devices of the hypervisor that a <domain> has, in our words; without those that we have no word for."""
+    return tuple(name for name in map(host_device_name, domain.iterfind("devices/hostdev")) if name)
+
+
+def host_device_name(hostdev: etree._Element) -> str | None:
+    """A <hostdev> in our words: a PCI device by its address, a USB device by vendor and product; None for any other."""
+    if hostdev.get("type") == "pci":
+        source = hostdev.find("source")
+        return None if source is None else host_device(source)
+    if hostdev.get("type") == "usb":
+        vendor, product = hostdev.find("source/vendor"), hostdev.find("source/product")
+        if vendor is not None and product is not None:
+            try:
+                return f"{integer(vendor.get('id')):04x}:{integer(product.get('id')):04x}"
+            except ValueError:
+                return None
+    return None
+
+
 def integer(text: str | None) -> int:
     """A whole number as C reads it, which is libvirt's way: ``0x1f``, ``037`` or ``31``; no text is 0.
 
@@ -104,5 +167,24 @@ def ties_of_domain(*domains: etree._Element) -> list[str]:
 
     domains: parsed ``<domain>`` elements of one machine: as it runs, as it will run after its next start.
     """
-    found = [words for path, words in _TIES if any(domain.find(path) is not None for domain in domains)]
+    # Most machines have few of these elements at all, and looking for one is cheaper than for what is in it.
+    parts = [part for domain in domains for part in (*domain.iterfind("devices/*"), *domain)]
+    there = {(part.tag, None) for part in parts} | {(part.tag, part.get("type")) for part in parts}
+    found = [
+        words
+        for first, path, words in _TIES_BY_TAG
+        if first in there and any(domain.find(path) is not None for domain in domains)
+    ]
     return list(dict.fromkeys(found))
+
+
+def start_files(domain: etree._Element) -> list[tuple[str, str]]:
+    """The files of its hypervisor that a machine needs to start, and which no move takes along: each in words and its
+    path."""
+    return [
+        (words, path)
+        for place, attribute, words in _START_FILES
+        for element in domain.iterfind(place)
+        for path in [(element.get(attribute) if attribute else element.text) or ""]
+        if path.strip()
+    ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 
 RAW, QCOW2 = "raw", "qcow2"
@@ -31,8 +31,7 @@ def driver_format(disk: etree._Element) -> str:
 
     https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms
     """
-    driver = disk.find("driver")
-    return RAW if driver is None else driver.get("type", RAW)
+    return attribute(disk, "driver", "type") or RAW
 
 
 def safest_format(formats: t.Iterable[str]) -> str | None:

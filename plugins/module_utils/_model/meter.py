@@ -9,7 +9,8 @@ import contextlib
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB, format_size
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
 
 # Nothing is said of what is over before anybody would ask.
 QUIET_SECONDS = 3.0

@@ -13,6 +13,8 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
+
 # Names of the machine itself in /etc/hosts of distributions, beside ``localhost`` and what begins with ``localhost.``.
 _LOOPBACK = frozenset({"localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback"})
 _GROUPS = frozenset({"all", "ungrouped", "hypervisors", "virt_machines", "virt_building", "virt_provisioned"})
@@ -21,8 +23,6 @@ _STATE_GROUPS = re.compile(r"virt_(nostate|running|blocked|paused|shutdown|shuto
 _GROUP_PREFIXES = ("virt_on_", "virt_tag_")
 # What inet_aton(3) takes for an address although it is none in full: 127.1
 _DOTTED_NUMBERS = re.compile(r"\d+(\.\d+)+")
-# The domain that has files written to the disk; see _host/storage/transfer/flush.py.
-_FLUSH_DOMAIN = re.compile(r"^brine-virt-sync-[0-9a-f]{32}\Z")
 
 
 def reserved_meaning(name: str) -> str | None:
@@ -37,16 +37,6 @@ def reserved_meaning(name: str) -> str | None:
     if is_flush_name(folded):
         return "reserved for a helper domain of moves"
     return None
-
-
-def flush_name(token: str) -> str:
-    """What a domain that has files written to the disk is called; token: 32 hexadecimal digits."""
-    return f"brine-virt-sync-{token}"
-
-
-def is_flush_name(name: str) -> bool:
-    """Whether a domain is one of these, or a volume the one that its QEMU ends with."""
-    return _FLUSH_DOMAIN.match(name) is not None
 
 
 def _is_address(text: str) -> bool:

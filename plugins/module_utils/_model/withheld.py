@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Secrets on their way to a module: taken out of its options, and sent beside them.
 
-The options that Ansible logs on the host and repeats in its output hold placeholders. The values come in one option of
-their own with ``no_log``, which only the module's work opens. A secret that comes up again in a text, in whatever
+The options that Ansible logs on the host and repeats in its output hold placeholders. The values come beside them
+under a name of their own, which only the module's work opens. A secret that comes up again in a text, in whatever
 spelling, is masked there.
 """
 
@@ -20,16 +20,15 @@ from collections.abc import Mapping
 from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape, quoteattr
 
-# Not documented, for it is no option for tasks: the action plugin fills it.
+# In no argument spec, and so in no documentation, for it is no option for tasks: the action plugin fills it.
 OPTION = "_withheld"
-WITHHELD_ARGUMENTS: dict[str, dict[str, t.Any]] = {OPTION: {"type": "dict", "no_log": True}}
 HIDDEN = "********"
 # A mask is taken out of every word of the output that has it. Something shorter, such as "yes" or "root", would take
 # half of the output away; so would the usual short lines of a file.
 SHORTEST = 6
 _SHORTEST_LINE = 12
 # Words that cloud-init takes in place of a password.
-_NO_SECRETS = frozenset({"random"})
+NO_SECRETS = frozenset({"random"})
 _PLACEHOLDER = re.compile(r"HIDDEN_[0-9a-f]{16}_[0-9]+_")
 _FRAME = re.compile(r"^-----(BEGIN|END) [A-Z0-9 ]+-----$")
 
@@ -93,6 +92,12 @@ def outside_placeholders(text: str, change: t.Callable[[str], str]) -> str:
     return "".join(part + mark for part, mark in zip(parts, [*kept, ""]))  # noqa: B905 - Python 3.9 has no strict
 
 
+def kept_secret(params: Mapping[str, t.Any]) -> set[str]:
+    """All texts in the option, which are to appear in no output: what ``no_log`` makes of an option in a spec."""
+    sent = params.get(OPTION) or {}
+    return {text for text in (sent.get("values"), *masks_in(params)) if text}
+
+
 def masks_in(params: Mapping[str, t.Any]) -> tuple[str, ...]:
     """The masks that a module was sent."""
     return tuple((params.get(OPTION) or {}).get("masks") or ())
@@ -107,7 +112,7 @@ def masks_of(secrets: t.Iterable[str]) -> set[str]:
     found: set[str] = set()
     for secret in secrets:
         whole = secret.strip()
-        if not whole or whole.lower() in _NO_SECRETS:
+        if not whole or whole.lower() in NO_SECRETS:
             continue
         lines = [line.strip() for line in whole.splitlines()] if "\n" in whole else []
         long_lines = [line for line in lines if len(line) >= _SHORTEST_LINE and not _FRAME.match(line)]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import glob
+import ipaddress
 import json
 import os
 import re
@@ -131,7 +132,7 @@ def observe_networkd(uplink: str) -> Networkd | None:
     return Networkd(
         source=_source(status.get("NetworkFile"), status.get("NetworkFileDropins")),
         foreign_addresses=tuple(
-            f"{_address(entry)}/{entry['PrefixLength']}"
+            f"{ipaddress.ip_address(bytes(entry['Address']))}/{entry['PrefixLength']}"
             for entry in status.get("Addresses", [])
             if entry.get("ConfigSource") == "foreign"
             and entry.get("ScopeString") == "global"
@@ -140,14 +141,6 @@ def observe_networkd(uplink: str) -> Networkd | None:
         dhcpv4_iaid=_iaid(text, r"DHCPv?4 Client ID:\s*IAID:(0x[0-9a-fA-F]+)"),
         dhcpv6_iaid=_iaid(text, r"DHCPv?6 Client IAID:\s*(0x[0-9a-fA-F]+)"),
     )
-
-
-def _address(entry: dict[str, t.Any]) -> str:
-    raw = bytes(entry["Address"])
-    # The address family's number is the kernel's: 2 is AF_INET.
-    if entry["Family"] == 2:
-        return ".".join(str(byte) for byte in raw)
-    return ":".join(raw[position : position + 2].hex() for position in range(0, len(raw), 2))
 
 
 def _iaid(text: str, pattern: str) -> int | None:

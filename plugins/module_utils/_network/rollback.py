@@ -49,7 +49,7 @@ reload() {{ networkctl reload || systemctl restart systemd-networkd.service; }}
 
 apply() {{
     sleep {delay}
-    say "putting $uplink into $bridge"
+    say "adding $uplink to $bridge"
     mkdir -p "$volatile" || exit 1
     for file in $files; do cp "$here/files/$file" "$volatile/$file" || exit 1; done
     reload || exit 1
@@ -199,7 +199,7 @@ def confirm(bridge: str) -> None:
     Raises HostError when ``wait_until_applied`` was not called before.
     """
     if not os.path.exists(f"{_folder(bridge)}/applied-seen"):
-        raise HostError(f"the change of {bridge} has not been seen as applied", hint="Call phase=arrive first")
+        raise HostError(f"the change of {bridge} has not been seen as applied", hint="Call phase=wait first")
     _write(f"{_folder(bridge)}/confirm", "")
     _wait_while(bridge, (ARMED, APPLIED, ROLLING_BACK))
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platform import GuestPlatforms
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import observe_bridges, observe_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage, find_image_in
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Nic
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 
@@ -54,18 +52,6 @@ class Hypervisor(HypervisorView):
         """What guests can be here."""
         return GuestPlatforms(self.conn, self._default_cpu, self._default_machine_type)
 
-    @functools.cached_property
-    def _bridges(self) -> list[str] | None:
-        try:
-            return observe_bridges(self.conn, self.conn.getURI(), self._networks)
-        except VirtError:
-            # From afar, and without libvirt's interface driver, they cannot be known; libvirt itself will say it.
-            return None
-
-    @functools.cached_property
-    def _networks(self) -> list[dict[str, t.Any]]:
-        return observe_networks(self.conn)
-
     def image(self, name: str) -> StoredImage:
         """An image of the store, looked up once."""
         if name not in self._images:
@@ -73,44 +59,17 @@ class Hypervisor(HypervisorView):
         return self._images[name]
 
     def _find_image(self, name: str) -> StoredImage:
-        offer = self._offered.get(name)
-        if offer is None:
-            return find_image_in(self.pools.get(self.image_pool), name)
-        pool = self.pools.get(self.image_pool)
+        pool, offer = self.pools.get(self.image_pool), self._offered.get(name)
         try:
-            return find_image_in(pool, offer.get("volume") or name)
+            return find_image_in(pool, (offer or {}).get("volume") or name)
         except NotFoundError:
-            if not self._check_mode:
+            if offer is None or not self._check_mode:
                 raise
             return _to_be_stored(name, offer, pool)
 
     def check_nic(self, nic: Nic) -> None:
         """Raise NotFoundError or ConflictError when what the nic is to be plugged into is not there or not up."""
-        where = nic.given.at("source")
-        if nic.type == "bridge":
-            if self._bridges is not None and nic.source not in self._bridges:
-                raise NotFoundError(
-                    f"there is no bridge {nic.source!r} on this hypervisor",
-                    where=where,
-                    hint=one_of_these(nic.source, self._bridges),
-                )
-            return
-        if nic.type == "direct":
-            # libvirt says it when the machine starts; which devices can carry a macvtap is not to be known from afar.
-            return
-        networks = {network["name"]: network for network in self._networks}
-        if nic.source not in networks:
-            raise NotFoundError(
-                f"there is no libvirt network {nic.source!r} on this hypervisor",
-                where=where,
-                hint=one_of_these(nic.source, networks),
-            )
-        if not networks[nic.source]["active"]:
-            raise ConflictError(
-                f"libvirt network {nic.source!r} is not active",
-                where=where,
-                hint=f"Start it: virsh net-start {nic.source}",
-            )
+        self.check_plug(nic.type, nic.source, nic.given.at("source"), here=" on this hypervisor")
 
 
 def _to_be_stored(name: str, offer: t.Mapping[str, t.Any], pool: Pool) -> StoredImage:

@@ -9,22 +9,29 @@ import contextlib
 import functools
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    NotFoundError,
+    VirtError,
+    one_of_these,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
     translate_error,
     translate_errors,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import observe_bridges, observe_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import (
     Domain,
     list_domains,
     macs_in_use,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, volume_exists
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, Usage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_exists, volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import (
     RAW,
     driver_format,
@@ -37,10 +44,14 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.task_volume
 
 
 class HypervisorView:
-    """One hypervisor for the length of a task. Nothing here changes anything."""
+    """One hypervisor for the length of a task. Nothing here changes anything.
 
-    def __init__(self, conn: VirConnect) -> None:
+    elsewhere: what other hypervisors say of volumes that they may use as well, as in Usage.
+    """
+
+    def __init__(self, conn: VirConnect, *, elsewhere: AskElsewhere | None = None) -> None:
         self.conn = conn
+        self.elsewhere = elsewhere
         self.pools = Pools(conn)
         self._volumes: dict[str, set[str]] = {}
         # What the plans so far will take of the storage at once.
@@ -71,13 +82,46 @@ class HypervisorView:
     @functools.cached_property
     def usage(self) -> Usage:
         """Who uses which volume, as it was when somebody first asked. Whoever deletes something looks again."""
-        return Usage(self.conn)
+        return Usage(self.conn, elsewhere=self.elsewhere)
 
     @functools.cached_property
     def memory_mib(self) -> int:
         """The hypervisor's own memory."""
         with translate_errors("cannot read the hypervisor's memory"):
             return int(self.conn.getInfo()[1])
+
+    @functools.cached_property
+    def _networks(self) -> dict[str, dict[str, t.Any]]:
+        return {network["name"]: network for network in observe_networks(self.conn)}
+
+    @functools.cached_property
+    def _bridges(self) -> list[str] | None:
+        try:
+            return observe_bridges(self.conn, self.conn.getURI(), list(self._networks.values()))
+        except VirtError:
+            # From afar, and without libvirt's interface driver, they cannot be known; libvirt itself will say it.
+            return None
+
+    def check_plug(self, kind: str, name: str, where: str, *, here: str = "") -> None:
+        """Raise NotFoundError or ConflictError when what a nic is to be plugged into is not there or not up.
+
+        kind, name: the nic's type and source. here: what says where it is not, after a blank. Of type direct, libvirt
+        says it when the machine starts; which devices can carry a macvtap is not to be known from afar.
+        """
+        if kind == "bridge" and self._bridges is not None and name not in self._bridges:
+            raise NotFoundError(
+                f"there is no bridge {name!r}{here}", where=where, hint=one_of_these(name, self._bridges)
+            )
+        if kind != "network":
+            return
+        if name not in self._networks:
+            raise NotFoundError(
+                f"there is no libvirt network {name!r}{here}", where=where, hint=one_of_these(name, self._networks)
+            )
+        if not self._networks[name]["active"]:
+            raise ConflictError(
+                f"libvirt network {name!r} is not active", where=where, hint=f"Start it: virsh net-start {name}"
+            )
 
     def volumes(self, pool: Pool) -> set[str]:
         """The volumes of a pool as they were when the task began."""
@@ -91,32 +135,22 @@ class HypervisorView:
         That one has it in its notes or its permanent description, whether the volume is there or not, or gets it by
         this same task.
         """
-        name = (pool.name, volume)
-        users = self._volume_names.setdefault(name, set())
-        by_place = self._machines_by_place
-        others = sorted(
-            (users | by_place.get(pool.source_of(volume).place, set()) | by_place.get(name, set())) - {machine}
-        )
+        machines = self._machines_by_volume
+        users = machines.setdefault((pool.name, volume), set())
+        others = sorted((users | machines.get(pool.source_of(volume).place, set())) - {machine})
         if not others:
             users.add(machine)
         return others[0] if others else None
 
     @functools.cached_property
-    def _volume_names(self) -> dict[tuple[str, str], set[str]]:
-        """The machines by pool and name of the volumes that their notes list."""
-        users: dict[tuple[str, str], set[str]] = {}
-        for domain in self.domains.values():
-            for note in domain.notes.volumes if domain.notes else ():
-                users.setdefault((note.pool, note.name), set()).add(domain.name)
-        return users
-
-    @functools.cached_property
-    def _machines_by_place(self) -> dict[t.Hashable, set[str]]:
-        """The machines by what their definitions have as disks."""
+    def _machines_by_volume(self) -> dict[t.Hashable, set[str]]:
+        """The machines by what their notes list, which is pool and name, and by what their definitions have as disks,
+        which may also be a place."""
         users: dict[t.Hashable, set[str]] = {}
         for domain in self.domains.values():
-            for disk in domain.xml.iterfind("devices/disk"):
-                users.setdefault(_place(disk), set()).add(domain.name)
+            noted = [(note.pool, note.name) for note in (domain.notes.volumes if domain.notes else ())]
+            for volume in [*noted, *map(_place, domain.xml.iterfind("devices/disk"))]:
+                users.setdefault(volume, set()).add(domain.name)
         return users
 
     def locate(self, source: DiskSource) -> tuple[Pool, str] | None:
@@ -187,7 +221,10 @@ def _descriptions(domain: Domain) -> list[etree._Element]:
     if not domain.active:
         return [domain.xml]
     try:
-        return [domain.xml, parse_xml(domain.handle.XMLDesc(0))]
+        return [domain.xml, read_description(f"machine {domain.name}", domain.handle.XMLDesc(0))]
+    except HostError:
+        # Whose it is and why, the usage says, which takes it for one that may use anything.
+        return [domain.xml]
     except libvirt.libvirtError as exc:
         if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
             return [domain.xml]

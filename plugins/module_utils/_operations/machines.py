@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
@@ -38,46 +39,14 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.deci
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import steps_to_build
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.start_turns import StartTurns
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.machine import difference
-
-
-@dataclass(frozen=True)
-class MachinePlan:
-    """All that is to be done for one machine. error: what kept it from being planned; nothing is done then."""
-
-    machine: Machine
-    created: bool
-    steps: Sequence[plan.Step]
-    before: dict[str, t.Any]
-    after: dict[str, t.Any]
-    pending: Sequence[str] = ()
-    outdated: Sequence[str] = ()
-    error: VirtError | None = None
-
-
-@dataclass
-class MachineResult:
-    """What became of one plan; error is None when all went well."""
-
-    plan: MachinePlan
-    error: VirtError | None = None
-    actions: list[str] = field(default_factory=list)
-
-    def as_result(self) -> dict[str, t.Any]:
-        """The outcome in the words of a module's result."""
-        result: dict[str, t.Any] = {
-            "name": self.plan.machine.name,
-            "changed": bool(self.plan.steps) and self.error is None,
-            "failed": self.error is not None,
-            "created": self.plan.created and self.error is None,
-            "actions": self.actions,
-            "pending": list(self.plan.pending),
-            "restart_required": bool(self.plan.pending),
-            "outdated": list(self.plan.outdated),
-        }
-        if self.error is not None:
-            result["msg"] = str(self.error)
-        return result
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.power import (
+    STOP_SECONDS,
+    plan_power,
+    with_power,
+)
 
 
 def read_specs_here(
@@ -94,6 +63,8 @@ def read_specs_here(
         domain = hypervisor.domains.get(name)
         if name in gone:
             return Existing()
+        if domain is not None:
+            domain.require_readable()
         return None if domain is None or is_new(domain) else Existing(read_values(domain.xml, domain.notes))
 
     try:
@@ -102,11 +73,17 @@ def read_specs_here(
         raise with_pool_named(exc, {pool.path: pool.name for pool in hypervisor.pools.all()}) from exc
 
 
-def check_still_chosen(machines: Sequence[Machine], hypervisor: Hypervisor, decision: PlacementDecision) -> None:
-    """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines."""
+def check_still_chosen(
+    machines: Sequence[Machine], hypervisor: Hypervisor, decision: PlacementDecision, *, leaving: Container[str] = ()
+) -> None:
+    """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines.
+
+    leaving: machines that are there and count as removed.
+    """
     new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
     needs = [Claim(machine.name, machine.memory_mib, machine.vcpus) for machine in new]
-    check_hypervisor(needs, decision, hypervisor.conn, hypervisor.domains, hypervisor.pools)
+    staying = {name: domain for name, domain in hypervisor.domains.items() if name not in leaving}
+    check_hypervisor(needs, decision, hypervisor.conn, staying, hypervisor.pools)
 
 
 def make_plans(
@@ -115,13 +92,17 @@ def make_plans(
     where: str,
     places: Sequence[str] | None = None,
     gone: Mapping[str, str] | None = None,
+    *,
+    stop_seconds: float = STOP_SECONDS,
 ) -> list[MachinePlan]:
     """A plan for each machine, in order; nothing is changed.
 
     where, places: what messages call the machines, see places_of; where is empty for a single machine's own options.
     gone: machines that are not what the run takes them for any more, with the words for it: the error of each.
+    stop_seconds: how long the operating system of one that is to be stopped may take.
     Raises what makes any of them impossible, with a line for each: a mistake in one changes nothing at all.
-    A fault that nobody expected is another thing: it is the error of its machine, and the others are made.
+    A fault that nobody expected is another thing: it is the error of its machine, and the others are made. So is a
+    power state that a machine cannot be brought to from the one that it is in.
     """
     plans = []
     mistakes = Mistakes()
@@ -131,7 +112,7 @@ def make_plans(
                 error = ConflictError(gone[machine.name], where=place or None, hint="Run it again, to check again")
                 plans.append(MachinePlan(machine, False, (), before={}, after={}, error=error))
             else:
-                plans.append(_make_plan(machine, hypervisor, place))
+                plans.append(_make_plan(machine, hypervisor, place, stop_seconds))
     mistakes.conclude()
     return plans
 
@@ -141,32 +122,39 @@ def is_new(domain: Domain | None) -> bool:
     return domain is None or (domain.notes is not None and domain.notes.status == BUILDING)
 
 
-def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
+def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str, stop_seconds: float) -> MachinePlan:
     try:
-        return _plan(machine, hypervisor, where)
+        return _plan(machine, hypervisor, where, stop_seconds)
     except VirtError:
         raise
     except Exception as exc:  # whatever it is, it is not the other machines' fault
         return MachinePlan(machine, False, (), before={}, after={}, error=as_virt_error(exc))
 
 
-def _plan(machine: Machine, hypervisor: Hypervisor, where: str) -> MachinePlan:
+def _plan(machine: Machine, hypervisor: Hypervisor, where: str, stop_seconds: float) -> MachinePlan:
     domain = hypervisor.domains.get(machine.name)
     check_claim(machine.name, domain, hypervisor.claims)
     if domain is None or is_new(domain):
         steps = steps_to_build(machine, hypervisor, where, domain)
         return MachinePlan(machine, True, steps, before={}, after=declared(machine))
+    domain.require_readable(inside(where, "name"))
     found = difference(machine, domain, hypervisor, where)
     if found.steps():
         _require_settled(domain, where)
         _require_defined(domain, where)
-    return MachinePlan(machine, False, found.steps(), found.before, found.after, found.pending, found.outdated)
+    try:
+        power = plan_power(machine, domain, stop_seconds)
+    except VirtError as exc:
+        return MachinePlan(machine, False, (), before={}, after={}, error=exc)
+    return with_power(
+        MachinePlan(machine, False, found.steps(), found.before, found.after, found.pending, found.outdated), power
+    )
 
 
 def _require_settled(domain: Domain, where: str) -> None:
     """Raise ConflictError for a machine that is on its way to another hypervisor, which would get the old one.
 
-    Also for one whose move was cut off: its next run clears what that has left. One that has come here is settled.
+    Also for one whose move was cut off: its next run removes what that has left. One that has come here is settled.
     """
     note = read_migration_note(domain.xml)
     if note is None or not note.source_id or note.source_id != host_identity():
@@ -194,33 +182,42 @@ def _require_defined(domain: Domain, where: str) -> None:
 
 
 def left_running(plans: Sequence[MachinePlan], hypervisor: Hypervisor) -> list[str]:
-    """The machines that run though the task asks for ``start: false``, which starts nothing and stops nothing."""
-    names = [todo.machine.name for todo in plans if todo.error is None and not todo.created and not todo.machine.start]
+    """The machines that run though the task asks for ``start: false``, which starts nothing and stops nothing.
+
+    Who asks for a state has said that they may.
+    """
+    old = [todo.machine for todo in plans if todo.error is None and not todo.created and not todo.machine.start]
+    names = [machine.name for machine in old if machine.given.values.get("state") is None]
     return [name for name in names if hypervisor.domains[name].active]
 
 
-def preview_results(plans: Sequence[MachinePlan]) -> list[MachineResult]:
-    """What the plans would come to, for check mode: the same words as the real run's, nothing done."""
-    return [_planned_result(todo) for todo in plans]
+def unbootable(plans: Sequence[MachinePlan]) -> list[str]:
+    """The new machines that have nothing to boot from."""
+    return [todo.machine.name for todo in plans if todo.created and todo.machine.boots_from_nothing]
 
 
-def run_plans(plans: Sequence[MachinePlan], *, concurrency: int) -> list[MachineResult]:
-    """Run the plans side by side; one that fails is rolled back and says so, the others go on."""
+def run_plans(plans: Sequence[MachinePlan], *, concurrency: int) -> list[MachinePlan]:
+    """Run the plans side by side; one that fails is rolled back and comes back with its error, the others go on.
+
+    Machines are started in their order, with their delays; all else does not wait.
+    """
+    turns = StartTurns([todo.steps for todo in plans])
     with ThreadPoolExecutor(max_workers=max(1, concurrency)) as executor:
-        return list(executor.map(_run_plan, plans))
+        outcomes = {index: executor.submit(_run_plan, plans[index], index, turns) for index in turns.sequence}
+    return [outcomes[index].result() for index in range(len(plans))]
 
 
-def _planned_result(todo: MachinePlan) -> MachineResult:
-    return MachineResult(todo, todo.error, actions=[step.description for step in todo.steps])
-
-
-def _run_plan(todo: MachinePlan) -> MachineResult:
-    outcome = _planned_result(todo)
+def _run_plan(todo: MachinePlan, index: int, turns: StartTurns) -> MachinePlan:
+    started, error = False, todo.error
+    began = time.monotonic()
     try:
-        plan.run(todo.steps)
+        plan.run(turns.steps(index))
+        started = True
     except Exception as exc:  # one machine's error is not to hide what became of the others
-        outcome.error = as_virt_error(exc)
-    return outcome
+        error = as_virt_error(exc)
+    finally:
+        turns.end(index, started=started)
+    return replace(todo, error=error, seconds=time.monotonic() - began)
 
 
 def records_of(conn: VirConnect, names: Sequence[str], warn: t.Callable[[str], None]) -> dict[str, t.Any]:

@@ -13,16 +13,25 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 
 
 @dataclass(frozen=True)
+class Turn:
+    """When a machine starts among others: the lowest order first, None last; and how long those after it wait."""
+
+    order: int | None = None
+    delay_seconds: int = 0
+
+
+@dataclass(frozen=True)
 class Step:
     """One change: what it does in words, how to do it, and how to take it back.
 
     undo may be called after an apply that failed half-way, so it copes with what is not there. Without undo the step
-    stands by itself: when a later one fails it stays done.
+    stands by itself: when a later one fails it stays done. turn: of a step that starts a machine.
     """
 
     description: str
     apply: Callable[[], t.Any]
     undo: Callable[[], t.Any] | None = None
+    turn: Turn | None = None
 
 
 def run(steps: Sequence[Step]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import program_errors, run_program
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
@@ -53,17 +53,13 @@ def seed_disk(
     environment = {"LIBGUESTFS_BACKEND": "direct"}
     if emulated:
         environment["LIBGUESTFS_BACKEND_SETTINGS"] = "force_tcg"
-    try:
-        answer = run_program(
-            command, data=seed_archive(machine, host_keys), timeout_seconds=timeout_seconds, environment=environment
-        )
-    except FileNotFoundError as exc:
-        raise UnsupportedError(
-            "the hypervisor has no guestfish to seed disks with",
-            hint="Set virt_hypervisor_guestfs for its role, or install guestfish (Debian, Ubuntu) or libguestfs",
-        ) from exc
-    except TimeoutError as exc:
-        raise HostError(f"guestfish did not seed {path} within {timeout_seconds:.0f} s") from exc
+    archive = seed_archive(machine, host_keys)
+    with program_errors(
+        "the hypervisor has no guestfish to seed disks with",
+        "Set virt_hypervisor_guestfs for its role, or install guestfish (Debian, Ubuntu) or libguestfs",
+        f"guestfish did not seed {path} within {timeout_seconds:.0f} s",
+    ):
+        answer = run_program(command, data=archive, timeout_seconds=timeout_seconds, environment=environment)
     if answer.status != 0:
         raise failure(path, image_format, answer.complaint)
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import program_errors, run_program
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, Nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
@@ -289,23 +289,25 @@ def seed_image(documents: Mapping[str, str]) -> bytes:
     of SIZE_STEP bytes.
     Raises UnsupportedError without bsdtar, HostError when it fails.
     """
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for name, text in documents.items():
-            content = text.encode()
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), 0o400
-            tar.addfile(member, io.BytesIO(content))
+    archive = tar_of({name: text.encode() for name, text in documents.items()}, 0o400)
     command = ["bsdtar", "-cf", "-", "--format=iso9660", f"--options=iso9660:volume-id={VOLUME_LABEL}", "@-"]
-    try:
-        answer = run_program(command, data=archive.getvalue(), timeout_seconds=_BUILD_SECONDS)
-    except FileNotFoundError as exc:
-        raise UnsupportedError(
-            "the hypervisor has no bsdtar to build the seed with",
-            hint="Install its package (libarchive-tools on Debian and Ubuntu, bsdtar elsewhere)",
-        ) from exc
-    except TimeoutError as exc:
-        raise HostError(f"the seed could not be built: {exc}") from exc
+    with program_errors(
+        "the hypervisor has no bsdtar to build the seed with",
+        "Install its package (libarchive-tools on Debian and Ubuntu, bsdtar elsewhere)",
+        f"the seed could not be built: bsdtar did not end within {_BUILD_SECONDS} s",
+    ):
+        answer = run_program(command, data=archive, timeout_seconds=_BUILD_SECONDS)
     if answer.status != 0:
         raise HostError(f"bsdtar could not build the seed: {answer.complaint}")
     return answer.output.ljust(-(-len(answer.output) // SIZE_STEP) * SIZE_STEP, b"\0")
+
+
+def tar_of(files: Mapping[str, bytes], mode: int) -> bytes:
+    """Files of root's by their names, as a tar that is made in memory."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), mode
+            tar.addfile(member, io.BytesIO(content))
+    return archive.getvalue()

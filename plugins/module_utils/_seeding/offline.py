@@ -9,14 +9,13 @@ a list of calls at its end, one a line, every word quoted for the shell.
 
 from __future__ import annotations
 
-import io
 import shlex
-import tarfile
 from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed_parts import User
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
+from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import tar_of
 from ansible_collections.brine.virt.plugins.module_utils._seeding.offline_network import network_files
 
 # The folder inside the image in which all this lies while the script is at work.
@@ -211,13 +210,7 @@ labels() {
 
 def seed_archive(machine: Machine, host_keys: Sequence[HostKey]) -> bytes:
     """All files of the seed and the script, as a tar that belongs to root and nobody else may read."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for name, content in seed_files(machine, host_keys).items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), 0o600
-            tar.addfile(member, io.BytesIO(content))
-    return archive.getvalue()
+    return tar_of(seed_files(machine, host_keys), 0o600)
 
 
 def seed_files(machine: Machine, host_keys: Sequence[HostKey]) -> dict[str, bytes]:

@@ -16,9 +16,9 @@ import re
 import typing as t
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._model.secret_names import is_secret_name
 from ansible_collections.brine.virt.plugins.module_utils._model.url import replace_url_secrets
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import (
+    NO_SECRETS,
     OPTION,
     SHORTEST,
     has_placeholder,
@@ -26,6 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.withheld import 
     outside_placeholders,
     replace_xml_passwords,
 )
+from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_names import is_secret_name
 
 # Called with what is to be taken out and with the secrets in it; gives back what stands in its place.
 TakeOut = t.Callable[[t.Any, t.Collection[str]], t.Any]
@@ -38,8 +39,6 @@ _FREE_NAMES = frozenset(
 _NO_ADDRESSES = frozenset({"uri"})
 # Lists of user:password, one a line.
 _PASSWORD_LISTS = ("list",)
-# Words that cloud-init takes in place of a password.
-_NO_SECRETS = frozenset({"random"})
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?-----END [A-Z0-9 ]*PRIVATE KEY-----", re.DOTALL)
 # Of YAML, of a configuration file, or of a script; a value in quotes without them.
 _LINE = re.compile(
@@ -66,7 +65,7 @@ def secrets_of(seed: t.Any) -> set[str]:
 
     if isinstance(seed, Mapping):
         _taken_out(seed, "", note)
-    return {text for text in found if len(text) >= SHORTEST and text.lower() not in _NO_SECRETS}
+    return {text for text in found if len(text) >= SHORTEST and text.lower() not in NO_SECRETS}
 
 
 def without_secrets(options: Mapping[str, t.Any], take_out: TakeOut) -> dict[str, t.Any]:

@@ -24,7 +24,7 @@ try:
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError:
-    # Whoever works with certificates looks at the error first. Until then these are only names.
+    # Whoever works with certificates checks the error first. Until then these are only names.
     x509 = hashes = serialization = ec = padding = rsa = None  # type: ignore[assignment]
     ExtendedKeyUsageOID = NameOID = None  # type: ignore[assignment,misc]
     InvalidSignature = UnsupportedAlgorithm = ValueError  # type: ignore[assignment,misc]

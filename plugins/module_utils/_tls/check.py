@@ -13,7 +13,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
-from ansible_collections.brine.virt.plugins.module_utils._tls.files import KEY_MODE, is_guarded
+from ansible_collections.brine.virt.plugins.module_utils._tls.files import is_guarded
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS, KeyPairFiles, TrustFiles
 from ansible_collections.brine.virt.plugins.module_utils._tls.request import load_key
 
@@ -133,7 +133,7 @@ def _check_key(
         return [f"its key is not of the type {key_type}"], False
     if os.stat(key_pair.key).st_mode & 0o077:
         return ["its key is readable by others"], False
-    return [], not is_guarded(key_pair.key, key_pair.owner, KEY_MODE)
+    return [], not is_guarded(key_pair.key, key_pair.owner)
 
 
 def check_trust(

@@ -9,7 +9,7 @@ import os
 import time
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import write_whole
+from ansible_collections.brine.virt.plugins.module_utils._base.files import root_hint, write_whole
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import Owner
 
 KEY_MODE = 0o600
@@ -22,7 +22,7 @@ def write_file(path: str, content: bytes, owner: Owner, mode: int) -> None:
         make_folder(os.path.dirname(path), owner)
         write_whole(path, content, mode, (owner.uid, owner.gid) if os.geteuid() == 0 else None)
     except OSError as exc:
-        raise HostError(f"{path} cannot be written: {exc.strerror}", hint="Run it with become: true") from exc
+        raise HostError(f"{path} cannot be written: {exc.strerror}", hint=root_hint(exc)) from exc
 
 
 def make_folder(path: str, owner: Owner) -> None:
@@ -37,21 +37,19 @@ def make_folder(path: str, owner: Owner) -> None:
         os.chmod(path, mode)
 
 
-def is_guarded(path: str, owner: Owner, mode: int) -> bool:
-    """Whether a file belongs to its owner and has its mode."""
+def is_guarded(path: str, owner: Owner) -> bool:
+    """Whether a key belongs to its owner, who alone may read it."""
     found = os.stat(path)
-    return (found.st_uid, found.st_mode & 0o7777) == (owner.uid, mode)
+    return (found.st_uid, found.st_mode & 0o7777) == (owner.uid, KEY_MODE)
 
 
-def guard(path: str, owner: Owner, mode: int) -> None:
-    """Give a file its owner and mode. Raises HostError."""
+def guard(path: str, owner: Owner) -> None:
+    """Give a good key to its owner, for him alone. Raises HostError."""
     try:
-        os.chmod(path, mode)
+        os.chmod(path, KEY_MODE)
         os.chown(path, owner.uid, owner.gid)
     except OSError as exc:
-        raise HostError(
-            f"{path} cannot be given to user {owner.name}: {exc.strerror}", hint="Run it with become: true"
-        ) from exc
+        raise HostError(f"{path} cannot be given to user {owner.name}: {exc.strerror}", hint=root_hint(exc)) from exc
 
 
 def keep_backup(path: str) -> str | None:

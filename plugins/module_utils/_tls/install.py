@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Puts certificates, keys, authorities and revocation lists in place."""
+"""Puts certificates, keys and authorities in place."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from ansible_collections.brine.virt.plugins.module_utils._tls import certificate
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import (
     CERTIFICATE_MODE,
-    guard,
     keep_backup,
     write_file,
 )
-from ansible_collections.brine.virt.plugins.module_utils._tls.paths import ROOT, KeyPairFiles, Owner, TrustFiles
+from ansible_collections.brine.virt.plugins.module_utils._tls.paths import ROOT, KeyPairFiles, TrustFiles
 from ansible_collections.brine.virt.plugins.module_utils._tls.request import load_key, waiting
 
 
@@ -26,11 +25,6 @@ def install_cas(trust: TrustFiles, cas: list[x509.Certificate], *, valuable: boo
     kept = keep_backup(trust.ca_file) if valuable else None
     write_file(trust.ca_file, certs.as_pem(cas).encode(), trust.owner, CERTIFICATE_MODE)
     return [kept] if kept else []
-
-
-def install_revocations(trust: TrustFiles, text: str) -> None:
-    """Write the revocation lists."""
-    write_file(trust.revocations, text.encode(), trust.owner, CERTIFICATE_MODE)
 
 
 def install_certificate(key_pair: KeyPairFiles, text: str, *, valuable: bool) -> list[str]:
@@ -43,14 +37,11 @@ def install_certificate(key_pair: KeyPairFiles, text: str, *, valuable: bool) ->
     if key is None or certs.public_bytes(key.public_key()) != certs.public_bytes(certificate.public_key()):
         raise ConflictError(f"the pending key for {key_pair.certificate} has changed in the meantime", hint="Run again")
     kept = [keep_backup(path) for path in (key_pair.key, key_pair.certificate)] if valuable else []
-    write_file(waiting(key_pair.certificate), text.encode(), _certificate_owner(key_pair), CERTIFICATE_MODE)
+    # QEMU reads its certificate and need not own it.
+    owner = key_pair.owner if key_pair.kind == "client" else ROOT
+    write_file(waiting(key_pair.certificate), text.encode(), owner, CERTIFICATE_MODE)
     finish_installation(key_pair)
     return [path for path in kept if path]
-
-
-def _certificate_owner(key_pair: KeyPairFiles) -> Owner:
-    """QEMU reads its certificate and need not own it."""
-    return key_pair.owner if key_pair.kind == "client" else ROOT
 
 
 def finish_installation(key_pair: KeyPairFiles) -> bool:
@@ -72,8 +63,3 @@ def finish_installation(key_pair: KeyPairFiles) -> bool:
             return True
     os.unlink(waiting(key_pair.certificate))
     return False
-
-
-def guard_key(key_pair: KeyPairFiles) -> None:
-    """Give a good key its owner and mode."""
-    guard(key_pair.key, key_pair.owner, 0o600)

@@ -26,8 +26,9 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.check import (
     check_trust,
     find_issuer,
 )
+from ansible_collections.brine.virt.plugins.module_utils._tls.files import CERTIFICATE_MODE, guard, write_file
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KeyPairFiles, TlsFiles, TrustFiles
-from ansible_collections.brine.virt.plugins.module_utils._tls.request import make_request, waiting, withdraw_request
+from ansible_collections.brine.virt.plugins.module_utils._tls.request import make_request, waiting
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,9 @@ def _keep_revocations(trust: TrustFiles, text: str, report: RenewalReport) -> No
     if text and found != text:
         count = sum(len(revocations) for revocations in certs.read_lists(text))
         report.act(
-            f"{trust.revocations}: {count} revoked", trust.kind, lambda: install.install_revocations(trust, text)
+            f"{trust.revocations}: {count} revoked",
+            trust.kind,
+            lambda: write_file(trust.revocations, text.encode(), trust.owner, CERTIFICATE_MODE),
         )
 
 
@@ -164,10 +167,12 @@ def _keep_key_pair(state: KeyPairState, spec: TlsSpec, report: RenewalReport) ->
     if not state.reasons:
         if state.misplaced:
             report.act(
-                f"{key_pair.key}: for {key_pair.owner.name} alone", key_pair.kind, lambda: install.guard_key(key_pair)
+                f"{key_pair.key}: for {key_pair.owner.name} alone",
+                key_pair.kind,
+                lambda: guard(key_pair.key, key_pair.owner),
             )
         if os.path.lexists(waiting(key_pair.key)):
-            report.act(f"removed {waiting(key_pair.key)}", "", lambda: withdraw_request(key_pair))
+            report.act(f"removed {waiting(key_pair.key)}", "", lambda: os.unlink(waiting(key_pair.key)))
         return
     report.done.append(f"{key_pair.certificate}: new, as {', '.join(state.reasons)}")
     # In check mode the request is empty, and says no more than that there would be one.

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, serialization, x509
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import KEY_MODE, is_guarded, write_file
@@ -36,18 +34,8 @@ def make_request(key_pair: KeyPairFiles, key_type: str, common_name: str) -> str
     """
     path = waiting(key_pair.key)
     key = load_key(path)
-    if (
-        key is None
-        or not certs.fits_key_type(key.public_key(), key_type)
-        or not is_guarded(path, key_pair.owner, KEY_MODE)
-    ):
+    if key is None or not certs.fits_key_type(key.public_key(), key_type) or not is_guarded(path, key_pair.owner):
         key = certs.make_key(key_type)
         write_file(path, certs.key_as_pem(key), key_pair.owner, KEY_MODE)
     builder = x509.CertificateSigningRequestBuilder().subject_name(certs.make_name("", None, common_name[:64]))
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode("ascii")
-
-
-def withdraw_request(key_pair: KeyPairFiles) -> None:
-    """Remove the next key of a key pair that needs none after all."""
-    if os.path.lexists(waiting(key_pair.key)):
-        os.unlink(waiting(key_pair.key))

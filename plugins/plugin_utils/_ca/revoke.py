@@ -65,7 +65,7 @@ def _list_of(ca_store: CaStore, ca: CertificateAuthority, wanted: set[int], *, s
         x509.CertificateRevocationListBuilder()
         .issuer_name(ca.certificate.subject)
         .last_update(max(certs.now(), certs.not_before(ca.certificate)))
-        # As long as the authority: OpenSSL refuses everybody once a list is too old. GnuTLS does not look at it.
+        # As long as the authority: OpenSSL refuses everybody once a list is too old. GnuTLS does not check that.
         .next_update(certs.not_after(ca.certificate))
         .add_extension(x509.CRLNumber(_number(found) + 1), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.key.public_key()), critical=False)

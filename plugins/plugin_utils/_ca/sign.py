@@ -48,6 +48,7 @@ def sign(ca_store: CaStore, ca: CertificateAuthority, request: str, certificate_
     if end <= begin:
         raise InputError(f"{certs.subject(ca.certificate)} has expired", where="authority")
     serial = x509.random_serial_number()
+    usages = {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}
     builder = (
         x509.CertificateBuilder()
         .subject_name(certs.make_name(certificate_spec.organization, certificate_spec.unit, certificate_spec.name))
@@ -57,7 +58,7 @@ def sign(ca_store: CaStore, ca: CertificateAuthority, request: str, certificate_
         .not_valid_before(max(begin - CLOCK_SKEW, certs.not_before(ca.certificate)))
         .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([_usage(certificate_spec.purpose)]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([usages[certificate_spec.purpose]]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(_ca_key_identifier(ca.certificate), critical=False)
     )
@@ -73,10 +74,6 @@ def sign(ca_store: CaStore, ca: CertificateAuthority, request: str, certificate_
     text = certs.as_pem([certificate, *chain])
     write(ca_store.folder / "issued" / ca.short / f"{serial:x}.pem", text.encode(), 0o644)
     return text
-
-
-def _usage(purpose: str) -> x509.ObjectIdentifier:
-    return {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}[purpose]
 
 
 def _public_key(request: str, certificate_spec: CertificateSpec) -> certs.PublicKey:

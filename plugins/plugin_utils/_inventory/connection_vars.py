@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import typing as t
@@ -12,10 +13,17 @@ from collections.abc import Mapping
 
 from ansible import constants as C
 from ansible.errors import AnsibleError
+from ansible.inventory.helpers import get_group_vars, sort_groups
 from ansible.plugins.loader import connection_loader
+from ansible.utils.vars import combine_vars, load_extra_vars
+from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import SshSettings
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from ansible.inventory.data import InventoryData
+    from ansible.parsing.dataloader import DataLoader
 
 # What of the connection plugin's options counts for libvirt's own use of ssh.
 _SSH_OPTIONS = (
@@ -31,7 +39,7 @@ _SSH_OPTIONS = (
 
 
 class ConnectionVars:
-    """What the inventory says of one host, without looking at what nobody needs: that may hold undefined names."""
+    """What the inventory says of one host, without reading what nobody needs: that may hold undefined names."""
 
     def __init__(self, variables: Mapping[str, t.Any], templar: t.Any) -> None:
         self._variables = variables
@@ -54,20 +62,69 @@ class ConnectionVars:
         return {name: self.get(name) for name in names if name in self._variables}
 
 
+class InventoryVars:
+    """What an inventory says of its hosts, group_vars and host_vars included.
+
+    Made anew when groups get other variables: what groups give to their hosts is put together once for each set of
+    groups.
+    """
+
+    def __init__(
+        self, data: InventoryData, loader: DataLoader, templar: t.Any, *, use_extra_vars: bool = False
+    ) -> None:
+        self._data = data
+        self._loader = loader
+        self._templar = templar
+        self._extra_vars = load_extra_vars(loader) if use_extra_vars else {}
+        self._sources = [*data.processed_sources, *([data.current_source] if data.current_source else [])]
+        self._from_groups: dict[tuple[str, ...], dict[str, t.Any]] = {}
+
+    def of(self, name: str) -> ConnectionVars:
+        """The variables of a host; none for one that the inventory does not know."""
+        host = self._data.hosts.get(name)
+        if host is None:
+            return ConnectionVars({}, self._templar)
+        # New groups become children of ``all`` only when all sources are parsed.
+        groups = sort_groups({self._data.groups["all"], *host.get_groups()})
+        key = tuple(group.name for group in groups)
+        if key not in self._from_groups:
+            self._from_groups[key] = combine_vars(get_group_vars(groups), self._from_files(groups))
+        variables = combine_vars(self._from_groups[key], host.get_vars())
+        variables = combine_vars(variables, self._from_files([host]))
+        if self._extra_vars:
+            variables = combine_vars(variables, self._extra_vars)
+        variables.setdefault("inventory_hostname", name)
+        return ConnectionVars(variables, self._templar)
+
+    def _from_files(self, entities: list[t.Any]) -> dict[str, t.Any]:
+        return get_vars_from_inventory_sources(self._loader, self._sources, entities, "all")
+
+
 def ssh_options(variables: ConnectionVars, names: t.Collection[str] = _SSH_OPTIONS) -> dict[str, t.Any]:
     """These options of Ansible's own ssh for a host: from its variables, the environment and ansible.cfg.
 
     Raises VirtError for a variable that cannot be rendered, or that is of the wrong type.
     """
-    connection_loader.get("ssh", class_only=True)  # makes its options known to the configuration
-    definitions = C.config.get_configuration_definitions("connection", "ssh")
-    sources = [source["name"] for name in names for source in definitions.get(name, {}).get("vars") or []]
-    found = variables.some(sources)
+    found = variables.some(_sources(tuple(names)))
     try:
-        options = C.config.get_plugin_options("connection", "ssh", variables=found)
+        options = C.config.get_plugin_options("connection", "ssh", variables=found) if found else _unvaried()
     except AnsibleError as exc:
         raise VirtError(f"its variables for SSH are wrong: {exc}") from exc
     return {name: options.get(name) for name in names}
+
+
+@functools.cache
+def _sources(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The variables that these options of ssh may come from."""
+    connection_loader.get("ssh", class_only=True)  # makes its options known to the configuration
+    definitions = C.config.get_configuration_definitions("connection", "ssh")
+    return tuple(source["name"] for name in names for source in definitions.get(name, {}).get("vars") or [])
+
+
+@functools.cache
+def _unvaried() -> Mapping[str, t.Any]:
+    """The options of ssh where no variable says otherwise: they are the same for all hosts."""
+    return dict(C.config.get_plugin_options("connection", "ssh", variables={}))
 
 
 def ssh_settings(variables: ConnectionVars) -> tuple[SshSettings, str | None, int | None]:

@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import typing as t
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import reserved_meaning
@@ -43,30 +43,34 @@ _MAGIC_VARIABLES = frozenset(
 _ORIGINS_BEYOND_THE_GUEST = frozenset({"static", "lease"})
 # By these ssh finds a machine's host keys, and checks them; their names count in any case.
 _SSH_OPTIONS = re.compile("HostKeyAlias|UserKnownHostsFile|StrictHostKeyChecking", re.IGNORECASE)
-# Host variables that are fields of the record under the collection's prefix.
-_FIELDS = (
-    "name",
-    "uuid",
-    "state",
-    "vcpus",
-    "memory_mib",
-    "autostart",
-    "title",
-    "description",
-    "tags",
-    "addresses",
-    "disks",
-    "nics",
-    "graphics",
-    "image",
-    "managed",
-    "errors",
-)
+# Host variables that are fields of the record under the collection's prefix: those of every machine, and those of each
+# item of the inventory's option ``facts``.
+_FIELDS = ("name", "uuid", "state", "managed", "errors")
+FACTS: dict[str, tuple[str, ...]] = {
+    "address": ("addresses",),
+    "hardware": ("vcpus", "memory_mib", "autostart"),
+    "disks": ("disks",),
+    "nics": ("nics",),
+    "graphics": ("graphics",),
+    "image": ("image",),
+    "tags": ("tags",),
+    "description": ("title", "description"),
+}
+# What else of a record makes an inventory: names, groups, known_hosts, connection.
+_FOR_ALL = ("vcpus", "tags", "building", "claimed", "user", "host_keys", "variables")
 
 
 def host_key_alias(uuid: str) -> str:
     """The name that the machine has in known_hosts: stays the same when its addresses change."""
     return f"virt-{uuid}"
+
+
+def needed_of(record: Mapping[str, t.Any], facts: Collection[str]) -> dict[str, t.Any]:
+    """What of a machine's record an inventory with these facts has a use for."""
+    fields = {*_FIELDS, *_FOR_ALL, *(field for fact in facts for field in FACTS[fact])}
+    if "address" in facts:
+        fields |= {"address", "nics"}
+    return {name: value for name, value in record.items() if name in fields}
 
 
 def host_vars(
@@ -76,12 +80,14 @@ def host_vars(
     uri: str,
     known_hosts: str | None = None,
     trust_guest_addresses: bool = False,
+    facts: Collection[str] = tuple(FACTS),
 ) -> dict[str, t.Any]:
     """The variables of a machine's inventory host.
 
     hypervisor, uri: where it runs; known_hosts: absolute path of the file that its host keys are written to.
     With host keys and that file, SSH checks strictly, by the alias. A machine that is still being made has no address.
     trust_guest_addresses: let an address count that only the guest claims although SSH cannot check who answers there.
+    facts: what of FACTS becomes variables.
     Its own variables never set what Ansible or this collection sets: connection, magic variables, ``virt_...``.
     """
     variables = {
@@ -95,7 +101,8 @@ def host_vars(
         variables["ansible_host"] = address
     if record.get("host_keys") and known_hosts:
         variables["ansible_ssh_common_args"] = ssh_arguments(record["uuid"], known_hosts)
-    variables.update({f"virt_{field}": record.get(field) for field in _FIELDS})
+    fields = (*_FIELDS, *(field for fact in facts for field in FACTS[fact]))
+    variables.update({f"virt_{field}": record.get(field) for field in fields})
     variables.update(virt_hypervisor=hypervisor, virt_uri=uri)
     return variables
 
@@ -161,7 +168,7 @@ def known_hosts_path(text: str | None, basedir: str | None = None) -> str | None
 
 @dataclass(frozen=True)
 class NamedHost:
-    """A machine and the name of its inventory host; warning says why the name is not the machine's own."""
+    """A machine and the name of its inventory host; warning says why the name is not the one that was wanted."""
 
     host: str
     hypervisor: str
@@ -170,26 +177,30 @@ class NamedHost:
     warning: str | None = None
 
 
-def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = ()) -> list[NamedHost]:
-    """An inventory name for every machine of every answer; no two share one.
+Placed = tuple[str, str, Mapping[str, t.Any]]
 
-    taken: names that mean something else already, beside those that no machine can have. A machine whose name is
-    taken, or is also that of a machine on another hypervisor, is listed as ``<name>_<hypervisor>``. A name that is
-    only claimed on a hypervisor is listed as a machine where there is no other of that name.
+
+def name_hosts(
+    machines: Sequence[Placed],
+    taken: Collection[str] = (),
+    name_of: Callable[[Placed], str | None] = lambda _machine: None,
+) -> list[NamedHost]:
+    """An inventory name for every one of these machines; no two share one.
+
+    machines: as listed_machines() has them. taken: names that mean something else already, beside those that no machine
+    can have. name_of: what a machine is to be called, None for its own name. One whose name is taken, or is also that
+    of another machine, is listed as ``<name>_<hypervisor>``.
     """
-    machines = _without_claims(
-        [(answer["hypervisor"], answer["uri"], record) for answer in answers for record in answer.get("machines") or []]
-    )
+    names = [name_of(machine) or machine[2]["name"] for machine in machines]
     homes: dict[str, list[str]] = {}
-    for hypervisor, _uri, record in machines:
-        homes.setdefault(record["name"], []).append(hypervisor)
+    for name, (hypervisor, _uri, _record) in zip(names, machines, strict=True):
+        homes.setdefault(name, []).append(hypervisor)
     meanings = {name: reserved_meaning(name) for name in homes}
     taken = {*taken, *(name for name, meaning in meanings.items() if meaning)}
     # Names that nobody disputes come first: a qualified name gives way to them.
     used = {name for name, where in homes.items() if len(where) == 1 and name not in taken} | taken
     named = []
-    for hypervisor, uri, record in machines:
-        name = record["name"]
+    for name, (hypervisor, uri, record) in zip(names, machines, strict=True):
         if name not in taken and len(homes[name]) == 1:
             named.append(NamedHost(name, hypervisor, uri, record))
             continue
@@ -197,7 +208,9 @@ def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = 
         if host in used:
             host = f"{host}_{record['uuid']}"
         used.add(host)
-        if len(homes[name]) > 1:
+        if homes[name].count(hypervisor) > 1:
+            reason = f"{homes[name].count(hypervisor)} machines on {hypervisor} are to be called {name}"
+        elif len(homes[name]) > 1:
             reason = f"There is a machine {name} on each of {', '.join(homes[name])}"
         elif meanings[name]:
             reason = f"The name of machine {name} on {hypervisor} is {meanings[name]}"
@@ -209,11 +222,14 @@ def name_hosts(answers: Sequence[Mapping[str, t.Any]], taken: Collection[str] = 
     return named
 
 
-_Placed = tuple[str, str, Mapping[str, t.Any]]
+def listed_machines(answers: Sequence[Mapping[str, t.Any]]) -> list[Placed]:
+    """The machines of all answers, each with where it is: hypervisor and URI.
 
-
-def _without_claims(machines: Sequence[_Placed]) -> list[_Placed]:
-    """Each machine with where it is, without claims of names that other machines, or other claims, have."""
+    A name that is only claimed on a hypervisor is listed as a machine where there is no other of that name.
+    """
+    machines: list[Placed] = [
+        (answer["hypervisor"], answer["uri"], record) for answer in answers for record in answer.get("machines") or []
+    ]
     made = {record["name"] for _hypervisor, _uri, record in machines if not record.get("claimed")}
     kept = []
     for hypervisor, uri, record in machines:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import re
 import shlex
@@ -13,15 +14,16 @@ import shutil
 import tempfile
 import time
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode, urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, UnreachableError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
+from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads, run_in_time
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import FACTS, needed_of
 
 TRANSPORTS = ("ssh", "tls", "local")
 # What libvirt's remote command prints on a host where it finds no libvirt: it calls virt-ssh-helper, or else nc
@@ -30,6 +32,9 @@ _NO_NETCAT = re.compile(r"\bnc: (command )?not found")
 _NO_SOCKET = re.compile(r"(\bnc: unix connect failed|libvirt-sock\S*): No such file or directory")
 # Of a hypervisor's time limit, the part that its single machines may take: what is slow must not hide what is there.
 _MACHINES_SHARE = 0.8
+# Machines that are asked at once on all hypervisors together, and at least on each: beyond that, threads only wait for
+# Python's own lock, which costs more than the line saves.
+_ALL_THREADS, _FEWEST_THREADS = 64, 4
 
 
 @dataclass(frozen=True)
@@ -138,44 +143,55 @@ def ask_hypervisors(
     concurrency: int,
     timeout_seconds: float,
     tmpdir: str | None = None,
+    facts: Collection[str] = tuple(FACTS),
 ) -> list[dict[str, t.Any]]:
     """The machines of every hypervisor, as plain data, in the order given.
 
-    Each answer has ``hypervisor``, ``uri``, ``machines`` (records, or null when it did not answer) and ``error`` (why
-    not). concurrency: how many are asked at once. timeout_seconds: for one hypervisor's whole answer. tmpdir: where the
-    short-lived directory for ssh is made. Never raises for a hypervisor.
+    Each answer has ``hypervisor``, ``uri``, ``machines`` (of each record what needed_of() leaves, or null when it did
+    not answer), ``error`` (why not) and ``at`` (the time). concurrency: how many are asked at once. timeout_seconds:
+    for one hypervisor's whole answer. tmpdir: where the short-lived directory for ssh is made. facts: what is asked
+    for. Never raises for a hypervisor.
     """
+    side_by_side = max(1, min(concurrency, len(hypervisors)))
+    threads = max(_FEWEST_THREADS, _ALL_THREADS // side_by_side)
     with _ssh_wrappers(hypervisors, timeout_seconds, tmpdir) as uris:
 
-        def ask_in_time(hypervisor: InventoryHypervisor) -> dict[str, t.Any]:
+        def ask_in_time(hypervisor: InventoryHypervisor) -> list[dict[str, t.Any]]:
             # A thread of its own: this one must come back when the time is up, whatever libvirt does.
-            (outcome,) = map_in_threads(
-                lambda one: _ask(uris[one.name], one, timeout_seconds),
-                [hypervisor],
-                threads=1,
-                timeout_seconds=timeout_seconds,
+            return run_in_time(
+                lambda: _ask(uris[hypervisor.name], hypervisor, timeout_seconds, facts, threads), timeout_seconds
             )
-            return {
-                "hypervisor": hypervisor.name,
-                "uri": hypervisor.uri,
-                "machines": outcome.value,
-                "error": None if outcome.error is None else str(outcome.error),
-            }
 
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         outcomes = map_in_threads(ask_in_time, hypervisors, threads=concurrency)
         return [
-            outcome.value or {"hypervisor": one.name, "uri": one.uri, "machines": None, "error": str(outcome.error)}
+            {
+                "hypervisor": one.name,
+                "uri": one.uri,
+                "machines": outcome.value,
+                "error": None if outcome.error is None else str(outcome.error),
+                "at": now,
+            }
             for one, outcome in zip(hypervisors, outcomes, strict=True)
         ]
 
 
-def _ask(uri: str, hypervisor: InventoryHypervisor, timeout_seconds: float) -> list[dict[str, t.Any]]:
+def _ask(
+    uri: str, hypervisor: InventoryHypervisor, timeout_seconds: float, facts: Collection[str], threads: int
+) -> list[dict[str, t.Any]]:
     started = time.monotonic()
     try:
         # The caller has a limit for the whole answer, and the controller forks: it is to have no thread of libvirt's.
         with open_connection(uri, timeout_seconds=timeout_seconds, keepalive=False) as conn:
             left = timeout_seconds - (time.monotonic() - started)
-            return observe_machines(conn, addresses=True, timeout_seconds=max(0.1, left) * _MACHINES_SHARE)
+            records = observe_machines(
+                conn,
+                addresses="address" in facts,
+                sizes="disks" in facts,
+                threads=threads,
+                timeout_seconds=max(0.1, left) * _MACHINES_SHARE,
+            )
+        return [needed_of(record, facts) for record in records]
     except VirtError as exc:
         if hypervisor.ssh is not None:
             _explain_missing_libvirt(exc)
@@ -203,4 +219,35 @@ def unasked(hypervisor: str, reason: str) -> dict[str, t.Any]:
 def warn_of(answer: Mapping[str, t.Any]) -> str:
     """The one line about a hypervisor that did not answer, or could not be asked."""
     what = "was not asked" if answer["uri"] is None else "did not answer"
+    if answer.get("stale_since"):
+        since = answer["stale_since"]
+        return f"Hypervisor {answer['hypervisor']} {what}, its machines are listed as of {since}: {answer['error']}"
     return f"Hypervisor {answer['hypervisor']} {what}, its machines are missing: {answer['error']}"
+
+
+def with_last_answers(
+    answers: Sequence[dict[str, t.Any]], last: Sequence[Mapping[str, t.Any]]
+) -> list[dict[str, t.Any]]:
+    """The answers, with the last good one of each hypervisor that has none now.
+
+    One that stands in has ``stale_since`` besides, the time when it was given, and the ``error`` of the one that is
+    missing. last: answers of an earlier time, good ones and others. A machine that another hypervisor has now is left
+    out of an old answer: it has moved.
+    """
+    good = {one["hypervisor"]: one for one in last if one.get("machines") is not None and one.get("at")}
+    here_now = {record["uuid"] for answer in answers for record in answer.get("machines") or []}
+    found = []
+    for answer in answers:
+        old = good.get(answer["hypervisor"])
+        if answer.get("machines") is not None or old is None:
+            found.append(answer)
+            continue
+        machines = [record for record in old["machines"] if record["uuid"] not in here_now]
+        uri = answer["uri"] or old["uri"]
+        found.append({**answer, "uri": uri, "machines": machines, "at": old["at"], "stale_since": old["at"]})
+    return found
+
+
+def of_now(answers: Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """The answers without machines that are only remembered."""
+    return [{**answer, "machines": None} if answer.get("stale_since") else answer for answer in answers]

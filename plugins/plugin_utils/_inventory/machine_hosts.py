@@ -15,13 +15,13 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars im
 _MENTIONED = (MACHINES_GROUP, "virt_provisioned")
 
 
-def arrivals(
+def machine_hosts(
     records: Mapping[str, Sequence[Mapping[str, t.Any]]],
     assignments: Iterable[Mapping[str, t.Any]],
     hosts: Mapping[str, Mapping[str, t.Any]],
     groups: Mapping[str, Collection[str]],
 ) -> list[dict[str, t.Any]]:
-    """The machines of a run, each with the name of its host; see arrivals.yml for what comes in and out.
+    """The machines of a run, each with the name of its host; see machine_hosts.yml for what comes in and out.
 
     The live inventory may list a machine as ``<name>_<hypervisor>``, and a host that is merely called like the machine
     is another one: a machine is known by its UUID.

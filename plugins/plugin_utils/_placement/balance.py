@@ -4,7 +4,7 @@
 """The fewest moves that bring the hypervisors' loads close enough to each other.
 
 The load of a hypervisor is what its machines may take of the memory that it may allocate, in percent; the spread is the
-difference between the fullest and the emptiest. All plans of one move are looked at, then all of two, and so on: what
+difference between the fullest and the emptiest. All plans of one move are tried, then all of two, and so on: what
 is found first has the fewest moves. Where that would take too long, the best single move is taken, again and again.
 """
 
@@ -16,16 +16,16 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import HostChoice, notes_on
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import notes_on
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import Fleet, PlacedMachine
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import as_plan, move_of, needed, stay_of
 
-# How many plans are looked at before the search gives way to one good move after the other: some seconds.
+# How many plans are tried before the search gives way to one good move after the other: some seconds.
 SEARCH_LIMIT = 100_000
 
 
 class _TooMany(Exception):
-    """There are more plans than can be looked at."""
+    """There are more plans than can be tried."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,12 @@ def plan_balance(fleet: Fleet, limit: float, *, search_limit: int = SEARCH_LIMIT
         )
     tracker = _LoadTracker(fleet)
     before = dict(tracker.loads)
-    moves = []
-    for step, why in _explained(tracker, _steps(tracker, limit, search_limit)):
-        choice = HostChoice(step.target, why, {})
-        moves.append(move_of(step.machine, fleet, choice))
+    moves = [
+        move_of(step.machine, fleet, step.target, why, {})
+        for step, why in _explained(tracker, _steps(tracker, limit, search_limit))
+    ]
     after = dict(tracker.loads)
+    reason = _reason(fleet, tracker, limit, moved=bool(moves))
     stay = [
         stay_of(placed, "; ".join(placed.ties))
         for homes in fleet.machines.values()
@@ -70,7 +71,31 @@ def plan_balance(fleet: Fleet, limit: float, *, search_limit: int = SEARCH_LIMIT
             host: {"before": round(before[host], 1), "after": round(after[host], 1)}
             for host in sorted(tracker.capacities)
         },
+        "reason": reason,
     }
+
+
+def _reason(fleet: Fleet, tracker: _LoadTracker, limit: float, *, moved: bool) -> str | None:
+    """Why nothing is moved, or no more than is; None where the moves bring the loads as near as they are to be."""
+    loads = tracker.loads
+    if len(loads) < 2:
+        resting = sorted(set(fleet.capacities) - set(loads))
+        out = f" (left out, in maintenance or without memory for machines: {', '.join(resting)})" if resting else ""
+        return f"No machine needs to be moved: machines cannot be moved between fewer than two hypervisors{out}"
+    fullest, emptiest = max(loads, key=lambda host: (loads[host], host)), min(loads, key=lambda h: (loads[h], h))
+    apart = (
+        f"{fullest} ({loads[fullest]:.1f} %) is {_spread(loads):.1f} points above {emptiest} ({loads[emptiest]:.1f} %)"
+    )
+    if _spread(loads) <= limit:
+        return None if moved else f"No machine needs to be moved: {apart}, within the limit of {limit:g}"
+    if moved:
+        return f"The limit of {limit:g} points is not reached: {apart}, and no further move brings them nearer"
+    if not any(machine.host == fullest for machine in tracker.free):
+        return f"No machine can be moved: {apart}, but no machine of {fullest} can be moved elsewhere"
+    return (
+        f"No machine can be moved: {apart}, but each move would leave hypervisors as far apart as they are, or has a "
+        "target that refuses the machine"
+    )
 
 
 class _LoadTracker:
@@ -82,7 +107,7 @@ class _LoadTracker:
             for host, capacity in fleet.capacities.items()
             if capacity.maintenance is None and capacity.capacity_mib > 0
         }
-        self.loads = {host: _load(capacity) for host, capacity in self.capacities.items()}
+        self.loads = {host: capacity.load_with(0) for host, capacity in self.capacities.items()}
         self.free = [
             homes[0]
             for _name, homes in sorted(fleet.machines.items())
@@ -95,7 +120,7 @@ class _LoadTracker:
         self.capacities[source].release(need)
         self.capacities[target].take(need)
         for host in (source, target):
-            self.loads[host] = _load(self.capacities[host])
+            self.loads[host] = self.capacities[host].load_with(0)
 
     def loads_after(self, machine: PlacedMachine, target: str) -> dict[str, float]:
         """The loads as they would be."""
@@ -174,7 +199,8 @@ class _Search:
                 self._left -= 1
                 if self._left < 0:
                     raise _TooMany
-                if count == 1 and not self._ends_well(machine, target):
+                # The last move has to reach the limit.
+                if count == 1 and _spread(tracker.loads_after(machine, target)) > self._limit:
                     continue
                 if not tracker.fits(machine, target):
                     continue
@@ -185,10 +211,6 @@ class _Search:
                 finally:
                     tracker.move(machine, target, machine.host)
                     made.pop()
-
-    def _ends_well(self, machine: PlacedMachine, target: str) -> bool:
-        """Whether the last move reaches the limit."""
-        return _spread(self._tracker.loads_after(machine, target)) <= self._limit
 
 
 def _one_by_one(tracker: _LoadTracker, limit: float) -> list[_Move]:
@@ -234,10 +256,6 @@ def _explained(tracker: _LoadTracker, steps: list[_Move]) -> Iterator[tuple[_Mov
         tracker.move(machine, machine.host, step.target)
         changes = [f"{host} from {load:.0f} to {tracker.loads[host]:.0f} %" for host, load in words.items()]
         yield step, "; ".join([", ".join(changes), *notes])
-
-
-def _load(capacity: HostCapacity) -> float:
-    return 100 * capacity.committed_mib / capacity.capacity_mib
 
 
 def _spread(loads: Mapping[str, float]) -> float:

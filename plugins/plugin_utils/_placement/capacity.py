@@ -16,7 +16,7 @@ NEEDED_FACTS = ("memory", "vcpus", "pools")
 # Pools that grow with what is written: a disk that is moved there takes no more than is written of it.
 _SPARSE_POOLS = frozenset({"dir", "fs", "netfs"})
 # Pools that several hypervisors look into: a disk that is moved stays where it is.
-_SHARED_POOLS = frozenset({"netfs", "rbd", "gluster", "iscsi", "iscsi-direct", "sheepdog", "scsi", "mpath", "vstorage"})
+SHARED_POOLS = frozenset({"netfs", "rbd", "gluster", "iscsi", "iscsi-direct", "sheepdog", "scsi", "mpath", "vstorage"})
 
 _SEVERAL_HINT = "name one of them in full, or remove those that nothing uses with virt_image, state: pruned"
 
@@ -46,11 +46,12 @@ class HostCapacity:
             None if networks is None else {network["name"]: bool(network["active"]) for network in networks}
         )
         self.images: list[Mapping[str, t.Any]] = list(facts.get("images") or [])
-        self._runs = {key: facts.get(key) for key in ("arch", "domain_types", "machine_types")}
+        self._domain_types: t.Collection[str] = facts.get("domain_types") or ()
         self.arch: str | None = facts.get("arch")
         self.machine_types: frozenset[str] = frozenset(facts.get("machine_types") or ())
         self.default_machine_type: str | None = facts.get("default_machine_type")
         self.machines: dict[str, Mapping[str, t.Any]] = {m["name"]: m for m in facts.get("machines") or []}
+        self._leaving: list[str] = []
 
     @property
     def image_names(self) -> set[str]:
@@ -62,12 +63,26 @@ class HostCapacity:
         """The memory that is allocated to machines."""
         return self.capacity_mib - self.memory_mib
 
+    @property
+    def free_vcpus(self) -> int:
+        """How many more virtual CPUs machines may have."""
+        return int(self._vcpus)
+
+    def load_with(self, memory_mib: int) -> float:
+        """What machines are allocated of the memory that may be, with so much more, in percent; infinite of nothing."""
+        if self.capacity_mib <= 0:
+            return float("inf")
+        # Sums of fractions are not exact; nobody means a billionth of a percent.
+        return round(100 * (self.committed_mib + memory_mib) / self.capacity_mib, 9)
+
     def decision(self, placed: Mapping[str, str | None]) -> dict[str, t.Any]:
-        """What the machines of this run were placed here by, to be looked at again where they are made.
+        """What the machines of this run were placed here by, to be checked again where they are created.
 
         placed: of the machines that live here already, the UUIDs by name.
         """
+        leaving = {"leaving": list(self._leaving)} if self._leaving else {}
         return {
+            **leaving,
             "memory_mib": max(0, self.capacity_mib),
             "vcpus": self._vcpu_capacity,
             "pools_mib": {
@@ -108,6 +123,16 @@ class HostCapacity:
         self._count(need, space, -1)
         self._coming = {volume: name for volume, name in self._coming.items() if name != need.name}
         del self.machines[need.name]
+
+    def leave(self, name: str) -> None:
+        """Count out a machine of this hypervisor that is removed before others come: its memory and vCPUs.
+
+        How much of its disks is deleted, and what that frees, shows only afterwards.
+        """
+        now = self.machines.pop(name)
+        self._leaving.append(name)
+        self.memory_mib += now["memory_mib"] or 0
+        self._vcpus += now["vcpus"] or 0
 
     def _count(self, need: Need, space: Mapping[str, int], sign: int) -> None:
         self.memory_mib -= sign * need.memory_mib
@@ -180,13 +205,12 @@ class HostCapacity:
         reasons = []
         if name in self.machines:
             reasons.append(f"has a machine {name} of its own")
-        if origin.arch and self._runs["arch"] and origin.arch != self._runs["arch"]:
-            reasons.append(f"is {self._runs['arch']}, the machine {origin.arch}")
+        if origin.arch and self.arch and origin.arch != self.arch:
+            reasons.append(f"is {self.arch}, the machine {origin.arch}")
             return reasons
-        kinds, types = self._runs["domain_types"], self._runs["machine_types"]
-        if origin.domain_type and kinds and origin.domain_type not in kinds:
-            reasons.append(f"cannot run machines with {origin.domain_type} ({_has(kinds)})")
-        if origin.machine_type and types and origin.machine_type not in types:
+        if origin.domain_type and self._domain_types and origin.domain_type not in self._domain_types:
+            reasons.append(f"cannot run machines with {origin.domain_type} ({_has(self._domain_types)})")
+        if origin.machine_type and self.machine_types and origin.machine_type not in self.machine_types:
             reasons.append(f"does not know the machine type {origin.machine_type}")
         return reasons
 
@@ -257,7 +281,7 @@ class HostCapacity:
         """A disk without a size is as large as its image, which counts once it is known here."""
         if moved:
             kind = self._pools.get(disk.pool, {}).get("type")
-            if kind in _SHARED_POOLS:
+            if kind in SHARED_POOLS:
                 return 0
             if kind in _SPARSE_POOLS and disk.written_mib is not None:
                 return disk.written_mib

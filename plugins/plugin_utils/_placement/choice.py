@@ -13,6 +13,9 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity imp
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
+# Two hypervisors whose loads differ by no more than so many percentage points are as good as each other. Half of what
+# balance leaves as it is by default.
+EQUAL_LOAD_POINTS = 10
 APART_HINT = (
     "Only its anti-affinity keeps it away: add a hypervisor, or let machines of one group share one where they cannot "
     "be apart, with virt_anti_affinity: prefer"
@@ -44,30 +47,114 @@ def choose(
     refused = {host: ", ".join(reasons) for host, reasons in refusals.items() if reasons}
     if not fitting:
         return HostChoice(None, "", refused, _hint(need, capacities, candidates, brought))
-    sign = -1 if options.policy == "spread" else 1
-    fitting.sort(key=lambda host: (len(capacities[host].group_members(need)), sign * capacities[host].memory_mib, host))
-    best = fitting[0]
+    ranking = _Ranking(need, {host: capacities[host] for host in fitting}, spread=options.policy == "spread")
+    together = {host: len(capacities[host].group_members(need)) for host in fitting}
     # Hard anti-affinity has refused them already.
-    equal = [
-        host
-        for host in fitting
-        if len(capacities[host].group_members(need)) == len(capacities[best].group_members(need))
-    ]
-    left_mib = {host: capacities[host].memory_mib - need.memory_mib for host in fitting}
-    for host in fitting[1:]:
-        if host in equal:
-            refused[host] = _compared(left_mib[host], left_mib[best])
-        else:
+    equal = ranking.best_first([host for host in fitting if together[host] == min(together.values())])
+    best = equal[0]
+    for host in fitting:
+        if host in equal[1:]:
+            refused[host] = ranking.compared(host, best)
+        elif host != best:
             refused[host] = ", ".join(capacities[host].shared_with(need))
-    reason = _asked(left_mib[best]) if asked else _why_best(equal, len(fitting), left_mib, options.policy)
+    left = f"{ranking.left_mib(best)} MiB of free memory after this machine"
     # The first reason alone: all of them stand in refused.
     first = {host: reasons[0] for host, reasons in refusals.items() if reasons}
-    if len(fitting) == 1 and first and not asked:
-        reason += f" ({'; '.join(f'{host}: {why}' for host, why in first.items())})"
-    elif len(equal) > 1:
-        reason += _better_but_refused(need, capacities, first, best, options.policy)
+    if asked:
+        reason = f"the task asks for it: {left}"
+    elif len(fitting) == 1:
+        listed = f" ({'; '.join(f'{host}: {why}' for host, why in first.items())})" if first else ""
+        reason = f"the only one that it fits on: {left}{listed}"
+    elif len(equal) == 1:
+        reason = f"it shares it with the fewest of its group: {left}"
+    else:
+        reason = ranking.why_best(equal) + ranking.better_but_refused(capacities, first, best)
     why = [reason, *notes_on(need, capacities[best])]
     return HostChoice(best, "; ".join(why), refused)
+
+
+class _Ranking:
+    """Which of several hypervisors that a machine fits on comes first, and in what words.
+
+    spread: the lowest load, which is what of the memory that may be allocated is allocated to machines, this one among
+    them. That is what balance makes equal. Of those within EQUAL_LOAD_POINTS of it, the one with the fewest machines
+    comes first, so that small machines do not all go to the one that is a little emptier.
+    Otherwise: the least free memory. The last word has the name, so that the same input has the same answer.
+    """
+
+    def __init__(self, need: Need, capacities: Mapping[str, HostCapacity], *, spread: bool) -> None:
+        self._need = need
+        self._capacities = capacities
+        self._spread = spread
+
+    def left_mib(self, host: str) -> int:
+        """The free memory that this machine would leave."""
+        return self._capacities[host].memory_mib - self._need.memory_mib
+
+    def best_first(self, hosts: Sequence[str]) -> list[str]:
+        """The hypervisors in their order."""
+        if not self._spread:
+            return sorted(hosts, key=lambda host: (self.left_mib(host), host))
+        limit = min(map(self._load, hosts)) + EQUAL_LOAD_POINTS
+        near = {host for host in hosts if self._load(host) <= limit}
+        return sorted(
+            hosts,
+            key=lambda host: (host not in near, self._machines(host) if host in near else 0, self._load(host), host),
+        )
+
+    def why_best(self, equal: Sequence[str]) -> str:
+        """Why the first of these, which stand in their order, is the best."""
+        best, second = equal[0], equal[1]
+        if not self._spread:
+            why = f"least free memory: {self.left_mib(best)} MiB after this machine"
+            ties = [host for host in equal[1:] if self.left_mib(host) == self.left_mib(best)]
+            following = f"next {second} with {self.left_mib(second)} MiB"
+        elif self._load(best) > min(map(self._load, equal)):
+            return (
+                f"fewest machines ({self._machines(best)}) of those within {EQUAL_LOAD_POINTS} points of the lowest "
+                f"load: {self._percent(best)} of its memory committed with this machine"
+            )
+        else:
+            why = f"lowest load: {self._percent(best)} of its memory committed with this machine"
+            ties = [
+                host
+                for host in equal[1:]
+                if self._load(host) == self._load(best) and self._machines(host) == self._machines(best)
+            ]
+            following = f"next {second} with {self._percent(second)}"
+        if ties:
+            return f"{why}, as much as on {', '.join(ties)}, which {'is' if len(ties) == 1 else 'are'} later by name"
+        return f"{why}, {following}"
+
+    def compared(self, host: str, best: str) -> str:
+        """Why this one is not the best."""
+        if not self._spread:
+            word = "as much" if self.left_mib(host) == self.left_mib(best) else "more"
+            return f"{word} free memory: {self.left_mib(host)} MiB after this machine"
+        load, least = self._load(host), self._load(best)
+        words = f"{self._percent(host)} of its memory committed with this machine"
+        if self._machines(host) > self._machines(best) and load <= least + EQUAL_LOAD_POINTS:
+            return f"more machines ({self._machines(host)}): {words}"
+        return f"{'as high a' if load == least else 'a higher'} load: {words}"
+
+    def better_but_refused(self, capacities: Mapping[str, HostCapacity], first: Mapping[str, str], best: str) -> str:
+        """Who would have been chosen by its memory, and why not: the reader would look for them in vain in the rest."""
+        if self._spread:
+            load = self._load(best)
+            better = [host for host in first if capacities[host].load_with(self._need.memory_mib) < load]
+            return "".join(f"; {host} has a lower load but {first[host]}" for host in better)
+        most_mib, need_mib = self._capacities[best].memory_mib, self._need.memory_mib
+        better = [host for host in first if need_mib <= capacities[host].memory_mib < most_mib]
+        return "".join(f"; {host} has less but {first[host]}" for host in better)
+
+    def _load(self, host: str) -> float:
+        return self._capacities[host].load_with(self._need.memory_mib)
+
+    def _percent(self, host: str) -> str:
+        return f"{self._load(host):.0f} %"
+
+    def _machines(self, host: str) -> int:
+        return len(self._capacities[host].machines)
 
 
 def _hint(
@@ -83,39 +170,3 @@ def _hint(
 def notes_on(need: Need, capacity: HostCapacity) -> list[str]:
     """What is to be said of a choice beside its reason."""
     return [*(f"it {words}" for words in capacity.shared_with(need)), *capacity.doubts(need)]
-
-
-def _asked(left_mib: int) -> str:
-    return f"the task asks for it: {left_mib} MiB of free memory after this machine"
-
-
-def _why_best(equal: Sequence[str], fitting: int, left_mib: Mapping[str, int], policy: str) -> str:
-    best = equal[0]
-    if fitting == 1:
-        return f"the only one that it fits on: {left_mib[best]} MiB of free memory after this machine"
-    if len(equal) == 1:
-        return f"it shares it with the fewest of its group: {left_mib[best]} MiB of free memory after this machine"
-    words = "most" if policy == "spread" else "least"
-    why = f"{words} free memory: {left_mib[best]} MiB after this machine"
-    ties = [host for host in equal[1:] if left_mib[host] == left_mib[best]]
-    if ties:
-        return f"{why}, as much as on {', '.join(ties)}, which {'is' if len(ties) == 1 else 'are'} later by name"
-    return f"{why}, next {equal[1]} with {left_mib[equal[1]]} MiB"
-
-
-def _better_but_refused(
-    need: Need, capacities: Mapping[str, HostCapacity], first: Mapping[str, str], best: str, policy: str
-) -> str:
-    """Who would have been chosen by its memory, and why not: the reader would look for them in vain in the rest."""
-    best_mib = capacities[best].memory_mib
-    if policy == "spread":
-        better = [host for host in first if capacities[host].memory_mib > best_mib]
-    else:
-        better = [host for host in first if need.memory_mib <= capacities[host].memory_mib < best_mib]
-    word = "more" if policy == "spread" else "less"
-    return "".join(f"; {host} has {word} but {first[host]}" for host in better)
-
-
-def _compared(left_mib: int, best_mib: int) -> str:
-    word = "less" if left_mib < best_mib else "more" if left_mib > best_mib else "as much"
-    return f"{word} free memory: {left_mib} MiB after this machine"

@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Of several runs that claim one name on different hypervisors at the same time, which one makes the machine.
 
-Each run claims first and looks at all other hypervisors afterwards. Therefore:
+Each run claims first and checks all other hypervisors afterwards. Therefore:
 
 * A machine that is there, or is being made, has won. The claim yields to it.
 * Of two claims the one with the lower UUID wins, which both runs know; no clock is asked. The other one yields at once.
-* The winner does not go on before the other claim is gone: that run may have looked before the winner claimed, and then
-  it goes on to make the machine, and the winner has to yield after all.
+* The winner does not go on before the other claim is gone: that run may have checked before the winner claimed, and
+  then it goes on to make the machine, and the winner has to yield after all.
 * What was there already when the names were claimed has no claim. It is only gone on with where it is there still.
 """
 
@@ -21,13 +21,13 @@ Claims = Mapping[str, Mapping[str, str]]
 Seen = Mapping[str, Mapping[str, Mapping[str, t.Any]]]
 
 
-def settle(plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last: bool) -> dict[str, t.Any]:
+def decide_claims(plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last: bool) -> dict[str, t.Any]:
     """What becomes of a run's claims, by what the hypervisors say now.
 
     plan: what ``place`` returned; claims: by hypervisor and name, the UUIDs of this run's claims; seen: by hypervisor
     and name, what has the name there; last: the run waits no longer. The result has the ``plan`` without machines that
     yield (they are among its refused ones), ``withdraw`` (claims to be withdrawn, by hypervisor), ``waiting`` (names
-    that are not settled yet) and ``again`` (whether to look again, after withdrawing).
+    that are not decided yet) and ``again`` (whether to check again, after withdrawing).
     """
     reasons: dict[str, str] = {}
     withdraw: dict[str, dict[str, str]] = {}

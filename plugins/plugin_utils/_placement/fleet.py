@@ -9,8 +9,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, one_of_these
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need, need_of_record, ties_of
@@ -106,7 +105,7 @@ def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Flee
 
 
 def _is_left_over(copy: PlacedMachine, homes: Sequence[PlacedMachine], own_names: Mapping[str, str]) -> bool:
-    """Whether a killed move of a stopped machine has only defined it here, which virt_migrate clears."""
+    """Whether a killed move of a stopped machine has only defined it here, which virt_migrate undoes."""
     move = copy.record.get("moving") or {}
     if copy.runs or own_names.get(move.get("target", "")) != copy.host:
         return False

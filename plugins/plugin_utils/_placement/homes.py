@@ -9,16 +9,44 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import was_asked
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+
+
+def find_existing(hosts: t.Any, homes: t.Any, last_seen: t.Any) -> FindExisting:
+    """The machines that are on a hypervisor which answered, or were on one that does not answer or is not asked.
+
+    hosts, homes, last_seen: as in place. What an unfinished run has left is recreated, and counts as not there.
+    """
+    answered = {name: facts for name, facts in _items(hosts) if isinstance(facts, Mapping)}
+    found = {
+        str(machine["name"])
+        for facts in answered.values()
+        for machine in facts.get("machines") or ()
+        if not machine.get("building")
+    }
+    unseen = {str(name) for name, host in _items(homes) if host not in answered}
+    unseen |= {str(name) for name, seen in _items(last_seen) if any(host not in answered for host in seen)}
+
+    def find(name: str) -> Existing | None:
+        return Existing() if name in found or name in unseen else None
+
+    return find
+
+
+def _items(value: t.Any) -> t.Iterable[tuple[t.Any, t.Any]]:
+    """Of a mapping; what is none is complained of elsewhere."""
+    return value.items() if isinstance(value, Mapping) else ()
 
 
 def homes_of(machine: Machine, capacities: Mapping[str, HostCapacity]) -> tuple[list[str], list[str]]:
     """The hypervisors that a machine lives on, and those where a run that was cut off has left a claim of its name.
 
     Where there are only claims, one of them is the home, so that the machine is made there: the one that the task asks
-    for, else the first. The others are left to the run that settles the claims.
+    for, else the first. The others are left to the run that decides about the claims.
     """
     homes = [host for host, capacity in capacities.items() if machine.name in capacity.machines]
     claimed = [host for host in homes if capacities[host].machines[machine.name].get("claimed")]
@@ -81,16 +109,24 @@ def unseen(
     belongs to, where that is known. Why that one did not answer is not repeated for each machine: silent has it.
     """
     if machine.hypervisor is not None and machine.hypervisor in silent:
-        return machine.hypervisor, f"it is meant for {machine.hypervisor}, which did not answer"
-    if home in silent and machine.hypervisor is None and options.unseen != "place":
-        return home, f"it is on {home}, as the inventory says, which did not answer"
+        return machine.hypervisor, f"it is meant for {machine.hypervisor}, {no_answer([machine.hypervisor], silent)}"
+    if home is not None and home in silent and machine.hypervisor is None and options.unseen != "place":
+        return home, f"it is on {home}, as the inventory says, {no_answer([home], silent)}"
     if not silent or machine.hypervisor is not None or options.unseen == "place":
         return None
+    remedy = "Bring that hypervisor back" if any(map(was_asked, silent.values())) else "Run it without --limit"
     return None, (
-        f"it may be on {' or '.join(silent)}, which did not answer; created on another one, it would exist twice, "
-        "with the same addresses. Bring that hypervisor back, or name this machine's hypervisor, or place it with "
+        f"it may be on {' or '.join(silent)}, {no_answer(silent, silent)}; created on another one, it would exist "
+        f"twice, with the same addresses. {remedy}, or name this machine's hypervisor, or place it with "
         "virt_unseen: place"
     )
+
+
+def no_answer(hosts: t.Iterable[str], silent: Mapping[str, str]) -> str:
+    """A clause that says why nothing is known of these hypervisors. silent: the reasons by hypervisor."""
+    asked = {was_asked(silent[host]) for host in hosts}
+    words = {True: "did not answer", False: "was not asked (--limit)"}
+    return f"which {' or '.join(words[one] for one in (True, False) if one in asked)}"
 
 
 def left_behind(

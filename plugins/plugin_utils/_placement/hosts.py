@@ -12,6 +12,29 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import NEEDED_FACTS, HostCapacity
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, host_options
 
+# How the reason begins of one that the user has left out of the run.
+_NOT_ASKED = "it was not asked"
+
+
+def was_asked(reason: str) -> bool:
+    """Whether a hypervisor of which nothing is known was asked at all."""
+    return not reason.startswith(_NOT_ASKED)
+
+
+def reasons_against(silent: Mapping[str, str]) -> dict[str, str]:
+    """Why each hypervisor of which nothing is known cannot be chosen."""
+    return {host: f"did not answer: {why}" if was_asked(why) else why for host, why in silent.items()}
+
+
+def is_whole(facts: t.Any) -> bool:
+    """Whether these are facts of a hypervisor with all that a decision needs, and not some subset of them."""
+    return (
+        isinstance(facts, Mapping)
+        and all(key in facts for key in NEEDED_FACTS)
+        and "committed_mib" in facts["memory"]
+        and "committed" in facts["vcpus"]
+    )
+
 
 def read_hosts(
     hosts: t.Any, settings: t.Any, options: PlacementOptions
@@ -32,13 +55,13 @@ def read_hosts(
         facts = hosts[host]
         if isinstance(facts, str):
             silent[str(host)] = facts or "it did not answer"
-        elif isinstance(facts, Mapping) and all(key in facts for key in NEEDED_FACTS):
+        elif is_whole(facts):
             variables = settings[host] if settings is not None and host in settings else {}
             capacities[str(host)] = HostCapacity(facts, options, host_options(variables, options, str(host)))
         else:
             raise InputError(
                 "this is neither the facts of a hypervisor nor a sentence that says why it did not answer",
                 where=f"hosts[{str(host)!r}]",
-                hint="Give what virt_host_info returned as host",
+                hint="Give what virt_host_info returned as host, with machines and pools in its gather_subset",
             )
     return capacities, silent

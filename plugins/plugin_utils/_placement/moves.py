@@ -8,8 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, one_of_these
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import HostChoice, choose
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import Fleet, PlacedMachine
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need
@@ -46,7 +45,7 @@ def plan_moves(
         if isinstance(choice, str):
             stay.append(stay_of(machine, choice))
         else:
-            moves.append(move_of(machine, fleet, choice))
+            moves.append(move_of(machine, fleet, str(choice.host), choice.why, choice.refused))
             fleet.capacities[moves[-1]["target"]].take(needed(machine))
     return as_plan(moves, stay, there, fleet)
 
@@ -58,17 +57,18 @@ def needed(machine: PlacedMachine) -> Need:
     return machine.need
 
 
-def move_of(machine: PlacedMachine, fleet: Fleet, choice: HostChoice) -> dict[str, t.Any]:
+def move_of(
+    machine: PlacedMachine, fleet: Fleet, target: str, why: str, refused: Mapping[str, str]
+) -> dict[str, t.Any]:
     """One move in plain data."""
-    target = str(choice.host)
-    refused = {**choice.refused, **{host: f"did not answer: {reason}" for host, reason in fleet.silent.items()}}
+    refused = {**refused, **{host: f"did not answer: {reason}" for host, reason in fleet.silent.items()}}
     return {
         "name": machine.name,
         "source": machine.host,
         "target": target,
         "state": machine.record.get("state"),
         "memory_mib": needed(machine).memory_mib,
-        "why": choice.why,
+        "why": why,
         "refused": dict(sorted(refused.items())),
         "memory_ratio": fleet.capacities[target].options.memory_ratio,
         "memory_reserve_mib": fleet.capacities[target].options.memory_reserve_mib,

@@ -18,9 +18,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     InputError,
     VirtError,
     combined_error,
+    one_of_these,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, places_of
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import STOPPED
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import choose, notes_on
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import (
@@ -30,13 +31,14 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import
     left_behind,
     unseen,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts, reasons_against
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.machine_type import (
     BoundMachines,
     common_machine_type,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need, images_of, need_of_spec
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.removals import find_removals
 
 
 def place(
@@ -47,38 +49,37 @@ def place(
     images: Mapping[str, t.Any] | None = None,
     images_where: str = "images",
     settings: Mapping[str, t.Any] | None = None,
-    options: PlacementOptions | None = None,
+    options: PlacementOptions,
+    places: Sequence[str],
     taken: t.Container[str] = (),
     last_seen: Mapping[str, Sequence[str]] | None = None,
-    where: str = "machines",
-    places: Sequence[str] | None = None,
     homes: Mapping[str, str] | None = None,
 ) -> dict[str, t.Any]:
     """The hypervisor of each machine, in plain data.
 
     machines: the specs as read, specs: the same as the user wrote them; hosts: facts by hypervisor, or the sentence
     that says why one did not answer; images: the user's images by name, which messages call images_where; settings: the
-    hypervisors' inventory variables; where, places: what messages call the machines, see places_of; homes: where
-    machines lived when the inventory was made; taken: names that mean something else in the inventory; last_seen: by
+    hypervisors' inventory variables; places: what messages call the machines, see places_of; homes: where machines
+    lived when the inventory was made; taken: names that mean something else in the inventory; last_seen: by
     machine, the hypervisors that it is known on by other means than their answers.
     The result has ``assignments``, ``by_host``,
     ``places_by_host``, ``new_by_host``, ``withdraw``, ``decisions``, ``images_by_host``,
-    ``machine_type``, ``not_started``, ``silent`` and ``refused_machines``; the filter's documentation describes them.
+    ``machine_type``, ``not_started``, ``stopped``, ``removals``, ``not_there``, ``silent`` and
+    ``refused_machines``; the filter's documentation describes them.
 
     Raises InputError or ConflictError, for all machines at once, when any of them cannot be placed; only those that
     may live on, or were asked for on, a hypervisor which did not answer, or is not known any more, are given back as
     refused instead.
     """
-    options = options or PlacementOptions()
     known_images = _known_images(images, images_where)
     capacities, silent = read_hosts(hosts, settings, options)
     needs = [need_of_spec(machine, options.image_pool) for machine in machines]
-    inputs = places_of(len(machines), where, places)
     titles = [
-        f"{inputs[index]} ({machine.name})" if inputs[index] else machine.name for index, machine in enumerate(machines)
+        f"{places[index]} ({machine.name})" if places[index] else machine.name for index, machine in enumerate(machines)
     ]
-    problems: dict[int, VirtError] = {}
-    refused: dict[int, tuple[str | None, str]] = {}
+    removals = find_removals(machines, capacities, silent, options, homes or {}, titles)
+    problems: dict[int, VirtError] = dict(removals.problems)
+    refused: dict[int, tuple[str | None, str]] = dict(removals.refused)
     chosen: dict[int, dict[str, t.Any]] = {}
     homeless: list[int] = []
     withdraw: dict[str, dict[str, str]] = {}
@@ -91,6 +92,8 @@ def place(
     placed: dict[str, dict[str, str | None]] = {host: {} for host in capacities}
 
     for index, machine in enumerate(machines):
+        if machine.absent:
+            continue
         running_on, left = homes_of(machine, capacities)
         for host in left:
             withdraw.setdefault(host, {})[machine.name] = capacities[host].machines[machine.name]["uuid"]
@@ -142,7 +145,7 @@ def place(
         by_host[host].append(specs[index]["name"])
         if not chosen[index]["existing"] or (host, machine.name) in unfinished:
             new_by_host[host].append({"name": machine.name, "memory_mib": machine.memory_mib, "vcpus": machine.vcpus})
-        places_by_host[host].append(inputs[index])
+        places_by_host[host].append(places[index])
         wanted = images_by_host[host]
         names = [known_images[image] for image in images_of(machine) if image in known_images]
         wanted += [name for name in names if name not in wanted]
@@ -156,6 +159,9 @@ def place(
         "images_by_host": images_by_host,
         "machine_type": common_machine_type(capacities) if options.baseline else None,
         "not_started": [machines[index].name for index in sorted(chosen) if not machines[index].start],
+        "stopped": [machines[index].name for index in sorted(chosen) if machines[index].state == STOPPED],
+        "removals": removals.by_host,
+        "not_there": removals.not_there,
         "silent": silent,
         "refused_machines": [
             {"name": machines[index].name, "hypervisor": refused[index][0], "why": refused[index][1]}
@@ -222,7 +228,7 @@ def _assignment(
     existing: bool = False,
 ) -> dict[str, t.Any]:
     """One decision, with the reasons against every other hypervisor."""
-    refused = {**others, **{name: f"did not answer: {reason}" for name, reason in silent.items()}}
+    refused = {**others, **reasons_against(silent)}
     return {
         "name": machine.name,
         "hypervisor": host,
@@ -239,6 +245,6 @@ def _fits_nowhere(
         return ConflictError(
             f"does not fit on {machine.hypervisor}: {refused[machine.hypervisor]}", where=where, hint=hint
         )
-    reasons = {**refused, **{host: f"did not answer: {why}" for host, why in silent.items()}}
+    reasons = {**refused, **reasons_against(silent)}
     listed = "; ".join(f"{host}: {reasons[host]}" for host in sorted(reasons))
     return ConflictError(f"fits no hypervisor: {listed}", where=where, hint=hint)

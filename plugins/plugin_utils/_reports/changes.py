@@ -1,58 +1,105 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What virt_init did, or would do, as lines for people. Pure."""
+"""What virt_init did, or would do, and a whole run of the role virt_provision, as a table. Pure."""
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import POWER_CYCLE, printable_line
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, table_lines
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import POWER_CYCLE
+
+_COLUMNS = (Column("MACHINE"), Column("ON"), Column("RESULT"), Column("SECONDS", right=True), Column("WHAT"))
+# Every change is noted in the machine's own metadata, which is of no interest to people unless it is all that changed.
+_NOTES = ("write the metadata of ", "record the new disks of ")
+# What check mode only announces.
+_DONE = frozenset({"created", "changed", "removed"})
+Result = Mapping[str, t.Any]
+# The cells of _COLUMNS.
+Row = tuple[str, t.Any, str, t.Any, str]
 
 
-def changes_text(results: t.Any) -> str:
-    """A line for each machine that was changed or failed, and one for what it waits for; empty where there is none.
+def changes_text(
+    made: t.Any, plan: t.Any = None, waited: t.Any = None, removed: t.Any = None, check: bool = False
+) -> str:
+    """A row for each machine that is not as it was, or is to be; the others are counted.
 
-    results: registered results of virt_init by the hypervisors' names. One that has no machines, because the task was
-    skipped or failed early, says nothing. Raises InputError for what is no such mapping.
+    made, waited, removed: registered results of virt_init, virt_wait and virt_purge by the hypervisors' names; one that
+    has no machines, because its task was skipped, says nothing. plan: as brine.virt.place returned it. check: whether
+    these are results of check mode. Raises InputError for what is no such mapping.
     """
-    if not isinstance(results, Mapping):
-        raise InputError(
-            "the input is not a mapping", hint="Give the registered results of virt_init, by the hypervisors' names"
-        )
-    lines: list[str] = []
-    for hypervisor, result in results.items():
-        machines = result.get("machines") if isinstance(result, Mapping) else None
-        for machine in machines or ():
-            lines += _lines(machine, f"{machine['name']} on {hypervisor}")
-    return "\n".join(printable_line(line) for line in lines)
+    for what, given in (("input", made), ("plan", plan), ("waited", waited), ("removed", removed)):
+        if not isinstance(given, Mapping) and (given is not None or what == "input"):
+            raise InputError(
+                f"the {what} is not a mapping", hint="Give the registered results, by the hypervisors' names"
+            )
+    late = {(host, one["name"]): one for host, one in _machines(waited or {})}
+    machines = [
+        *(_removed(host, one) for host, one in _machines(removed or {})),
+        *(_made(host, one, late.get((host, one["name"]))) for host, one in _machines(made)),
+        *(_left_out(one) for one in (plan or {}).get("refused_machines") or ()),
+    ]
+    shown = [one for one in machines if one[2] != "unchanged" or one[4]]
+    if check:
+        shown = [(*one[:2], f"to be {one[2]}" if one[2] in _DONE else one[2], *one[3:]) for one in shown]
+    still = len(machines) - len(shown)
+    return "\n".join([*table_lines(_COLUMNS, shown), *_count(still, others=bool(shown))])
 
 
-def _lines(machine: Mapping[str, t.Any], who: str) -> list[str]:
-    if machine.get("failed"):
-        return [f"{who}: failed: {machine.get('msg')}"]
-    pending, outdated = machine.get("pending") or [], machine.get("outdated") or []
-    if not (machine.get("changed") or pending):
-        return []
-    lines = []
-    if machine.get("changed"):
-        lines.append(f"{who}: {'new' if machine.get('created') else _actions(machine.get('actions') or [])}")
-    if pending:
-        lines.append(f"{who}: pending until {POWER_CYCLE}: {', '.join(pending)}")
-    if outdated:
-        lines.append(f"{who}: stays as it was created: {', '.join(map(_outdated, outdated))}")
-    return lines
+def _machines(results: Mapping[str, t.Any]) -> Iterator[tuple[str, Result]]:
+    for host, result in results.items():
+        for machine in (result.get("machines") if isinstance(result, Mapping) else None) or ():
+            yield host, machine
+
+
+def _made(host: str, one: Result, wait: Result | None) -> Row:
+    result = "created" if one.get("created") else "changed" if one.get("changed") else "unchanged"
+    said = _actions(one.get("actions") or []) if result == "changed" else ""
+    seconds = one.get("seconds") or 0
+    if wait is not None:
+        seconds += wait.get("waited_seconds") or 0
+        if not wait.get("ready"):
+            result, said = "not reachable", "; ".join(filter(None, [said or result, wait.get("seen")]))
+    if one.get("failed"):
+        result, said = "failed", str(one.get("msg"))
+    pending, outdated = one.get("pending") or [], one.get("outdated") or []
+    words = [
+        said,
+        f"pending until {POWER_CYCLE}: {', '.join(pending)}" if pending else "",
+        # It stays so from run to run, and is said when there is something else to say.
+        f"stays as it was created: {', '.join(map(_outdated, outdated))}" if outdated and (said or pending) else "",
+    ]
+    return (one["name"], host, result, _time(seconds), "; ".join(filter(None, words)))
+
+
+def _removed(host: str, one: Result) -> Row:
+    if one.get("failed"):
+        return (one["name"], host, "not removed", None, str(one.get("msg")))
+    return (one["name"], host, "removed" if one.get("changed") else "unchanged", None, "")
+
+
+def _left_out(one: Result) -> Row:
+    return (one["name"], one.get("hypervisor"), "left out", None, one.get("why") or "")
+
+
+def _actions(actions: Sequence[str]) -> str:
+    return "; ".join([action for action in actions if not action.startswith(_NOTES)] or actions)
 
 
 def _outdated(what: str) -> str:
     return "seed (seed_policy: refresh gives it the new one)" if what == "seed" else what
 
 
-def _actions(actions: Sequence[str]) -> str:
-    # Every change is noted in the machine's own notes, which is of no interest to people unless it is all that changed.
-    shown = [
-        action for action in actions if not action.startswith(("write the metadata of ", "record the new disks of "))
-    ]
-    return "; ".join(shown or actions)
+def _time(seconds: float) -> str | None:
+    """In check mode it takes none."""
+    return f"{seconds:.1f}" if seconds else None
+
+
+def _count(still: int, *, others: bool) -> list[str]:
+    if not still:
+        return []
+    machines = f"{still} {'other ' if others else ''}machine{'' if still == 1 else 's'}"
+    return [f"{machines} {'is as it is' if still == 1 else 'are as they are'} to be."]

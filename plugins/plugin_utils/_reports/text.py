@@ -1,22 +1,25 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The text of queries and lists, from records. Pure."""
+"""The text of queries and of plans of moves. Pure."""
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.console import console_lines
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.remarks import unfinished
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, printable_line, table_lines
 
 KIB_PER_MIB = 1024
-# A certificate that is kept up to date does not come as near to its end as this.
-CERTIFICATE_WARNING_DAYS = 29
 # When a running machine gets what only its definition has.
 POWER_CYCLE = "power off and on (a reboot in the guest is not enough)"
+
+_MOVES = tuple(map(Column, ("MACHINE", "STATE", "MEMORY", "FROM", "TO", "WHY")))
 
 Records = Sequence[Mapping[str, t.Any]]
 
@@ -54,53 +57,29 @@ def machines_of(results: t.Any) -> tuple[dict[str, Records], dict[str, str]]:
     return answered, silent
 
 
-def silent_lines(silent: Mapping[str, str]) -> list[str]:
-    """A line about each hypervisor that did not answer."""
-    return [printable_line(f"{hypervisor} did not answer: {reason}") for hypervisor, reason in silent.items()]
-
-
-def query_text(machines_by_hypervisor: Mapping[str, Records]) -> str:
+def query_text(machines_by_hypervisor: Mapping[str, Records], settings: t.Any = None) -> str:
     """Every machine of every hypervisor, in the layout that Salt Virt's query had.
+
+    settings: the inventory variables of the hypervisors, for how to log in there.
 
     Hypervisors stand in the order of the mapping, machines in that of the lists. Memory is in KiB. A line whose value
     is not known, or that makes no sense now (the port of a machine that does not run), is left out. What
-    Salt's query did not say stands after the nics.
+    Salt's query did not say stands after the nics. Where there is no machine at all, each hypervisor has «none».
     """
+    if settings is not None and not isinstance(settings, Mapping):
+        raise InputError(f"{settings!r} is not a mapping of hypervisors", where="settings", hint="Give hostvars")
+    # Ansible's own hostvars have no get() that knows who is not there.
+    variables = {host: settings[host] for host in machines_by_hypervisor if settings is not None and host in settings}
+    if not any(machines_by_hypervisor.values()):
+        return tree_text(machines_by_hypervisor)
     return "\n".join(
-        "\n".join(_machine_lines(record, hypervisor))
+        "\n".join(_machine_lines(record, hypervisor, variables.get(hypervisor, {})))
         for hypervisor, records in machines_by_hypervisor.items()
         for record in records
     )
 
 
-def capacity_of(host: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The facts of a hypervisor that people look for first, under names that people read."""
-    vcpus, memory = host["vcpus"], host["memory"]
-    capacity: dict[str, t.Any] = {
-        "CPUs": vcpus["total"],
-        "CPUs committed": vcpus["committed"],
-        "CPUs of running machines": vcpus["running"],
-        "Memory": f"{memory['total_mib']} MiB",
-        "Memory free": f"{memory['free_mib']} MiB",
-        "Memory committed": f"{memory['committed_mib']} MiB",
-        "Memory of running machines": f"{memory['running_mib']} MiB",
-        "Machines": len(host["machines"]),
-    }
-    for pool in host["pools"]:
-        space = f"{pool['available_mib']} MiB free of {pool['capacity_mib']} MiB" if pool["active"] else "not active"
-        capacity[f"Pool {pool['name']}"] = space
-    if host.get("maintenance"):
-        since, reason = host["maintenance"].get("since"), host["maintenance"].get("reason")
-        capacity["In maintenance"] = f"since {since or 'an unknown time'}" + (f" ({reason})" if reason else "")
-    ending = [c for c in host.get("certificates", []) if c["days_left"] < CERTIFICATE_WARNING_DAYS]
-    if ending:
-        capacity["Certificates"] = [f"{c['kind']} ends {c['not_after'][:10]} ({c['path']})" for c in ending]
-    if host.get("errors"):
-        capacity["Errors"] = list(host["errors"])
-    return capacity
-
-
-def _machine_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
+def _machine_lines(record: Mapping[str, t.Any], hypervisor: str, variables: Mapping[str, t.Any]) -> list[str]:
     memory_mib = record.get("memory_mib")
     lines = [printable_line(record["name"])]
     lines += _field(1, "CPU", record.get("vcpus"))
@@ -122,54 +101,71 @@ def _machine_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
     lines += _field(1, "Hypervisor", hypervisor)
     for key, name in (("addresses", "Addresses"), ("tags", "Tags")):
         lines += _field(1, name, ", ".join(map(str, record.get(key) or [])) or None)
+    lines += _field(1, "Start order", _start_order(record))
     image = record.get("image") or {}
     lines += _field(1, "Image", f"{image['name']} ({image.get('volume')})" if image.get("name") else None)
+    system = record.get("os") or {}
+    lines += _field(1, "Operating system", system.get("name") or system.get("id"))
+    seconds = record.get("uptime_seconds")
+    lines += _field(1, "Up", None if seconds is None else str(timedelta(seconds=seconds)))
     for disk in record.get("disks") or []:
-        lines += _field(1, f"In the guest - {printable_line(disk.get('target'))}", disk.get("guest_path"))
+        target = printable_line(disk.get("target"))
+        lines += _field(1, f"In the guest - {target}", disk.get("guest_path"))
+        chain = [str(layer.get("source")) for layer in disk.get("backing_chain") or ()]
+        lines += _field(1, f"Backed by - {target}", ", ".join(chain) or None)
+    lines += _field(1, "Snapshots", ", ".join(map(_snapshot, record.get("snapshots") or ())) or None)
+    for job in record.get("jobs") or ():
+        lines += _field(1, "Job", _job(job))
+    for title, command in console_lines(record, hypervisor, variables):
+        lines += _field(1, title, command)
     lines += _field(1, f"Pending until {POWER_CYCLE}", ", ".join(record.get("pending") or []) or None)
     for error in record.get("errors") or []:
         lines += _field(1, "Error", error)
     return lines
 
 
+def _snapshot(snapshot: Mapping[str, t.Any]) -> str:
+    return f"{snapshot['name']} (current)" if snapshot.get("current") else str(snapshot["name"])
+
+
+def _job(job: Mapping[str, t.Any]) -> str:
+    percent, seconds = job.get("percent"), job.get("elapsed_seconds")
+    where = f"{job['type']} of {job['disk']}" if job.get("disk") else str(job["type"])
+    known = (None if percent is None else f"{percent} %", None if seconds is None else f"for {seconds} s")
+    return ", ".join(filter(None, [where, *known]))
+
+
+def _start_order(record: Mapping[str, t.Any]) -> str | None:
+    """Nobody comes after those without an order, so that their delay does not count."""
+    order, delay = record.get("order"), record.get("delay_seconds")
+    return None if order is None else f"{order}, {delay} s before the next ones" if delay else str(order)
+
+
 def _field(depth: int, name: str, value: t.Any) -> list[str]:
     return [] if value is None else [f"{'  ' * depth}{name}: {printable_line(value)}"]
-
-
-def names_by_state(records: Iterable[Mapping[str, t.Any]]) -> dict[str, list[str]]:
-    """The names of machines by their states, both sorted. What is not finished is that, whatever libvirt calls it."""
-    states: dict[str, list[str]] = {}
-    for record in records:
-        states.setdefault("unfinished" if record.get("building") else record["state"], []).append(record["name"])
-    return {state: sorted(states[state]) for state in sorted(states)}
 
 
 def moves_text(plan: t.Any) -> str:
     """Planned moves as a table: who goes where and why, then who stays and why. Raises InputError."""
     if not isinstance(plan, Mapping) or not {"moves", "stay", "silent"} <= plan.keys():
         raise InputError("the input is not a plan of moves", hint="Give what brine.virt.moves or balance returned")
-    rows: list[tuple[t.Any, ...]] = [("MACHINE", "STATE", "MEMORY", "FROM", "TO", "WHY")]
+    rows: list[tuple[t.Any, ...]] = []
     for kind, word in (("moves", None), ("there", "there"), ("stay", "-")):
         for item in plan.get(kind) or []:
             memory = None if item["memory_mib"] is None else f"{item['memory_mib']} MiB"
             home, target = item.get("source") or item["hypervisor"], word or item["target"]
             rows.append((item["name"], item["state"], memory, home, target, item["why"]))
-    lines = _columns(rows) if len(rows) > 1 else ["No machine needs to be moved."]
+    lines = table_lines(_MOVES, rows)
+    if plan.get("reason"):
+        lines.append(printable_line(f"{plan['reason']}."))
+    elif not rows:
+        lines.append("No machine needs to be moved.")
     lines += [
         f"{host}: {load['before']:g} % of its memory is committed, {load['after']:g} % after the moves"
         for host, load in (plan.get("loads") or {}).items()
     ]
-    return "\n".join([*lines, *silent_lines(plan["silent"])])
-
-
-def _columns(rows: Sequence[Sequence[t.Any]]) -> list[str]:
-    """Rows of cells as lines; all columns but the last are as wide as their widest cell."""
-    cells = [[printable_line("" if cell is None else cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
-    return [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
-        for row in cells
-    ]
+    lines += [printable_line(f"{host} did not answer: {reason}") for host, reason in plan["silent"].items()]
+    return "\n".join(lines)
 
 
 def tree_text(value: t.Any, depth: int = 0) -> str:
@@ -188,8 +184,3 @@ def tree_text(value: t.Any, depth: int = 0) -> str:
     if isinstance(value, (list, tuple)):
         return "\n".join(f"{indent}{printable_line(item)}" for item in value)
     return f"{indent}{printable_line(value)}"
-
-
-def printable_line(value: t.Any) -> str:
-    """Any text as one line of visible characters: what a machine says must not draw on the terminal."""
-    return "".join(char if char.isprintable() else " " for char in str(value))

@@ -107,7 +107,7 @@ def test_change_of_a_bridge(under_way: t.Callable[[str], Path], sample: str) -> 
 def test_a_change_that_the_first_version_saw_applied_has_to_be_seen_again(under_way: t.Callable[[str], Path]) -> None:
     """It noted this under another name. The role's next run looks again, and then confirms."""
     folder = under_way("1-first")
-    with pytest.raises(HostError, match="Call phase=arrive first"):
+    with pytest.raises(HostError, match="Call phase=wait first"):
         rollback.confirm("br0")
     assert not (folder / "confirm").exists()
     rollback.wait_until_applied("br0")

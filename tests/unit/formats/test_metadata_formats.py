@@ -19,44 +19,26 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import noted_format
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    CreationNote,
-    DiskNote,
-    ImageNote,
-    MachineNotes,
-    NicNote,
-    SeedNote,
-    VolumeNote,
-    notes_to_element,
-    read_notes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    NAMESPACE,
-    MigrationNote,
-    VolumeIdentity,
-    VolumeRef,
-    migration_note_to_xml,
-    read_migration_note,
-)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import machine, migration
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import delete_proven
 
-IMAGE = ImageNote("debian-12", "debian-12-0123456789abcdef.qcow2", "images")
+IMAGE = machine.ImageNote("debian-12", "debian-12-0123456789abcdef.qcow2", "images")
 BACKING = "/var/lib/libvirt/images/debian-12-0123456789abcdef.qcow2"
-SYSTEM = VolumeNote("default", "db1-system.qcow2", "disk")
-DATA = VolumeNote("default", "db1-data.raw", "disk")
-SEED = VolumeNote("default", "db1-seed.iso", "seed")
+SYSTEM = machine.VolumeNote("default", "db1-system.qcow2", "disk")
+DATA = machine.VolumeNote("default", "db1-data.raw", "disk")
+SEED = machine.VolumeNote("default", "db1-seed.iso", "seed")
 # As the first version wrote a machine.
-FIRST = MachineNotes(
+FIRST = machine.MachineNotes(
     image=IMAGE,
     volumes=(SYSTEM, DATA, SEED),
-    disks=(DiskNote("system", "vda"), DiskNote("data", "vdb")),
+    disks=(machine.DiskNote("system", "vda"), machine.DiskNote("data", "vdb")),
     nics=(
-        NicNote("eth0", "52:54:00:aa:bb:01"),
-        NicNote("eth1", "52:54:00:aa:bb:02", ("192.0.2.10/24", "2001:db8::10/64")),
+        machine.NicNote("eth0", "52:54:00:aa:bb:01"),
+        machine.NicNote("eth1", "52:54:00:aa:bb:02", ("192.0.2.10/24", "2001:db8::10/64")),
     ),
     tags=("db", "web & <more>"),
     variables={"role": "database", "port": 5432, "replicas": ["db2", "db3"]},
-    seed=SeedNote("nocloud", "ab" * 32, "ansible"),
+    seed=machine.SeedNote("nocloud", "ab" * 32, "ansible"),
     host_keys=("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDb1 root@db1",),
 )
 UNFINISHED_DATA = dataclasses.replace(DATA, building=True)
@@ -64,18 +46,18 @@ WITH_FRAGMENT = dataclasses.replace(FIRST, volumes=(SYSTEM, UNFINISHED_DATA, SEE
 WITH_LABELS = dataclasses.replace(WITH_FRAGMENT, labels=("ssd", "zone=a"), anti_affinity=("databases",))
 
 
-def in_format(volume: VolumeNote, name: str, making: CreationNote | None = None) -> VolumeNote:
+def in_format(volume: machine.VolumeNote, name: str, making: machine.CreationNote | None = None) -> machine.VolumeNote:
     return dataclasses.replace(volume, format=name, making=making)
 
 
 WITH_FORMATS = (in_format(SYSTEM, "qcow2"), in_format(UNFINISHED_DATA, "raw"), in_format(SEED, "raw"))
-DATA_MAKING = CreationNote("1e" * 16, 4294967296)
+DATA_MAKING = machine.CreationNote("1e" * 16, 4294967296)
 MACHINES = {
     "1-first": FIRST,
     "1-first-building": dataclasses.replace(FIRST, status="building"),
     "2-fragment": WITH_FRAGMENT,
     "3-labels": WITH_LABELS,
-    "4-claimed": MachineNotes(status="building", claimed=True),
+    "4-claimed": machine.MachineNotes(status="building", claimed=True),
     "5-format": dataclasses.replace(WITH_LABELS, volumes=WITH_FORMATS),
     "5-format-building": dataclasses.replace(WITH_LABELS, status="building", volumes=WITH_FORMATS),
     "6-making": dataclasses.replace(
@@ -85,27 +67,43 @@ MACHINES = {
         WITH_LABELS,
         status="building",
         volumes=(
-            in_format(SYSTEM, "qcow2", CreationNote("0f" * 16, 8589934592, BACKING)),
+            in_format(SYSTEM, "qcow2", machine.CreationNote("0f" * 16, 8589934592, BACKING)),
             in_format(UNFINISHED_DATA, "raw", DATA_MAKING),
-            in_format(SEED, "raw", CreationNote("2d" * 16)),
+            in_format(SEED, "raw", machine.CreationNote("2d" * 16)),
+        ),
+    ),
+    "7-identity": dataclasses.replace(
+        WITH_LABELS,
+        volumes=(
+            dataclasses.replace(WITH_FORMATS[0], identity="0f" * 16),
+            in_format(UNFINISHED_DATA, "raw", DATA_MAKING),
+            dataclasses.replace(WITH_FORMATS[2], identity="2d" * 16),
         ),
     ),
 }
+MACHINES["8-start"] = dataclasses.replace(MACHINES["7-identity"], order=10, delay_seconds=30)
+MACHINES["8-start-order"] = machine.MachineNotes(order=0)
 # What this version writes.
-NEWEST_MACHINES = ("4-claimed", "6-making", "6-making-building")
+NEWEST_MACHINES = ("4-claimed", "6-making", "6-making-building", "7-identity", "8-start", "8-start-order")
 
-MADE = (VolumeRef("default", "db1-system.qcow2"), VolumeRef("vg", "db1-data"), VolumeRef("default", "db1-seed.iso"))
-LEFT = (VolumeRef("default", "db1-system.qcow2"), VolumeRef("default", "db1-seed.iso"))
-FIRST_MOVE = MigrationNote("hv1.example.org", "hv2.example.org", "qemu+tls://hv2.example.org/system", MADE, LEFT, True)
+MADE = (
+    migration.VolumeRef("default", "db1-system.qcow2"),
+    migration.VolumeRef("vg", "db1-data"),
+    migration.VolumeRef("default", "db1-seed.iso"),
+)
+LEFT = (migration.VolumeRef("default", "db1-system.qcow2"), migration.VolumeRef("default", "db1-seed.iso"))
+FIRST_MOVE = migration.MigrationNote(
+    "hv1.example.org", "hv2.example.org", "qemu+tls://hv2.example.org/system", MADE, LEFT, True
+)
 IDENTITIES = [
-    VolumeIdentity(mark="3c" * 16),
-    VolumeIdentity(key="aBcD12-key"),
-    VolumeIdentity(written="1763766000.123456789 376832"),
-    VolumeIdentity(mark="4b" * 16),
-    VolumeIdentity(),
+    migration.VolumeIdentity(mark="3c" * 16),
+    migration.VolumeIdentity(key="aBcD12-key"),
+    migration.VolumeIdentity(written="1763766000.123456789 376832"),
+    migration.VolumeIdentity(mark="4b" * 16),
+    migration.VolumeIdentity(),
 ]
 MOVES = {
-    "1-first": (FIRST_MOVE, [VolumeIdentity()] * 5),
+    "1-first": (FIRST_MOVE, [migration.VolumeIdentity()] * 5),
     "2-identity": (dataclasses.replace(FIRST_MOVE, running=False), IDENTITIES),
     "3-source-id": (dataclasses.replace(FIRST_MOVE, running=False, source_id="5a" * 16), IDENTITIES),
 }
@@ -131,7 +129,7 @@ def test_every_sample_is_read(fixtures: Path, folder: str, known: dict[str, t.An
 
 @pytest.mark.parametrize("sample", MACHINES)
 def test_metadata_of_a_machine(fixtures: Path, sample: str) -> None:
-    assert read_notes(read(fixtures, f"machine/{sample}")) == MACHINES[sample]
+    assert machine.read_notes(read(fixtures, f"machine/{sample}")) == MACHINES[sample]
 
 
 @pytest.mark.parametrize("sample", NEWEST_MACHINES)
@@ -139,28 +137,37 @@ def test_what_is_written_now_is_the_newest_sample(fixtures: Path, sample: str) -
     """A failure means that the format has changed: add a sample, describe it, leave the old samples as they are."""
     element = read(fixtures, f"machine/{sample}").find("metadata/{*}machine")
     assert element is not None
-    assert canonical(notes_to_element(MACHINES[sample])) == canonical(element)
+    assert canonical(machine.notes_to_element(MACHINES[sample])) == canonical(element)
+
+
+def test_a_volume_that_is_whole_keeps_its_mark_as_its_identity() -> None:
+    assert in_format(DATA, "raw", machine.CreationNote("0f" * 16)).whole == dataclasses.replace(
+        in_format(DATA, "raw"), identity="0f" * 16
+    )
+    known = dataclasses.replace(DATA, identity="0f" * 16)
+    assert (known.whole, DATA.whole) == (known, DATA)
 
 
 def test_volumes_without_a_format_have_that_of_their_name(fixtures: Path) -> None:
-    notes = read_notes(read(fixtures, "machine/1-first"))
+    notes = machine.read_notes(read(fixtures, "machine/1-first"))
     assert notes is not None
     assert [noted_format(volume) for volume in notes.volumes] == ["qcow2", "raw", "raw"]
 
 
 def test_what_a_newer_version_adds_is_passed_over(fixtures: Path) -> None:
-    domain = read(fixtures, "machine/6-making")
-    machine = domain.find("metadata/{*}machine")
-    assert machine is not None
-    machine.set("owner", "somebody")
-    for part in list(machine):
+    domain = read(fixtures, "machine/7-identity")
+    element = domain.find("metadata/{*}machine")
+    assert element is not None
+    element.set("owner", "somebody")
+    for part in list(element):
         part.set("colour", "blue")
-    etree.SubElement(machine, f"{{{etree.QName(machine).namespace}}}backup", pool="backups")
-    assert read_notes(domain) == MACHINES["6-making"]
+    etree.SubElement(element, f"{{{etree.QName(element).namespace}}}backup", pool="backups")
+    assert machine.read_notes(domain) == MACHINES["7-identity"]
 
 
 @pytest.mark.parametrize(
-    ("sample", "reader"), [("machine/6-making", read_notes), ("move/3-source-id", read_migration_note)]
+    ("sample", "reader"),
+    [("machine/6-making", machine.read_notes), ("move/3-source-id", migration.read_migration_note)],
 )
 def test_a_format_with_another_number_is_not_taken_for_this_one(
     fixtures: Path, sample: str, reader: t.Callable[[t.Any], t.Any]
@@ -172,7 +179,7 @@ def test_a_format_with_another_number_is_not_taken_for_this_one(
 
 @pytest.mark.parametrize("sample", MOVES)
 def test_note_of_a_move(fixtures: Path, sample: str) -> None:
-    note = read_migration_note(read(fixtures, f"move/{sample}"))
+    note = migration.read_migration_note(read(fixtures, f"move/{sample}"))
     expected, identities = MOVES[sample]
     assert note is not None
     assert note == expected
@@ -181,11 +188,11 @@ def test_note_of_a_move(fixtures: Path, sample: str) -> None:
 
 def test_the_note_of_a_move_is_written_as_in_the_newest_sample(fixtures: Path) -> None:
     element = read(fixtures, "move/3-source-id").find("metadata/{*}move")
-    note = read_migration_note(read(fixtures, "move/3-source-id"))
+    note = migration.read_migration_note(read(fixtures, "move/3-source-id"))
     assert element is not None and note is not None
-    written = parse_xml(migration_note_to_xml(note))
+    written = parse_xml(migration.migration_note_to_xml(note))
     for part in written.iter():
-        part.tag = f"{{{NAMESPACE}}}{part.tag}"
+        part.tag = f"{{{migration.NAMESPACE}}}{part.tag}"
     assert _plain(written) == _plain(element)
 
 
@@ -196,7 +203,7 @@ def _plain(element: etree._Element) -> list[tuple[str, dict[str, str]]]:
 def test_of_a_first_note_no_volume_is_deleted_and_the_command_that_does_it_is_named(
     fixtures: Path, node_uri: str, tmp_path: Path
 ) -> None:
-    note = read_migration_note(read(fixtures, "move/1-first"))
+    note = migration.read_migration_note(read(fixtures, "move/1-first"))
     assert note is not None
     with open_connection(node_uri) as conn:
         pool = conn.storagePoolLookupByName("default")

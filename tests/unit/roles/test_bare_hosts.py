@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import typing as t
@@ -14,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-COLLECTIONS = Path(os.environ["ANSIBLE_COLLECTIONS_PATH"])
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
+
 # Each starts whole runs of Ansible.
 pytestmark = pytest.mark.slow
-PLAYBOOKS = sorted(path.stem for path in (COLLECTIONS / "ansible_collections/brine/virt/playbooks").glob("*.yml"))
+PLAYBOOKS = sorted(path.stem for path in (Path(__file__).resolve().parents[3] / "playbooks").glob("*.yml"))
 
 
 def play(
@@ -25,30 +25,8 @@ def play(
 ) -> subprocess.CompletedProcess[str]:
     """Run a playbook of the collection, or one in a file, with an inventory."""
     (directory / "hosts.yml").write_text(json.dumps(inventory))
-    return subprocess.run(
-        [
-            *(
-                sys.executable,
-                "-m",
-                "ansible.cli.playbook",
-                "-i",
-                "hosts.yml",
-                playbook if "/" in playbook else f"brine.virt.{playbook}",
-            ),
-            *("-e", '{"ansible_become": false}', *options),
-        ],
-        cwd=directory,
-        env={
-            **os.environ,
-            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
-            "ANSIBLE_NOCOLOR": "1",
-            "HOME": str(directory),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    name = playbook if "/" in playbook else f"brine.virt.{playbook}"
+    return run_ansible(directory, "-i", "hosts.yml", name, "-e", '{"ansible_become": false}', *options)
 
 
 def bare_host(directory: Path) -> dict[str, t.Any]:

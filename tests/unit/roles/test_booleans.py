@@ -51,7 +51,7 @@ def templates(value: t.Any, condition: bool = False) -> Iterator[tuple[str, bool
 
 def unread(source: str, condition: bool, names: set[str]) -> list[str]:
     """The booleans that a template uses as they come."""
-    tree = jinja2.Environment(autoescape=False).parse(source)  # noqa: S701 - it is only looked at
+    tree = jinja2.Environment(autoescape=False).parse(source)  # noqa: S701 - it is only parsed
     whole = [node for output in tree.find_all(nodes.Output) for node in output.nodes]
     passed_on = whole[0] if len(whole) == 1 and not condition else None
     return [*_unread(tree, False, names, passed_on)]

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 
-COLLECTIONS = Path(os.environ["ANSIBLE_COLLECTIONS_PATH"])
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
+
 # Each starts whole runs of Ansible.
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,13 @@ pytestmark = pytest.mark.slow
         ("maintenance", {"begin": ["hv1", "hv8"]}, "There is no hypervisor hv8. Known: hv1"),
         ("maintenance", {"end": "hv1, hv9"}, "There is no hypervisor hv9. Known: hv1"),
         ("maintenance", {"begin": 7}, "There is no hypervisor 7. Known: hv1"),
-        ("evacuate", {"from": "hv1"}, "hv1 would get no new machines until: ansible-playbook"),
+        ("evacuate", {"host": "hv1"}, "host: unknown option. Did you mean from? Nothing was changed."),
+        pytest.param(
+            "evacuate",
+            {"from": "hv1"},
+            "hv1 would get no new machines until: ansible-playbook",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="a maintenance is root's"),
+        ),
         ("migrate", {"vm": 5}, "there is no machine '5' on the hypervisors that answered"),
         ("migrate", {"vm": [" "]}, "No machine is named. Give its name with -e vm=NAME"),
     ],
@@ -33,22 +39,7 @@ pytestmark = pytest.mark.slow
 def test_names_of_any_shape(tmp_path: Path, playbook: str, variables: dict[str, t.Any], sentence: str) -> None:
     connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     (tmp_path / "hosts.yml").write_text(json.dumps({"hypervisors": {"hosts": {"hv1": connection}}}))
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.yml", "--check"),
-            *(f"brine.virt.{playbook}", "-e", json.dumps({**variables, "ansible_become": False})),
-        ],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
-            "ANSIBLE_NOCOLOR": "1",
-            "HOME": str(tmp_path),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    given = json.dumps({**variables, "ansible_become": False})
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "--check", f"brine.virt.{playbook}", "-e", given)
     assert sentence in done.stdout, done.stdout + done.stderr
     assert done.returncode == 2

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
+
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
 ROLE = Path(__file__).resolve().parents[3] / "roles/virt_hypervisor"
 # Each starts whole runs of Ansible.
@@ -45,18 +45,7 @@ def run(directory: Path, settings: dict[str, t.Any], *options: str) -> str:
         "ansible_python_interpreter": sys.executable,
     }
     (directory / "given.json").write_text(json.dumps(given))
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "ansible.cli.playbook", "-i", "localhost,", "--diff", *options),
-            *("play.yml", "-e", "@given.json"),
-        ],
-        cwd=directory,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "HOME": str(directory)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = run_ansible(directory, "-i", "localhost,", "--diff", *options, "play.yml", "-e", "@given.json")
     return done.stdout + done.stderr
 
 

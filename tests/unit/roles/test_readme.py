@@ -5,20 +5,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
 import yaml
 
 from ansible_collections.brine.virt.plugins.filter.place import place_filter
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
-COLLECTIONS = Path(os.environ["ANSIBLE_COLLECTIONS_PATH"])
-README = (COLLECTIONS / "ansible_collections/brine/virt/README.md").read_text(encoding="utf-8")
+README = (Path(__file__).resolve().parents[3] / "README.md").read_text(encoding="utf-8")
 STEPS = README.partition("## Use it on your own hosts")[2].partition("\n## ")[0]
 # A host as step 3 leaves it, with as much of everything as the text says.
 HOST = {
@@ -73,13 +70,5 @@ def test_the_command_for_profiles_is_one(tmp_path: Path) -> None:
     (tmp_path / "vms.yml").write_text(yaml.safe_dump(example()), encoding="utf-8")
     words = shlex.split(command)
     assert words[0] == "ansible"
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible.cli.adhoc", *words[1:]],
-        cwd=tmp_path,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_NOCOLOR": "1", "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_ansible(tmp_path, *words[1:], program="adhoc")
     assert '"size": 4096' in done.stdout, done.stdout + done.stderr

@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     InputError,
     UnsupportedError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
@@ -40,7 +40,9 @@ def observe_guest_cpu(conn: VirConnect, arch: str | None, domain_types: list[str
     if arch is None or not domain_types:
         raise UnsupportedError("this hypervisor cannot run machines of its own architecture")
     with translate_errors("cannot read which CPUs machines can have"):
-        capabilities = parse_xml(conn.getDomainCapabilities(None, arch, None, domain_types[0], 0))
+        capabilities = read_description(
+            "what the hypervisor can do", conn.getDomainCapabilities(None, arch, None, domain_types[0], 0)
+        )
     mode = capabilities.find("cpu/mode[@name='host-model'][@supported='yes']")
     cpu = None if mode is None else guest_cpu_from_xml(mode, arch, domain_types[0])
     if cpu is None:
@@ -88,9 +90,10 @@ def _known_part(conn: VirConnect, cpu: GuestCpu) -> GuestCpu:
         return cpu
     bare = replace(cpu, features={})
     if not _is_known(conn, bare):
-        version = _version(conn)
+        with translate_errors("cannot read the version of libvirt"):
+            version = version_text(conn.getLibVersion())
         raise UnsupportedError(
-            f"libvirt{version} on this hypervisor does not know the CPU model {cpu.model}",
+            f"libvirt {version} on this hypervisor does not know the CPU model {cpu.model}",
             where="cpus",
             hint="Give its machines a CPU that all hypervisors know, with the option cpu",
         )
@@ -111,10 +114,9 @@ def _is_known(conn: VirConnect, cpu: GuestCpu) -> bool:
     return True
 
 
-def _version(conn: VirConnect) -> str:
-    with translate_errors("cannot read the version of libvirt"):
-        number = conn.getLibVersion()
-    return f" {number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+def version_text(number: int) -> str:
+    """A version as people read it; libvirt writes 9.0.0 as 9000000."""
+    return f"{number // 1_000_000}.{number // 1_000 % 1_000}.{number % 1_000}"
 
 
 def _required(cpu: GuestCpu) -> frozenset[str]:

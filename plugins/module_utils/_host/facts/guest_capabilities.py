@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 
 
@@ -15,7 +15,7 @@ class GuestCapabilities:
 
     def __init__(self, conn: VirConnect) -> None:
         with translate_errors("cannot read the hypervisor's capabilities"):
-            capabilities = parse_xml(conn.getCapabilities())
+            capabilities = read_description("the hypervisor", conn.getCapabilities())
         self.arch = capabilities.findtext("host/cpu/arch", "x86_64")
         arch = capabilities.find(f"guest[os_type='hvm']/arch[@name='{self.arch}']")
         if arch is None:

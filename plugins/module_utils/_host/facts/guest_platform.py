@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.capabilities import check_capabilities, check_cpu
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import GuestPlatform
 
@@ -55,19 +55,17 @@ class GuestPlatforms(GuestCapabilities):
                 where=inside(where, "machine_type") if machine.machine_type else "default_machine_type",
                 hint=one_of_these(wanted, self.machine_types),
             )
-        capabilities = self._capabilities(wanted)
-        if capabilities is not None:
-            check_capabilities(machine, capabilities, where)
+        self.check(machine, wanted, where)
         return GuestPlatform(
             domain_type=self.domain_type,
             arch=self.arch,
             machine_type=wanted,
-            cpu=self._cpu_of_new(machine, capabilities),
+            cpu=self._cpu_of_new(machine, self._capabilities(wanted)),
             serial_log_dir=self._log_dir,
         )
 
-    def check(self, machine: Machine, machine_type: str, where: str = "") -> None:
-        """Raise UnsupportedError when a machine of this type that is there already cannot get what the spec has."""
+    def check(self, machine: Machine, machine_type: str | None, where: str = "") -> None:
+        """Raise UnsupportedError when a machine of this type, be it there already, cannot get what the spec has."""
         capabilities = self._capabilities(machine_type)
         if capabilities is not None:
             check_capabilities(machine, capabilities, where)
@@ -105,5 +103,5 @@ class GuestPlatforms(GuestCapabilities):
                 # A driver without domain capabilities (test:///) has nothing to choose from.
                 self._known_capabilities[machine_type] = None
             else:
-                self._known_capabilities[machine_type] = parse_xml(found)
+                self._known_capabilities[machine_type] = read_description("what the hypervisor can do", found)
         return self._known_capabilities[machine_type]

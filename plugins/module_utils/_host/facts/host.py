@@ -7,28 +7,34 @@ from __future__ import annotations
 
 import os
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     is_local,
     libvirt,
     translate_errors,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.cpu_baseline import observe_guest_cpu
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.cpu_baseline import observe_guest_cpu, version_text
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import (
     observe_bridges,
     observe_networks,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.system import (
+    observe_bridge_details,
+    read_release,
+    read_uptime_seconds,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import ACTIVE_STATES
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 
-MIB = 1024 * 1024
 DEFAULT_IMAGE_POOL = "images"
+# What is asked of a hypervisor beside what it is; each is calls of its own.
+SUBSETS = ("capabilities", "machines", "pools", "networks", "images")
 # Pools whose space is that of a mounted file system.
 _FILE_SYSTEM_POOLS = frozenset({"dir", "fs", "netfs"})
 
@@ -40,14 +46,15 @@ def observe_host(
     *,
     image_pool: str = DEFAULT_IMAGE_POOL,
     guest_cpu: bool = False,
+    subsets: Collection[str] = SUBSETS,
     timeout_seconds: float | None = None,
 ) -> dict[str, t.Any]:
     """The facts of the hypervisor behind this connection; a read-only one is enough, but for guest_cpu.
 
     image_pool: the pool that stored images are looked for in. guest_cpu: ask what CPU machines can have as well.
-    timeout_seconds: limit for reading the machines.
+    subsets: what of SUBSETS to ask for; the rest is left out. timeout_seconds: limit for reading the machines.
     What this hypervisor cannot tell is null or empty, with the reason in ``errors``. Raises VirtError when not even
-    its capabilities and its machines can be read.
+    its capabilities, and its machines where they are asked for, can be read.
     """
     errors: list[str] = []
 
@@ -59,28 +66,23 @@ def observe_host(
             return otherwise
 
     uri = conn.getURI()
+    local = is_local(uri)
     with translate_errors("cannot read the hypervisor's capabilities"):
-        capabilities = parse_xml(conn.getCapabilities())
+        capabilities = read_description("the hypervisor", conn.getCapabilities())
         _model, memory_mib, cpus, mhz, nodes, sockets, cores, threads = conn.getInfo()
         name = conn.getHostname()
-    records = observe_machines(conn, addresses=False, sizes=False, arriving=True, timeout_seconds=timeout_seconds)
-    machines = [_machine(record) for record in records]
-    here = [_machine(record) for record in records if "arriving" not in record]
-    nothing: list[dict[str, t.Any]] = []
-    networks = attempt(lambda: observe_networks(conn), nothing)
-    committed_mib = sum(machine["memory_mib"] or 0 for machine in machines)
-    active = [machine for machine in machines if machine["state"] in ACTIVE_STATES]
     arch = capabilities.findtext("host/cpu/arch")
     kinds = _domain_types(capabilities, arch)
-    return {
+    host: dict[str, t.Any] = {
         "name": name,
         "uri": uri,
-        "libvirt_version": _version(conn.getLibVersion()),
-        "qemu_version": _version(conn.getVersion()) if conn.getType() == "QEMU" else None,
+        "libvirt_version": version_text(conn.getLibVersion()),
+        "qemu_version": version_text(conn.getVersion()) if conn.getType() == "QEMU" else None,
+        "release": read_release() if local else None,
+        "uptime_seconds": read_uptime_seconds() if local else None,
         "arch": arch,
         "domain_types": kinds,
-        "machine_types": _machine_types(capabilities, arch),
-        "default_machine_type": _default_machine_type(capabilities, arch),
+        "kvm": "kvm" in kinds,
         "cpu": {
             "model": capabilities.findtext("host/cpu/model"),
             "vendor": capabilities.findtext("host/cpu/vendor"),
@@ -91,35 +93,54 @@ def observe_host(
             "numa_nodes": nodes,
         },
         "guest_cpu": attempt(lambda: observe_guest_cpu(conn, arch, kinds).as_dict(), None) if guest_cpu else None,
-        "vcpus": {
-            "total": cpus,
-            "committed": sum(machine["vcpus"] or 0 for machine in machines),
-            "running": sum(machine["vcpus"] or 0 for machine in active),
-        },
-        "memory": {
-            "total_mib": memory_mib,
-            "committed_mib": committed_mib,
-            "running_mib": sum(machine["memory_mib"] or 0 for machine in active),
-            "free_mib": max(0, memory_mib - committed_mib),
-        },
-        "pools": attempt(lambda: _pools(conn, is_local(uri)), nothing),
-        "bridges": attempt(lambda: observe_bridges(conn, uri, networks), None),
-        "networks": networks,
-        "machines": here,
-        "images": attempt(lambda: _images(conn, image_pool), nothing),
-        "maintenance": attempt(_maintenance, None) if is_local(uri) else None,
-        "errors": errors + [f"machine {m['name']}: {reason}" for m in here for reason in m.pop("errors")],
+        "vcpus": {"total": cpus},
+        "memory": {"total_mib": memory_mib},
+        "maintenance": attempt(_maintenance, None) if local else None,
     }
+    nothing: list[dict[str, t.Any]] = []
+    if "capabilities" in subsets:
+        host["machine_types"] = _machine_types(capabilities, arch)
+        host["default_machine_type"] = _default_machine_type(capabilities, arch)
+    if "machines" in subsets:
+        records = observe_machines(conn, addresses=False, sizes=False, arriving=True, timeout_seconds=timeout_seconds)
+        _add_machines(host, records, errors)
+    if "pools" in subsets:
+        host["pools"] = attempt(lambda: _pools(conn, local), nothing)
+    if "networks" in subsets:
+        host["networks"] = networks = attempt(lambda: observe_networks(conn, errors), nothing)
+        host["bridges"] = bridges = attempt(lambda: observe_bridges(conn, uri, networks), None)
+        details = (
+            attempt(lambda: observe_bridge_details(bridges or []), None) if local and bridges is not None else None
+        )
+        host["bridge_details"] = details
+    if "images" in subsets:
+        host["images"] = attempt(lambda: _images(conn, image_pool), nothing)
+    return {**host, "errors": errors}
+
+
+def _add_machines(host: dict[str, t.Any], records: list[dict[str, t.Any]], errors: list[str]) -> None:
+    """Add the machines, and what they take of the hypervisor; those that are still arriving take it already."""
+    machines = [_machine(record) for record in records]
+    here = [_machine(record) for record in records if "arriving" not in record]
+    errors += [f"machine {machine['name']}: {reason}" for machine in here for reason in machine.pop("errors")]
+    active = [machine for machine in machines if machine["state"] in ACTIVE_STATES]
+    committed_mib = sum(machine["memory_mib"] or 0 for machine in machines)
+    host["vcpus"].update(
+        committed=sum(machine["vcpus"] or 0 for machine in machines),
+        running=sum(machine["vcpus"] or 0 for machine in active),
+    )
+    host["memory"].update(
+        committed_mib=committed_mib,
+        running_mib=sum(machine["memory_mib"] or 0 for machine in active),
+        free_mib=max(0, host["memory"]["total_mib"] - committed_mib),
+    )
+    host["machines"] = here
+    host["arriving"] = [record["name"] for record in records if "arriving" in record]
 
 
 def _maintenance() -> dict[str, t.Any] | None:
     found = read_maintenance()
     return None if found is None else found.as_dict()
-
-
-def _version(number: int) -> str:
-    """libvirt's way to write 9.0.0 as 9000000."""
-    return f"{number // 1_000_000}.{number // 1_000 % 1_000}.{number % 1_000}"
 
 
 def _machine(record: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -172,7 +193,9 @@ def _pools(conn: VirConnect, local: bool) -> list[dict[str, t.Any]]:
     with translate_errors("cannot list the storage pools"):
         active = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)}
         autostart = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_AUTOSTART)}
-        described = [(p.name(), parse_xml(p.XMLDesc())) for p in conn.listAllStoragePools()]
+        described = [
+            (p.name(), read_description(f"storage pool {p.name()}", p.XMLDesc())) for p in conn.listAllStoragePools()
+        ]
     pools = []
     for name, root in sorted(described, key=lambda pair: pair[0]):
         path = root.findtext("target/path")
@@ -213,7 +236,9 @@ def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:
         if pool is None or not pool.isActive():
             return []
         volumes = [(parse_image_volume(v.name()), v) for v in pool.listAllVolumes()]
-        described = [(parsed, v.name(), parse_xml(v.XMLDesc())) for parsed, v in volumes if parsed]
+        described = [
+            (parsed, v.name(), read_description(f"volume {v.name()}", v.XMLDesc())) for parsed, v in volumes if parsed
+        ]
     images = []
     for parsed, volume, root in sorted(described, key=lambda entry: entry[1]):
         virtual_size = int(root.findtext("capacity") or 0)

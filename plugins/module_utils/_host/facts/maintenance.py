@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text, sync_folder, write_whole
+from ansible_collections.brine.virt.plugins.module_utils._base.files import (
+    read_text,
+    root_hint,
+    sync_folder,
+    write_whole,
+)
 
 PATH = "/var/lib/brine-virt/maintenance.json"
 
@@ -67,4 +72,4 @@ def write_maintenance(wanted: Maintenance | None, path: str = PATH) -> None:
         # It survives the very power cut that a maintenance may be about.
         write_whole(path, f"{json.dumps(wanted.as_dict())}\n".encode(), 0o644)
     except OSError as exc:
-        raise HostError(f"cannot write {path}: {exc.strerror}", hint="Run as root (become: true)") from exc
+        raise HostError(f"cannot write {path}: {exc.strerror}", hint=root_hint(exc)) from exc

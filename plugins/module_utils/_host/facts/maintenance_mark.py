@@ -13,8 +13,13 @@ from __future__ import annotations
 import contextlib
 import json
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    suppress_codes,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 
 # Chosen once for this purpose; it never changes, or hypervisors of different versions would not see each other's.
@@ -36,15 +41,12 @@ def show_maintenance(conn: VirConnect, maintenance: Maintenance | None) -> bool:
 
 def find_maintenance(conn: VirConnect) -> Maintenance | None:
     """The maintenance that a hypervisor's libvirt shows. Raises an error of ours when it cannot be asked."""
-    with translate_errors("cannot ask libvirt about maintenance"):
-        try:
-            text = conn.secretLookupByUUIDString(SECRET_UUID).XMLDesc(0)
-        except libvirt.libvirtError as exc:
-            # A libvirt without secrets shows none either.
-            if exc.get_error_code() in (libvirt.VIR_ERR_NO_SECRET, libvirt.VIR_ERR_NO_SUPPORT):
-                return None
-            raise
-    return _from_description(parse_xml(text).findtext("description") or "")
+    # A libvirt without secrets shows none either.
+    none_there = (libvirt.VIR_ERR_NO_SECRET, libvirt.VIR_ERR_NO_SUPPORT)
+    with translate_errors("cannot ask libvirt about maintenance"), suppress_codes(*none_there):
+        text = conn.secretLookupByUUIDString(SECRET_UUID).XMLDesc(0)
+        return _from_description(read_description("the mark of maintenance", text).findtext("description") or "")
+    return None
 
 
 def _to_xml(maintenance: Maintenance) -> str:

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     is_local,
@@ -18,25 +19,48 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 )
 
 
-def observe_networks(conn: VirConnect) -> list[dict[str, t.Any]]:
-    """The libvirt networks, sorted by name; forward is null for an isolated one."""
+def observe_networks(conn: VirConnect, errors: list[str] | None = None) -> list[dict[str, t.Any]]:
+    """The libvirt networks, sorted by name; forward is null for an isolated one.
+
+    errors: takes what could not be read; such a network is listed with what libvirt says of it without its XML.
+    """
     with translate_errors("cannot list the networks"):
         active = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)}
         autostart = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_AUTOSTART)}
-        described = [(n.name(), parse_xml(n.XMLDesc())) for n in conn.listAllNetworks()]
+        described = [_describe(network, errors) for network in conn.listAllNetworks()]
     networks = []
-    for name, root in sorted(described, key=lambda pair: pair[0]):
-        bridge, forward = root.find("bridge"), root.find("forward")
+    for name, bridge, forward in sorted(described, key=lambda entry: entry[0]):
         networks.append(
             {
                 "name": name,
                 "active": name in active,
                 "autostart": name in autostart,
-                "bridge": None if bridge is None else bridge.get("name"),
-                "forward": None if forward is None else forward.get("mode", "nat"),
+                "bridge": bridge,
+                "forward": forward,
             }
         )
     return networks
+
+
+def _describe(network: t.Any, errors: list[str] | None) -> tuple[str, str | None, str | None]:
+    """Name, bridge and forward mode."""
+    name, text = network.name(), network.XMLDesc()
+    try:
+        root = read_description(f"network {name}", text)
+    except HostError as exc:
+        if errors is not None:
+            errors.append(str(exc))
+        bridge_name = None
+        # A network without a bridge says so by an error.
+        with contextlib.suppress(libvirt.libvirtError):
+            bridge_name = network.bridgeName()
+        return name, bridge_name, None
+    bridge, forward = root.find("bridge"), root.find("forward")
+    return (
+        name,
+        None if bridge is None else bridge.get("name"),
+        None if forward is None else forward.get("mode", "nat"),
+    )
 
 
 def observe_bridges(conn: VirConnect, uri: str, networks: list[dict[str, t.Any]]) -> list[str]:
@@ -61,5 +85,5 @@ def _interface_driver_bridges(conn: VirConnect) -> list[str]:
         return [
             interface.name()
             for interface in conn.listAllInterfaces()
-            if parse_xml(interface.XMLDesc()).get("type") == "bridge"
+            if read_description(f"interface {interface.name()}", interface.XMLDesc()).get("type") == "bridge"
         ]

@@ -35,7 +35,7 @@ LOCK_FILE = ".brine-lock"
 # What a stream of unknown length leaves free on a file system: this much, or this part of a small one.
 _RESERVE_BYTES = 1024**3
 _RESERVE_PART = 50
-# How much may be written between two looks at the space.
+# How much may be written between two checks of the space.
 _LOOK_BYTES = 16 * 1024 * 1024
 # ioctl_ficlone(2): share all blocks of one file with another.
 _FICLONE = 0x40049409
@@ -120,14 +120,19 @@ def _share_blocks(source_fd: int, target_fd: int) -> bool:
 
 def require_free_disk_space(directory: str, needed_bytes: int, what: str) -> None:
     """Raises HostError when a file of this size would fill the file system, which would stop the machines on it."""
-    with disk_errors(f"cannot inspect {directory}"):
-        file_system = os.statvfs(directory)
-    free_bytes = file_system.f_bavail * file_system.f_frsize
+    free_bytes, _all_bytes = _space(directory)
     if needed_bytes > free_bytes:
         raise HostError(
             f"{what} needs {format_size(needed_bytes)} in {directory}, and {format_size(free_bytes)} are free",
             hint="Free some space, or choose another pool",
         )
+
+
+def _space(directory: str) -> tuple[int, int]:
+    """The bytes that are free in a file system, and those that it has in all."""
+    with disk_errors(f"cannot inspect {directory}"):
+        file_system = os.statvfs(directory)
+    return file_system.f_bavail * file_system.f_frsize, file_system.f_blocks * file_system.f_frsize
 
 
 class FreeSpaceGuard:
@@ -147,11 +152,8 @@ class FreeSpaceGuard:
         if self._unseen_bytes < _LOOK_BYTES:
             return
         self._unseen_bytes = 0
-        with disk_errors(f"cannot inspect {self._directory}"):
-            file_system = os.statvfs(self._directory)
-        free_bytes = file_system.f_bavail * file_system.f_frsize
-        reserve_bytes = min(_RESERVE_BYTES, file_system.f_blocks * file_system.f_frsize // _RESERVE_PART)
-        if free_bytes < reserve_bytes + _LOOK_BYTES:
+        free_bytes, all_bytes = _space(self._directory)
+        if free_bytes < min(_RESERVE_BYTES, all_bytes // _RESERVE_PART) + _LOOK_BYTES:
             raise HostError(
                 f"{self._what} needs more free space than there is in {self._directory}: only "
                 f"{format_size(free_bytes)} are still free",
@@ -234,3 +236,18 @@ def publish(part: PartialFile, final_path: str) -> None:
         os.fsync(part.fd)
         os.rename(part.path, final_path)
         sync_folder(os.path.dirname(final_path))
+
+
+def link_image(path: str, final_path: str) -> bool:
+    """Give a stored image another name in its directory, a hard link, safe on the disk; False where that cannot be.
+
+    Images are never written to, and each name is deleted by itself.
+    """
+    try:
+        os.link(path, final_path, follow_symlinks=False)
+    except OSError:
+        # The name is taken, the file has too many, or a file system without links.
+        return False
+    with disk_errors(f"cannot store {final_path}"):
+        sync_folder(os.path.dirname(final_path))
+    return True

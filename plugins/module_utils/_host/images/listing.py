@@ -11,13 +11,13 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     NotFoundError,
     UnsupportedError,
+    one_of_these,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
 _NOTHING = bytes(4)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import typing as t
 import urllib.parse
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
@@ -21,7 +21,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest imp
     ingest,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import inspect_file
-from ansible_collections.brine.virt.plugins.module_utils._host.images.link import link_image
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import (
     StoredImage,
     load_image,
@@ -69,7 +68,7 @@ def require_own_host(uri: str) -> None:
 class ImageStore:
     """The stored images of one pool on this very host. Errors of the pool are those of store_pool.
 
-    read_only: nothing is noted on images that are only looked at. on_progress: is told how far long work is.
+    read_only: nothing is noted on images that are only read. on_progress: is told how far long work is.
     """
 
     def __init__(
@@ -103,8 +102,8 @@ class ImageStore:
         found = self._known(others, known)
         return None if found is None else self._keep(found, known)
 
-    def remember(self, kept: HashedImage, origins: t.Sequence[Checksum]) -> None:
-        """Note on an image files that it comes from as well.
+    def remember(self, kept: HashedImage, origins: t.Sequence[Checksum]) -> bool:
+        """Note on an image files that it comes from as well. Whether they are noted; of a store to read, not always.
 
         Without the directory's lock: of two runs that do this at once, one may forget the other's, which costs a
         transfer at most, and another run's long download would be waited for.
@@ -114,6 +113,7 @@ class ImageStore:
         new = [item for item in origins if not known.knows(item) and item.digest != kept.sha256]
         if new and not self._read_only:
             keep_provenance(kept.image.path, more)
+        return not new or not self._read_only
 
     def planned(self, name: str, image: ImagePreview) -> dict[str, t.Any]:
         """What an image would be in the store, for as_result."""
@@ -121,10 +121,7 @@ class ImageStore:
         return {
             "volume": volume,
             "path": self._pool.volume_path(volume),
-            "format": image.format,
-            "sha256": image.sha256,
-            "size_bytes": image.size_bytes,
-            "virtual_size_bytes": image.virtual_size_bytes,
+            **asdict(image),
         }
 
     def require_free_space(self, source: ImageSource, size_bytes: int | None) -> None:
@@ -182,7 +179,7 @@ class ImageStore:
         if content.sha256 != twin.sha256 or image.volume in self.volumes(name):
             return None
         source.verify_image(content.sha256)
-        if not link_image(path, self._pool.volume_path(image.volume)):
+        if not image_files.link_image(path, self._pool.volume_path(image.volume)):
             return None
         # What is noted on the image is noted for all its names.
         known_before = load_provenance(path, image.digest)

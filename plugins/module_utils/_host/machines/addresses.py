@@ -6,19 +6,26 @@
 Where an address can come from, in the order of preference (and of cost):
 static (our own notes), lease (the hypervisor's DHCP servers of libvirt networks), agent (asked inside the guest),
 arp (the hypervisor's neighbour table).
-Source: https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainInterfaceAddresses
+Leases are asked once a network, all others once a machine: libvirt has no call for several.
+Source: https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainInterfaceAddresses and
+https://libvirt.org/html/libvirt-libvirt-network.html#virNetworkGetDHCPLeases
 """
 
 from __future__ import annotations
 
 import contextlib
 import ipaddress
+import threading
 import time
 import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    translate_errors,
+)
 
 ORIGINS = ("static", "lease", "agent", "arp")
 # Of one nic, as many as are kept. A guest agent may claim tens of thousands, and each costs the reader time and room.
@@ -31,11 +38,13 @@ _IPV4_IN_IPV6 = (ipaddress.IPv6Network("::/96"), ipaddress.IPv6Network("::ffff:0
 
 @dataclass(frozen=True)
 class NicQuery:
-    """What asking for addresses needs to know of a nic: type is libvirt's, static_cidrs come from our notes."""
+    """What asking for addresses needs to know of a nic: type and network are libvirt's, static_cidrs come from our
+    notes."""
 
     mac: str
     type: str
     static_cidrs: tuple[str, ...] = ()
+    network: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,37 @@ class AgentLimits:
 
     answer_seconds: int
     ask_until: float | None = None
+
+
+class Leases:
+    """The DHCP leases of a hypervisor's networks, each network asked when the first machine needs it, and only once."""
+
+    def __init__(self, conn: VirConnect) -> None:
+        self._conn = conn
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+        self._known: dict[str, dict[str, list[dict[str, t.Any]]] | None] = {}
+
+    def of(self, network: str) -> dict[str, list[dict[str, t.Any]]] | None:
+        """libvirt's leases by MAC address; None when the network does not tell them all at once.
+
+        Whoever comes while the network is being asked waits for that answer.
+        """
+        with self._lock:
+            lock = self._locks.setdefault(network, threading.Lock())
+        with lock:
+            if network not in self._known:
+                self._known[network] = self._read(network)
+            return self._known[network]
+
+    def _read(self, network: str) -> dict[str, list[dict[str, t.Any]]] | None:
+        leases: dict[str, list[dict[str, t.Any]]] = {}
+        try:
+            for lease in self._conn.networkLookupByName(network).DHCPLeases():
+                leases.setdefault((lease.get("mac") or "").lower(), []).append(lease)
+        except libvirt.libvirtError:
+            return None  # a machine's own answer has the reason, if it matters
+        return leases
 
 
 def make_address(text: str, prefix: int | None, origin: str) -> Address | None:
@@ -89,9 +129,17 @@ def static_addresses(nic: NicQuery) -> list[Address]:
 
 
 def find_addresses(
-    domain: VirDomain, nics: t.Sequence[NicQuery], *, running: bool, agent_connected: bool, limits: AgentLimits
+    domain: VirDomain,
+    nics: t.Sequence[NicQuery],
+    *,
+    running: bool,
+    agent_connected: bool,
+    limits: AgentLimits,
+    leases: Leases | None = None,
 ) -> tuple[list[list[Address]], list[str]]:
     """The addresses of each nic, in the order of ``nics``, and what could not be found out (one sentence each).
+
+    leases: of the machine's hypervisor, where other machines are asked for too.
 
     A source is asked only when some nic has no address yet that another host could use, and only what it can know:
     leases need a libvirt network, the agent must be connected. A source that failed is told only where it may have kept
@@ -118,7 +166,9 @@ def find_addresses(
             errors.append("the guest agent was not asked for addresses: no time left")
             continue
         try:
-            answer = _ask(domain, origin, limits.answer_seconds)
+            answer = _known_leases(nics, leases) if origin == "lease" else None
+            if answer is None:
+                answer = _ask(domain, origin, limits.answer_seconds)
         except VirtError as exc:
             errors.append(str(exc))
             continue
@@ -126,6 +176,21 @@ def find_addresses(
         for nic, addresses in zip(nics, found):
             _add_new(addresses, answer, nic.mac, origin)
     return found, errors if incomplete() and not guest_answered else []
+
+
+def _known_leases(nics: t.Sequence[NicQuery], leases: Leases | None) -> dict[str, t.Any] | None:
+    """The leases of these nics in the shape of a machine's own answer; None when the machine has to be asked."""
+    answer: dict[str, t.Any] = {}
+    for number, nic in enumerate(nics):
+        if nic.type != "network":
+            continue
+        known = leases.of(nic.network) if leases is not None and nic.network else None
+        if known is None:
+            return None
+        found = known.get(nic.mac.lower(), [])
+        addresses = [{"addr": lease.get("ipaddr"), "prefix": lease.get("prefix")} for lease in found]
+        answer[str(number)] = {"hwaddr": nic.mac, "addrs": addresses}
+    return answer
 
 
 def _ask(domain: VirDomain, origin: str, agent_timeout_seconds: int) -> dict[str, t.Any]:

@@ -10,10 +10,11 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, parse_xml, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
+    suppress_codes,
     translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
@@ -23,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     notes_to_bare_xml,
     read_notes,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import is_flush_name
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
 
 # How long a guest may take to let go of a device.
 _DETACH_SECONDS = 20
@@ -31,13 +32,28 @@ _DETACH_SECONDS = 20
 
 @dataclass(frozen=True)
 class Domain:
-    """One domain: libvirt's handle, whether it is up, its permanent XML and our notes in it."""
+    """One domain: libvirt's handle, whether it is up, its permanent XML and our notes in it.
+
+    unreadable: why its XML cannot be read. Then xml has only what libvirt says of it in other ways: name, UUID, memory
+    and vCPUs, which stay taken.
+    """
 
     name: str
     handle: t.Any
     active: bool
     xml: t.Any
     notes: MachineNotes | None
+    unreadable: HostError | None = None
+
+    def require_readable(self, where: str | None = None) -> None:
+        """Raise HostError when nobody can read what this machine is, so that nothing is done to it."""
+        if self.unreadable is not None:
+            raise unreadable_error(self.name, self.unreadable, where) from self.unreadable
+
+
+def unreadable_error(name: str, error: HostError, where: str | None = None) -> HostError:
+    """What is said to who would change a machine whose XML cannot be read. error: that of read_description."""
+    return HostError(error.what, where=where, hint=f"Correct its XML: virsh edit {name}")
 
 
 def list_domains(conn: VirConnect) -> dict[str, Domain]:
@@ -47,13 +63,29 @@ def list_domains(conn: VirConnect) -> dict[str, Domain]:
         for handle in conn.listAllDomains(0):
             if is_flush_name(handle.name()):
                 continue
-            try:
-                xml = parse_xml(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-                domains[handle.name()] = Domain(handle.name(), handle, bool(handle.isActive()), xml, read_notes(xml))
-            except libvirt.libvirtError as exc:
-                if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
-                    raise
+            with suppress_codes(libvirt.VIR_ERR_NO_DOMAIN):
+                domains[handle.name()] = read_domain(handle)
     return domains
+
+
+def read_domain(handle: t.Any) -> Domain:
+    """A machine as libvirt has it now, also one whose XML cannot be read. Raises what libvirt raises."""
+    name, active = handle.name(), bool(handle.isActive())
+    text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    try:
+        xml = read_description(f"machine {name}", text)
+    except HostError as exc:
+        return Domain(name, handle, active, _known_without_xml(handle), None, exc)
+    return Domain(name, handle, active, xml, read_notes(xml))
+
+
+def _known_without_xml(handle: t.Any) -> etree._Element:
+    _state, memory_kib, _now_kib, vcpus, _time = handle.info()
+    root = etree.Element("domain")
+    known = (("name", handle.name()), ("uuid", handle.UUIDString()), ("memory", memory_kib), ("vcpu", vcpus))
+    for tag, value in known:
+        etree.SubElement(root, tag).text = str(value)
+    return root
 
 
 def macs_in_use(domains: t.Iterable[Domain]) -> dict[str, str]:
@@ -71,31 +103,41 @@ def define(conn: VirConnect, xml: str, name: str) -> t.Any:
         return conn.defineXMLFlags(xml, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
 
 
-def undefine(conn: VirConnect, name: str) -> None:
-    """Undefine a domain with what libvirt itself made for it (NVRAM, saved state); a missing one is no error.
+def undefine(conn: VirConnect, name: str, *, tpm: bool = False) -> None:
+    """Undefine a domain with what libvirt itself keeps of it: NVRAM, saved state, metadata of snapshots and of
+    checkpoints. A missing one is no error.
+
+    tpm: the state of its TPM goes in any case; without it only where libvirt would not keep it by the definition.
 
     Raises ConflictError for one that runs or is paused: nothing here ever stops a machine to be rid of it.
     """
-    flags = (
-        libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
-        | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-        | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
-    )
-    with translate_errors(f"cannot undefine machine {name}"):
+    common = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    flags = common | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+    # Of libvirt 8.9.
+    more = getattr(libvirt, "VIR_DOMAIN_UNDEFINE_TPM", 0) if tpm else 0
+    with translate_errors(f"cannot undefine machine {name}"), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN):
+        handle = conn.lookupByName(name)
+        if handle.isActive():
+            raise ConflictError(f"machine {name} is running, and so it is not undefined")
+        # A daemon before that refuses the flag.
+        undefine_handle(handle, flags | more, flags, common)
+
+
+def undefine_handle(handle: t.Any, *choices: int) -> None:
+    """Undefine a domain by its handle. choices: flags, of which the first that the driver takes are used.
+
+    They say what becomes of the files and the like that libvirt has made for it.
+    """
+    for flags in choices:
         try:
-            handle = conn.lookupByName(name)
-            if handle.isActive():
-                raise ConflictError(f"machine {name} is running, and so it is not undefined")
-            try:
-                handle.undefineFlags(flags)
-            except libvirt.libvirtError as exc:
-                # A driver without such extras (test:///) refuses their flags.
-                if exc.get_error_code() not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
-                    raise
-                handle.undefine()
+            handle.undefineFlags(flags)
         except libvirt.libvirtError as exc:
-            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+            # A driver without such extras (test:///) refuses their flags.
+            if exc.get_error_code() not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
                 raise
+        else:
+            return
+    handle.undefine()
 
 
 def detach_live(handle: t.Any, device_xml: str) -> None:
@@ -110,7 +152,7 @@ def detach_live(handle: t.Any, device_xml: str) -> None:
     end = time.monotonic() + _DETACH_SECONDS
     while alias is not None and time.monotonic() < end:
         with translate_errors(f"cannot inspect machine {handle.name()}"):
-            running_xml = parse_xml(handle.XMLDesc(0))
+            running_xml = read_description(f"machine {handle.name()}", handle.XMLDesc(0))
         if running_xml.find(f"devices/{device.tag}/alias[@name='{alias.get('name')}']") is None:
             return
         time.sleep(0.1)
@@ -124,9 +166,8 @@ def detach_live(handle: t.Any, device_xml: str) -> None:
 def attach_again(handle: t.Any, device_xml: str) -> None:
     """Give a running domain a device back that was to be detached, unless its guest has not let go of it."""
     device = parse_xml(device_xml)
-    alias = device.find("alias")
-    running_xml = parse_xml(handle.XMLDesc(0))
-    name = None if alias is None else alias.get("name")
+    running_xml = read_description(f"machine {handle.name()}", handle.XMLDesc(0))
+    name = attribute(device, "alias", "name")
     if name is None or running_xml.find(f"devices/{device.tag}/alias[@name='{name}']") is None:
         handle.attachDeviceFlags(device_xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 

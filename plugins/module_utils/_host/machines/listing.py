@@ -4,39 +4,52 @@
 """All machines of a hypervisor in few calls.
 
 What libvirt tells in bulk is asked in bulk: the list, the marks autostart and persistent, and the block sizes are four
-calls, however many machines there are. Only the XML (metadata, MAC addresses, paths) is one call a machine,
-and these go side by side on the one connection. libvirt multiplexes them.
+calls, however many machines there are. Only the XML (metadata, MAC addresses, paths) is one call a machine. All calls
+that do not need each other's answers go side by side on the one connection, where libvirt multiplexes them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    suppress_codes,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import (
     AgentLimits,
+    Leases,
     best_first,
     find_addresses,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
     ACTIVE_STATES,
+    NO_POOLS,
     KnownPools,
     bare_record,
+    known_pools,
     nics_to_ask,
     record_from_xml,
+    sizes_by_target,
     state_name,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
+from ansible_collections.brine.virt.plugins.module_utils._host.parallel import ItemResult, map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
-from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import is_flush_name
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
 
+# One answer takes as long as the line is: the more machines, the more of them are asked at once.
+_FEWEST_THREADS, _MACHINES_A_THREAD = 8, 20
 VirDomain = t.Any
-# Names what a running machine lacks of its definition. Given by whoever wants it: it takes all tables of options along.
+# Names what a running machine lacks of its definition. Given by whoever wants it: the others need not take it along.
 PendingOf = t.Callable[["etree._Element", "etree._Element"], list[str]]
 
 
@@ -57,7 +70,7 @@ def observe_machines(
     *,
     addresses: bool,
     names: Iterable[str] | None = None,
-    threads: int = 8,
+    threads: int = 32,
     agent_timeout_seconds: int = 2,
     sizes: bool = True,
     pending: PendingOf | None = None,
@@ -70,18 +83,19 @@ def observe_machines(
     names: only these machines; names that do not exist are left out. sizes: ask for the sizes of
     disks and the pools that they lie in. pending: what compares running machines with their definitions
     (``pending_of``), one call more for each. arriving: with the machines that another hypervisor is sending here just
-    now, marked ``arriving``; until they run here they are that one's.
-    agent_timeout_seconds: for one answer of one guest agent; nobody is asked after half of ``timeout_seconds``.
-    timeout_seconds: limit for the calls that go to single machines, together.
+    now, marked ``arriving``; until they run here they are that one's. threads: how many machines are asked at once at
+    most; fewer where there are few. timeout_seconds: limit for the calls that go to single machines, together;
+    agent_timeout_seconds: for one answer of one guest agent, and none is asked after half of that limit.
     A machine that cannot be read stays in the list, with what is known and the reason in its ``errors``. Raises
     VirtError only when the list itself cannot be had.
     """
     bulk = _ask_in_bulk(conn, names, sizes)
-    ask_until = None if timeout_seconds is None else time.monotonic() + timeout_seconds / 2
-    limits = AgentLimits(agent_timeout_seconds, ask_until)
+    limits = AgentLimits(agent_timeout_seconds, timeout_seconds and time.monotonic() + timeout_seconds / 2)
+    leases = Leases(conn) if addresses else None
+    threads = min(threads, max(_FEWEST_THREADS, len(bulk.domains) // _MACHINES_A_THREAD))
 
     def read(domain: VirDomain) -> dict[str, t.Any] | None:
-        return _read_machine(domain, bulk, addresses=addresses, sizes=sizes, pending=pending, limits=limits)
+        return _read_machine(domain, bulk, leases=leases, sizes=sizes, pending=pending, limits=limits)
 
     records = []
     outcomes = map_in_threads(read, bulk.domains, threads=threads, timeout_seconds=timeout_seconds)
@@ -94,64 +108,68 @@ def observe_machines(
 
 
 def _ask_in_bulk(conn: VirConnect, names: Iterable[str] | None, sizes: bool) -> BulkAnswer:
-    with translate_errors("cannot list the machines"):
-        domains = [domain for domain in conn.listAllDomains() if not is_flush_name(domain.name())]
-        autostart = _uuids(conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART))
-        persistent = _uuids(conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT))
+    def list_domains(flags: int) -> list[VirDomain]:
+        with translate_errors("cannot list the machines"):
+            return [domain for domain in conn.listAllDomains(flags) if not is_flush_name(domain.name())]
+
+    # vCPUs and memory stand in the XML, which is asked for anyway; as statistics they would make libvirt question each
+    # running QEMU. NOWAIT: a machine that is busy with a job must not hold up the others.
+    wanted_stats = libvirt.VIR_DOMAIN_STATS_STATE | (libvirt.VIR_DOMAIN_STATS_BLOCK if sizes else 0)
+
+    nowait = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+
+    def stats_of(domains: Sequence[VirDomain] | None) -> dict[str, Mapping[str, t.Any]]:
+        with translate_errors("cannot read the states and disk sizes of the machines in one call"):
+            if domains is None:
+                found = conn.getAllDomainStats(wanted_stats, nowait)
+            else:
+                found = conn.domainListGetStats(domains, wanted_stats, nowait)
+            return {domain.UUIDString(): values for domain, values in found}
+
+    questions: list[t.Callable[[], t.Any]] = [
+        lambda: list_domains(0),
+        lambda: list_domains(libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART),
+        lambda: list_domains(libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT),
+        (lambda: read_known_pools(conn)) if sizes else (lambda: NO_POOLS),
+        *([lambda: stats_of(None)] if names is None else []),
+    ]
+    answers = map_in_threads(lambda ask: ask(), questions, threads=len(questions))
+    for error in filter(None, (answer.error for answer in answers[:3])):  # the lists must not fail
+        raise error
+    domains, *marked = [t.cast("list[VirDomain]", answer.value) for answer in answers[:3]]
+    autostart, persistent = (frozenset(domain.UUIDString() for domain in found) for found in marked)
     if names is not None:
         wanted = set(names)
         domains = [domain for domain in domains if domain.name() in wanted]
-    errors: list[str] = []
-    stats: dict[str, Mapping[str, t.Any]] = {}
-    pools = KnownPools({}, {})
-    if domains:
-        # vCPUs and memory stand in the XML, which is asked for anyway; as statistics they would make libvirt
-        # question each running QEMU. NOWAIT: a machine that is busy with a job must not hold up the others.
-        wanted_stats = libvirt.VIR_DOMAIN_STATS_STATE | (libvirt.VIR_DOMAIN_STATS_BLOCK if sizes else 0)
-        try:
-            with translate_errors("cannot read the states and disk sizes of the machines in one call"):
-                answer = _stats(conn, domains if names is not None else None, wanted_stats)
-                stats = {domain.UUIDString(): values for domain, values in answer}
-        except VirtError as exc:
-            errors.append(str(exc))
-    if domains and sizes:
-        try:
-            pools = read_known_pools(conn)
-        except VirtError as exc:
-            errors.append(str(exc))
-    return BulkAnswer(domains, stats, autostart, persistent, pools, tuple(errors))
+        answers += map_in_threads(stats_of, [domains], threads=1) if domains else []
+    pools, stats = answers[3], answers[4] if len(answers) > 4 else ItemResult({})
+    errors = tuple(str(answer.error) for answer in (stats, pools) if answer.error is not None) if domains else ()
+    return BulkAnswer(domains, stats.value or {}, autostart, persistent, pools.value or NO_POOLS, errors)
 
 
-def _stats(conn: VirConnect, domains: Sequence[VirDomain] | None, wanted: int) -> list[tuple[VirDomain, t.Any]]:
-    flags = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
-    if domains is None:
-        return conn.getAllDomainStats(wanted, flags)
-    return conn.domainListGetStats(domains, wanted, flags)
-
-
-def _uuids(domains: Iterable[VirDomain]) -> frozenset[str]:
-    return frozenset(domain.UUIDString() for domain in domains)
+@contextlib.contextmanager
+def _noted(errors: list[str], what: str = "") -> Iterator[None]:
+    """An error of ours in the block is noted, and ends it."""
+    try:
+        yield
+    except VirtError as exc:
+        errors.append(f"{what}{exc}")
 
 
 def read_known_pools(conn: VirConnect) -> KnownPools:
-    """Which pool a path or a network disk belongs to: two calls and one a pool, none a volume."""
-    by_path: dict[str, str] = {}
-    by_source_name: dict[str, str] = {}
+    """Which pool a path or a network disk belongs to: one call and one a pool, none a volume."""
+
+    def describe(pool: t.Any) -> tuple[str, etree._Element] | None:
+        # It may have gone since it was listed.
+        with translate_errors("cannot read the storage pools"), suppress_codes(libvirt.VIR_ERR_NO_STORAGE_POOL):
+            return pool.name(), read_description(f"storage pool {pool.name()}", pool.XMLDesc())
+        return None
+
     with translate_errors("cannot list the storage pools"):
-        for pool in conn.listAllStoragePools():
-            try:
-                root = parse_xml(pool.XMLDesc())
-            except libvirt.libvirtError as exc:
-                if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_POOL:
-                    continue  # gone since it was listed
-                raise
-            path = root.findtext("target/path")
-            if path:
-                by_path[path.rstrip("/")] = pool.name()
-            source_name = root.findtext("source/name")
-            if source_name:
-                by_source_name[f"{root.get('type')}:{source_name}"] = pool.name()
-    return KnownPools(by_path, by_source_name)
+        found = map_in_threads(describe, conn.listAllStoragePools(), threads=_FEWEST_THREADS)
+    for error in filter(None, (outcome.error for outcome in found)):
+        raise error
+    return known_pools(outcome.value for outcome in found if outcome.value is not None)
 
 
 def _state(domain: VirDomain, bulk: BulkAnswer) -> str:
@@ -162,8 +180,8 @@ def _state(domain: VirDomain, bulk: BulkAnswer) -> str:
     return state_name(known)
 
 
-def _is_arriving(domain: VirDomain) -> bool:
-    """Whether another hypervisor is sending this machine here, of one that is paused and not defined.
+def is_arriving(domain: VirDomain) -> bool:
+    """Whether another hypervisor is sending this machine here; it is paused as long.
 
     libvirt tells how far a migration is on the hypervisor that sends, and on the other one that it does not tell it
     here.
@@ -185,16 +203,29 @@ def _unread_record(domain: VirDomain, bulk: BulkAnswer, error: str) -> dict[str,
     return record
 
 
+def _record_without_xml(domain: VirDomain, bulk: BulkAnswer, error: str) -> dict[str, t.Any]:
+    """The record of a machine whose XML nobody can read, with the memory and vCPUs that it is to be counted with."""
+    record = _unread_record(domain, bulk, error)
+    with translate_errors("cannot read its memory and vCPUs"):
+        _state_now, most_kib, now_kib, vcpus, _time = domain.info()
+    record.update(vcpus=vcpus, vcpus_max=vcpus, memory_mib=now_kib // 1024, memory_max_mib=most_kib // 1024)
+    record["tied_by"] = ["a description that cannot be read as XML"]
+    return record
+
+
 def _read_machine(
     domain: VirDomain,
     bulk: BulkAnswer,
     *,
-    addresses: bool,
+    leases: Leases | None,
     sizes: bool,
     limits: AgentLimits,
     pending: PendingOf | None = None,
 ) -> dict[str, t.Any] | None:
-    """One machine's record; None when it was removed, or migrated away, since it was listed."""
+    """One machine's record; None when it was removed, or migrated away, since it was listed.
+
+    leases: of its hypervisor; without them no addresses are asked for.
+    """
     try:
         with translate_errors("libvirt does not show its XML"):
             text = domain.XMLDesc()
@@ -202,27 +233,33 @@ def _read_machine(
     except NotFoundError:
         return None
     try:
-        root = parse_xml(text)
-        record = record_from_xml(root, state, bulk.pools)
-    except (etree.XMLSyntaxError, ValueError) as exc:
+        root = read_description(f"machine {domain.name()}", text)
+    except HostError as exc:
+        return _record_without_xml(domain, bulk, str(exc))
+    try:
+        notes = read_notes(root)
+        record = record_from_xml(root, state, bulk.pools, notes)
+    except ValueError as exc:
         raise HostError(f"its XML is invalid: {exc}") from exc
     uuid = domain.UUIDString()
     errors = list(bulk.errors)
     record.update(autostart=uuid in bulk.autostart, persistent=uuid in bulk.persistent, errors=errors)
-    if state == "paused" and not record["persistent"] and _is_arriving(domain):
+    if state == "paused" and not record["persistent"] and is_arriving(domain):
         record["arriving"] = True
     running = state in ACTIVE_STATES
     if pending is not None:
-        try:
+        with _noted(errors):
             record["pending"] = _pending(domain, root, pending, running=running and record["persistent"])
-        except VirtError as exc:
-            errors.append(str(exc))
     if sizes:
-        errors.extend(_add_sizes(record["disks"], domain, bulk.stats.get(uuid, {}), running))
-    if addresses:
-        asked = nics_to_ask(root)
+        _add_sizes(record["disks"], domain, bulk.stats.get(uuid, {}), running, errors)
+    if leases is not None:
         found, reasons = find_addresses(
-            domain, asked, running=state == "running", agent_connected=agent_is_connected(root), limits=limits
+            domain,
+            nics_to_ask(root, notes),
+            running=state == "running",
+            agent_connected=agent_is_connected(root),
+            limits=limits,
+            leases=leases,
         )
         for nic, nic_addresses in zip(record["nics"], found):
             nic["addresses"] = [address.as_dict() for address in nic_addresses]
@@ -238,40 +275,20 @@ def _pending(domain: VirDomain, live: etree._Element, compare: PendingOf, *, run
         return []
     with translate_errors("what changes after power off and on is unknown"):
         defined = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-    return compare(live, parse_xml(defined))
+    return compare(live, read_description(f"machine {domain.name()}", defined))
 
 
 def _add_sizes(
-    disks: list[dict[str, t.Any]], domain: VirDomain, stats: Mapping[str, t.Any], running: bool
-) -> list[str]:
-    """Fill in the sizes of disks in place; returns what could not be found out."""
-    errors = []
-    known = _sizes_by_target(stats)
+    disks: list[dict[str, t.Any]], domain: VirDomain, stats: Mapping[str, t.Any], running: bool, errors: list[str]
+) -> None:
+    """Fill in the sizes of disks in place; errors: gets what could not be found out."""
+    known = sizes_by_target(stats)
     for disk in disks:
         if not disk["source"]:
             continue  # an empty drive
-        try:
-            sizes = known.get(disk["target"]) or _ask_size(domain, disk["target"], running)
-        except VirtError as exc:
-            errors.append(f"disk {disk['target']}: {exc}")
-            continue
-        disk["size_bytes"], disk["allocation_bytes"] = sizes
-    return errors
-
-
-def _sizes_by_target(stats: Mapping[str, t.Any]) -> dict[str, tuple[int, int | None]]:
-    """Capacity and allocation by target device, from the block group of the bulk statistics.
-
-    ``allocation`` is the highest offset written so far, which QEMU only knows once the guest has written something;
-    until then ``physical`` (the size of the file or device) says it.
-    Source: https://libvirt.org/html/libvirt-libvirt-domain.html#VIR_DOMAIN_STATS_BLOCK
-    """
-    sizes: dict[str, tuple[int, int | None]] = {}
-    for number in range(stats.get("block.count", 0)):
-        name, capacity = stats.get(f"block.{number}.name"), stats.get(f"block.{number}.capacity")
-        if name and capacity:
-            sizes[name] = capacity, stats.get(f"block.{number}.allocation") or stats.get(f"block.{number}.physical")
-    return sizes
+        target = disk["target"]
+        with _noted(errors, f"disk {target}: "):
+            disk["size_bytes"], disk["allocation_bytes"] = known.get(target) or _ask_size(domain, target, running)
 
 
 def _ask_size(domain: VirDomain, target: str, running: bool) -> tuple[int, int | None]:

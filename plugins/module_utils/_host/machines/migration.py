@@ -23,6 +23,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.stalled_
 _LOOK_SECONDS = 0.25
 # So long libvirt may take to end a migration that was called off, or whose target is gone.
 _STALL_SECONDS = 15.0
+# The phase in which QEMU mirrors the disks.
+DISKS = "disks"
 # Memory has been sent once as a whole when the second pass over it begins.
 _SECOND_PASS = 2
 
@@ -131,7 +133,7 @@ class _Watch:
         if memory_total:
             phase, kind = "memory (post-copy)" if self._postcopy else "memory", "memory"
         elif stats.get("disk_total", 0):
-            phase, kind = "disks", "disk"
+            phase, kind = DISKS, "disk"
         else:
             return
         total = stats.get(f"{kind}_total", 0)

@@ -1,29 +1,76 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a running machine gets only when it is powered off and on: its two descriptions compared. Asks nobody."""
+"""What a running machine gets only when it is powered off and on: its two descriptions compared. Asks nobody.
+
+Both come from libvirt, so they are compared as XML. The tables of options would say it as well, but then Ansible would
+send them to the hypervisor with every ``virt_info``. What the definition says of an option, the running machine's XML
+has to say too; what that says besides (aliases, paths, labels) is libvirt's own.
+"""
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import KIB, etree, size_kib_in_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import host_device_names
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Field, covers
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 
-# libvirt writes what it makes of these modes into the running machine's XML.
-_EXPANDED_MODES = ("host-model", "host-passthrough", "maximum")
-_EXPANDED_KEYS = ("mode", "model", "vendor", "check", "match", "features", "fallback", "migratable")
-# These say how a model is compared with the host's CPU, and the running machine's XML says how it came out.
-_CHECKED_KEYS = ("check", "fallback")
-# Where libvirt or the guest fills in values while the machine runs (ports, paths, vCPUs given back), only these count.
-_STEADY_KEYS = {"vcpus": ("maximum",), "graphics": ("type",), "video": ("model",), "serials": (), "consoles": ()}
+# Where each option of the hardware is in the domain's XML, as XPath: an element with all that is in it, or an attribute
+# or a text alone. The order is that of the documentation.
+OPTION_PATHS: dict[str, tuple[str, ...]] = {
+    # A guest may be slow to give vCPUs back, and may not give all of them.
+    "vcpus": ("vcpu/text()",),
+    # Without currentMemory: the balloon is on its way, and may have to stop half-way.
+    "memory": ("memory", "maxMemory", "memtune", "memoryBacking"),
+    # And _MODEL_PATHS.
+    "cpu": ("cpu/topology", "cpu/cache", "cpu/numa", "cputune", "iothreads"),
+    "numatune": ("numatune",),
+    "features": ("features",),
+    "clock": ("clock",),
+    "events": ("on_poweroff", "on_reboot", "on_crash"),
+    "boot": ("os/boot", "os/bootmenu", "os/kernel", "os/initrd", "os/cmdline"),
+    # Never pending: libvirt fills in paths and ports while the machine runs.
+    "serials": (),
+    "consoles": (),
+    # Of these it fills in ports, addresses, memory and heads.
+    "graphics": ("devices/graphics[1]/@type",),
+    "video": ("devices/video[1]/model/@type",),
+    "rng": ("devices/rng",),
+    "watchdog": ("devices/watchdog",),
+    "tpm": ("devices/tpm",),
+    "shared_folders": (
+        "devices/filesystem[@type = 'mount' and @accessmode = 'passthrough' and driver/@type = 'virtiofs']",
+    ),
+    # Compared by their names, see pending_of: their place in the guest does not matter.
+    "host_devices": (),
+}
+# For a CPU whose model is named; of any other mode libvirt writes what it makes of it into the running machine's XML.
+# Without @check and model/@fallback, which say how the model is compared with the host's CPU: the running machine's XML
+# says how that came out.
+_MODEL_PATHS = ("cpu/model/text()", "cpu/vendor/text()", "cpu/feature", "cpu/@match", "cpu/@migratable")
+# Elements whose absence means no: the running machine has to have them where the definition has them, and only there.
+_YES_OR_NO = frozenset(
+    {"acpi", "apic", "pae", "hugepages", "nosharepages", "locked", "discard", "readonly", "rng", "watchdog", "tpm"}
+)
+# Elements that make up a list: as many of them, in the same order.
+_LISTS = frozenset({"boot", "cell", "page", "vcpusched", "filesystem"})
+# Elements of which there are many in any order: the attribute that tells them apart, if it is not called ``name``.
+_NAMES = {"vcpupin": "vcpu", "iothreadpin": "iothread", "memnode": "cellid", "sibling": "id"}
+# What inside those elements is not compared: where a device is in the guest and what QEMU calls it; and the mode of
+# Hyper-V's features, from which libvirt may make a list of them.
+_UNSTEADY = frozenset({"address", "alias", "hyperv@mode"})
 
 
 def pending_of(live: etree._Element, defined: etree._Element) -> list[str]:
     """The options, as virt_init names them, in which the defined machine has what the running one does not have yet."""
-    pending = [field.key for field in HARDWARE if _waits(field, live, defined)]
+    pending = [
+        key
+        for key, paths in OPTION_PATHS.items()
+        if not _agree(paths, live, defined) or (key == "cpu" and not _models_agree(live, defined))
+    ]
+    if host_device_names(live) != host_device_names(defined):
+        pending.append("host_devices")
     notes = read_notes(defined)
     disks = {note.target: note.name for note in notes.disks} if notes else {}
     nics = {note.mac.lower(): note.name for note in notes.nics} if notes else {}
@@ -37,28 +84,69 @@ def pending_of(live: etree._Element, defined: etree._Element) -> list[str]:
     return pending
 
 
-def shown_value(field: Field, value: t.Any) -> t.Any:
-    """The part of a line's value that the XML of a running machine shows as it is defined."""
-    if field.key == "cpu":
-        expanded = value.get("mode", "host-model") in _EXPANDED_MODES
-        return {key: item for key, item in value.items() if key not in (_EXPANDED_KEYS if expanded else _CHECKED_KEYS)}
-    if field.key == "memory":
-        # The balloon is on its way, and may have to stop half-way.
-        return {key: item for key, item in value.items() if key != "current"}
-    return value
+def _agree(paths: t.Iterable[str], live: etree._Element, defined: etree._Element) -> bool:
+    return all(_nodes_agree(_nodes(live, path), _nodes(defined, path)) for path in paths)
 
 
-def _waits(field: Field, live: etree._Element, defined: etree._Element) -> bool:
-    want = field.read(defined)
-    if want is None:
+def _nodes(domain: etree._Element, path: str) -> list[t.Any]:
+    return t.cast("list[t.Any]", domain.xpath(path))
+
+
+def _models_agree(live: etree._Element, defined: etree._Element) -> bool:
+    if not _is_custom(defined):
+        return True
+    return _is_custom(live) and _agree(_MODEL_PATHS, live, defined)
+
+
+def _is_custom(domain: etree._Element) -> bool:
+    """Whether the CPU's model is named. A model without a mode is how machines were defined once."""
+    cpu = domain.find("cpu")
+    return cpu is not None and cpu.get("mode", "custom" if cpu.findtext("model", "").strip() else "") == "custom"
+
+
+def _nodes_agree(have: list[t.Any], want: list[t.Any]) -> bool:
+    """Whether what one path leads to in the definition (want) is in the running machine's XML (have) too."""
+    if not have and not want:
+        return True
+    node = (want or have)[0]
+    if isinstance(node, str):
+        return not want or (bool(have) and str(have[0]).strip() == node.strip())
+    if node.tag in _YES_OR_NO:
+        return bool(have) is bool(want) and _covers(have[0], want[0])
+    if node.tag in _LISTS:
+        return len(have) == len(want) and all(map(_covers, have, want))
+    name = _NAMES.get(node.tag, "name")
+    there: dict[str | None, list[etree._Element]] = {}
+    for element in have:
+        there.setdefault(element.get(name), []).append(element)
+    # To libvirt, what is no element at all is the same as one without anything in it.
+    nothing = [etree.Element(node.tag)]
+    return all(any(_covers(one, wanted) for one in there.get(wanted.get(name), nothing)) for wanted in want or nothing)
+
+
+def _covers(have: etree._Element, want: etree._Element) -> bool:
+    """Whether an element has all that another one has: attributes, text and what is in it."""
+    for name in map(str, want.attrib):
+        if name != "unit" and f"{want.tag}@{name}" not in _UNSTEADY:
+            there = have.get(name)
+            if there is None or _amount(have, there, name) != _amount(want, want.get(name, ""), name):
+                return False
+    text = (want.text or "").strip()
+    if text and _amount(have, (have.text or "").strip()) != _amount(want, text):
         return False
-    want = shown_value(field, want)
-    keys = _STEADY_KEYS.get(field.key)
-    if keys is not None:
-        if not isinstance(want, dict):
-            return False
-        want = {key: want[key] for key in keys if key in want}
-    return not covers(field.read(live), want)
+    tags = {child.tag for child in want.iterchildren("*")} | {
+        child.tag for child in have.iterchildren("*") if child.tag in _YES_OR_NO or child.tag in _LISTS
+    }
+    return all(_nodes_agree(have.findall(tag), want.findall(tag)) for tag in tags - _UNSTEADY)
+
+
+def _amount(element: etree._Element, text: str, name: str = "") -> int | str:
+    """A value of an element; one that is so much memory in MiB, of which QEMU gets whole ones, a page's size in KiB."""
+    unit = element.get("unit")
+    kib = None if unit is None else size_kib_in_xml(text, unit)
+    if kib is None or name not in ("", "memory", "size"):
+        return text
+    return kib if name == "size" else -(-kib // KIB)
 
 
 def _values(domain: etree._Element, path: str, attribute: str) -> list[str]:

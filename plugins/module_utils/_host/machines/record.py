@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import posixpath
+import sys
 import typing as t
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import KIB, attribute, etree, size_kib_in_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import NicQuery
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
     disk_source,
@@ -23,7 +24,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     read_notes,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import KIB, size_kib_in_xml
 
 # virDomainState, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainState
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
@@ -43,6 +43,20 @@ class KnownPools:
 
 
 NO_POOLS = KnownPools({}, {})
+
+
+def known_pools(descriptions: Iterable[tuple[str, etree._Element]]) -> KnownPools:
+    """Which pool a path or a network disk belongs to. descriptions: each pool's name and its parsed ``<pool>``."""
+    by_path: dict[str, str] = {}
+    by_source_name: dict[str, str] = {}
+    for name, root in descriptions:
+        path = root.findtext("target/path")
+        if path:
+            by_path[path.rstrip("/")] = name
+        source_name = root.findtext("source/name")
+        if source_name:
+            by_source_name[f"{root.get('type')}:{source_name}"] = name
+    return KnownPools(by_path, by_source_name)
 
 
 def state_name(number: int | None) -> str:
@@ -83,42 +97,48 @@ def bare_record(name: str, uuid: str, state: str) -> dict[str, t.Any]:
         "tags": [],
         "labels": [],
         "anti_affinity": [],
+        "order": None,
+        "delay_seconds": 0,
         "variables": {},
         "image": None,
         "seed": None,
         "host_keys": [],
         "serial_log": None,
+        "serial_console": None,
         "tied_by": [],
         "errors": [],
     }
 
 
-def record_from_xml(domain: etree._Element, state: str, pools: KnownPools = NO_POOLS) -> dict[str, t.Any]:
+def record_from_xml(
+    domain: etree._Element, state: str, pools: KnownPools = NO_POOLS, notes: MachineNotes | None = None
+) -> dict[str, t.Any]:
     """All of a machine's record that its parsed ``<domain>`` says.
 
+    notes: ours in it, where the caller has read them.
     What the XML does not say stays as in ``bare_record``: autostart, persistent, sizes of disks, addresses.
     """
-    notes = read_notes(domain)
+    notes = notes or read_notes(domain)
     vcpus_max = _number(domain.findtext("vcpu", "1"))  # without the element libvirt has one
     memory_max_mib, memory_mib = _mib(domain.find("memory")), _mib(domain.find("currentMemory"))
     record = bare_record(domain.findtext("name") or "", domain.findtext("uuid") or "", state)
     record.update(
-        vcpus=_number(_attribute(domain, "vcpu", "current")) or vcpus_max,
+        vcpus=_number(attribute(domain, "vcpu", "current")) or vcpus_max,
         vcpus_max=vcpus_max,
         memory_mib=memory_max_mib if memory_mib is None else memory_mib,
         memory_max_mib=memory_max_mib,
         title=domain.findtext("title"),
         description=domain.findtext("description"),
         domain_type=domain.get("type"),
-        machine_type=_attribute(domain, "os/type", "machine"),
-        arch=_attribute(domain, "os/type", "arch"),
+        machine_type=attribute(domain, "os/type", "machine"),
+        arch=attribute(domain, "os/type", "arch"),
         firmware=_firmware(domain),
         cpu_mode=_cpu_mode(domain),
         disks=[_disk(disk, notes, pools) for disk in domain.iterfind("devices/disk")],
         nics=[_nic(nic, notes) for nic in domain.iterfind("devices/interface")],
         graphics=[_graphics(graphics) for graphics in domain.iterfind("devices/graphics")],
-        serial_log=_attribute(domain, "devices/serial/log", "file")
-        or _attribute(domain, "devices/console/log", "file"),
+        serial_log=attribute(domain, "devices/serial/log", "file") or attribute(domain, "devices/console/log", "file"),
+        serial_console=attribute(domain, "devices/console", "type"),
         tied_by=ties_of_domain(domain),
     )
     if notes is not None:
@@ -129,14 +149,14 @@ def record_from_xml(domain: etree._Element, state: str, pools: KnownPools = NO_P
     return record
 
 
-def nics_to_ask(domain: etree._Element) -> list[NicQuery]:
-    """The nics in the order of the record's, as asking for their addresses needs them."""
-    notes = read_notes(domain)
+def nics_to_ask(domain: etree._Element, notes: MachineNotes | None) -> list[NicQuery]:
+    """The nics in the order of the record's, as asking for their addresses needs them. notes: ours in it."""
     static = {nic.mac.lower(): nic.addresses for nic in notes.nics} if notes else {}
     asked = []
     for nic in domain.iterfind("devices/interface"):
-        mac = _attribute(nic, "mac", "address") or ""
-        asked.append(NicQuery(mac, nic.get("type") or "", static.get(mac.lower(), ())))
+        mac = attribute(nic, "mac", "address") or ""
+        network = attribute(nic, "source", "network")
+        asked.append(NicQuery(mac, nic.get("type") or "", static.get(mac.lower(), ()), network))
     return asked
 
 
@@ -149,16 +169,14 @@ def _from_notes(notes: MachineNotes) -> dict[str, t.Any]:
         "tags": list(notes.tags),
         "labels": list(notes.labels),
         "anti_affinity": list(notes.anti_affinity),
+        "order": notes.order,
+        "delay_seconds": notes.delay_seconds,
         "variables": dict(notes.variables),
-        "image": asdict(notes.image) if notes.image else None,
-        "seed": asdict(notes.seed) if notes.seed else None,
+        # Flat, so a copy will do; asdict() takes many times as long.
+        "image": dict(vars(notes.image)) if notes.image else None,
+        "seed": dict(vars(notes.seed)) if notes.seed else None,
         "host_keys": list(notes.host_keys),
     }
-
-
-def _attribute(parent: etree._Element, path: str, name: str) -> str | None:
-    element = parent.find(path)
-    return None if element is None else element.get(name)
 
 
 def _number(text: str | None) -> int | None:
@@ -172,9 +190,8 @@ def _mib(element: etree._Element | None) -> int | None:
 
 
 def _firmware(domain: etree._Element) -> str:
-    loader = domain.find("os/loader")
-    by_loader = loader is not None and loader.get("type") == "pflash"
-    return "efi" if by_loader or _attribute(domain, "os", "firmware") == "efi" else "bios"
+    by_loader = attribute(domain, "os/loader", "type") == "pflash"
+    return "efi" if by_loader or attribute(domain, "os", "firmware") == "efi" else "bios"
 
 
 def _cpu_mode(domain: etree._Element) -> str | None:
@@ -184,23 +201,29 @@ def _cpu_mode(domain: etree._Element) -> str | None:
     return cpu.get("mode") or ("custom" if cpu.find("model") is not None else None)
 
 
+def _word(text: str | None) -> str | None:
+    """A word that many machines have, kept in memory once for all of them."""
+    return None if text is None else sys.intern(text)
+
+
 def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -> dict[str, t.Any]:
-    target = _attribute(disk, "target", "dev")
+    element = disk.find("target")
+    target, bus = (None, None) if element is None else (element.get("dev"), element.get("bus"))
     source = disk_source(disk.find("source"), disk.get("type"))
     pool, volume = _pool_and_volume(disk, source, pools)
     backing = disk.find("backingStore")
     names = {note.target: note.name for note in notes.disks} if notes else {}
     return {
         "name": names.get(target or ""),
-        "target": target,
-        "device": disk.get("device", "disk"),
-        "bus": _attribute(disk, "target", "bus"),
-        "guest_path": _guest_path(disk),
-        "type": disk.get("type"),
+        "target": _word(target),
+        "device": _word(disk.get("device", "disk")),
+        "bus": _word(bus),
+        "guest_path": _guest_path(disk, bus),
+        "type": _word(disk.get("type")),
         "source": source,
         "pool": pool,
         "volume": volume,
-        "format": _attribute(disk, "driver", "type"),
+        "format": _word(attribute(disk, "driver", "type")),
         "size_bytes": None,
         "allocation_bytes": None,
         "backing": None if backing is None else disk_source(backing.find("source"), backing.get("type")),
@@ -208,10 +231,10 @@ def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -
     }
 
 
-def _guest_path(disk: etree._Element) -> str | None:
+def _guest_path(disk: etree._Element, bus: str | None) -> str | None:
     """The link that udev makes in a Linux guest to a virtio disk with a serial (60-persistent-storage.rules)."""
-    serial = disk.findtext("serial")
-    if _attribute(disk, "target", "bus") != "virtio" or not serial:
+    serial = disk.findtext("serial") if bus == "virtio" else None
+    if not serial:
         return None
     return f"/dev/disk/by-id/virtio-{serial[:_VIRTIO_SERIAL_LENGTH]}"
 
@@ -233,24 +256,24 @@ def _pool_and_volume(disk: etree._Element, source: str | None, pools: KnownPools
 
 
 def _nic(nic: etree._Element, notes: MachineNotes | None) -> dict[str, t.Any]:
-    mac = (_attribute(nic, "mac", "address") or "").lower()
+    mac = (attribute(nic, "mac", "address") or "").lower()
     names = {note.mac.lower(): note.name for note in notes.nics} if notes else {}
     kind = nic.get("type") or ""
     return {
         "name": names.get(mac),
         "mac": mac or None,
-        "type": kind,
-        "source": nic_source(nic),
-        "model": _attribute(nic, "model", "type"),
-        "target": _attribute(nic, "target", "dev"),
+        "type": _word(kind),
+        "source": _word(nic_source(nic)),
+        "model": _word(attribute(nic, "model", "type")),
+        "target": attribute(nic, "target", "dev"),
         "addresses": [],
     }
 
 
 def _graphics(graphics: etree._Element) -> dict[str, t.Any]:
     return {
-        "type": graphics.get("type"),
-        "listen": graphics.get("listen") or _attribute(graphics, "listen", "address"),
+        "type": _word(graphics.get("type")),
+        "listen": graphics.get("listen") or attribute(graphics, "listen", "address"),
         "port": _port(graphics.get("port")),
         "tls_port": _port(graphics.get("tlsPort")),
     }
@@ -259,3 +282,18 @@ def _graphics(graphics: etree._Element) -> dict[str, t.Any]:
 def _port(text: str | None) -> int | None:
     """libvirt says -1 where the port is chosen at the start."""
     return _number(text) or None
+
+
+def sizes_by_target(stats: Mapping[str, t.Any]) -> dict[str, tuple[int, int | None]]:
+    """Capacity and allocation by target device, from the block group of the bulk statistics.
+
+    ``allocation`` is the highest offset written so far, which QEMU only knows once the guest has written something;
+    until then ``physical`` (the size of the file or device) says it.
+    Source: https://libvirt.org/html/libvirt-libvirt-domain.html#VIR_DOMAIN_STATS_BLOCK
+    """
+    sizes: dict[str, tuple[int, int | None]] = {}
+    for number in range(stats.get("block.count", 0)):
+        name, capacity = stats.get(f"block.{number}.name"), stats.get(f"block.{number}.capacity")
+        if name and capacity:
+            sizes[name] = capacity, stats.get(f"block.{number}.allocation") or stats.get(f"block.{number}.physical")
+    return sizes

@@ -14,7 +14,12 @@ import threading
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    suppress_codes,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains
 
 # The event comes with the answer to the call; where everything is slow, a little later.
@@ -40,14 +45,11 @@ def is_defined(conn: VirConnect, uuid: str) -> bool:
 
 def _find(conn: VirConnect, uuid: str) -> t.Any:
     """libvirt's handle of a machine that is defined, else None."""
-    with translate_errors(f"cannot look up the machine with the UUID {uuid}"):
-        try:
-            handle = conn.lookupByUUIDString(uuid)
-            return handle if handle.isPersistent() else None
-        except libvirt.libvirtError as exc:
-            if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
-                raise
-            return None
+    what = f"cannot look up the machine with the UUID {uuid}"
+    with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN):
+        handle = conn.lookupByUUIDString(uuid)
+        return handle if handle.isPersistent() else None
+    return None
 
 
 def require_defined(conn: VirConnect, uuid: str, name: str) -> None:
@@ -111,10 +113,4 @@ def _additions(conn: VirConnect, handle: t.Any) -> t.Iterator[t.Callable[[], boo
 def _roll_back(made: t.Any, name: str) -> None:
     """Undefine what was defined by mistake. What the machine's files here hold is left as it is."""
     with translate_errors(f"machine {name} has left this hypervisor, and was defined here again; cannot undefine it"):
-        try:
-            made.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM)
-        except libvirt.libvirtError as exc:
-            # A driver without such files (test:///) refuses the flag.
-            if exc.get_error_code() not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
-                raise
-            made.undefine()
+        domains.undefine_handle(made, libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM)

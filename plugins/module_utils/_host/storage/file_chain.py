@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import posixpath
+import re
 import stat
 import typing as t
+from urllib.parse import unquote
 
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_references import (
-    local_paths,
-    referenced_names,
-)
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import referenced_names
 
 FileId = t.Hashable
 # A path, and in words what is wrong with it.
@@ -26,10 +26,21 @@ _Below = tuple[list[str], t.Optional[str]]
 _NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENOMEDIUM, errno.ENODEV)
 # Far more than QEMU opens: each takes file descriptors, and libvirt describes no chain of more than 200.
 _DEEPEST = 1000
+_OTHER_PROTOCOL = re.compile(r"^[A-Za-z0-9+.-]+:")
+_LOCAL_PREFIXES = ("file:", "host_device:")
+# QEMU's options for what a volume of network storage is called there, in the order of libvirt's name for it.
+# https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html (BlockdevOptions)
+_NETWORK_NAMES = {"rbd": ("pool", "namespace", "image"), "gluster": ("volume", "path"), "iscsi": ("target", "lun")}
+# "rbd:pool/image@snapshot:option=value"; what is part of a name has a backslash before it.
+_RBD = re.compile(r"^rbd:((?:[^\\@:]|\\.)+)")
+_URL = re.compile(r"^(gluster|iscsi)(?:\+[a-z]+)?://[^/]*/([^?]+)")
 
 
 def file_id(path: str) -> FileId:
-    """The same for all paths that lead to one file or one device, whether it is there or not."""
+    """The same for all paths that lead to one file or one device, whether it is there or not; a place of network
+    storage (DiskSource.place) is its own."""
+    if _OTHER_PROTOCOL.match(path):
+        return path
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -42,47 +53,58 @@ def file_id(path: str) -> FileId:
 class FileChains:
     """What files of this machine need, each looked into once.
 
-    reported: what libvirt says of files in formats that are not read here, by the file.
+    reported: what libvirt says of files in formats that are not read here, by the file. identify: file_id, or what
+    does more with each path.
     """
 
-    def __init__(self, reported: t.Mapping[FileId, str]) -> None:
+    def __init__(self, reported: t.Mapping[FileId, str], identify: t.Callable[[str], FileId] = file_id) -> None:
         self._reported = reported
+        self._identify = identify
         # By the directory as well: a name in a header is relative to the path that the image was opened by.
         self._below: dict[tuple[FileId, str], _Below] = {}
 
     def walk(self, path: str, opaque: t.Container[FileId] = ()) -> tuple[list[FileId], list[Problem]]:
-        """All files that an image leads to, itself first; and those that could not be looked into.
+        """All files and places of network storage that an image leads to, itself first; and the files that could not be
+        looked into.
 
         opaque: files that are not looked into, as whatever is in them is a guest's.
         """
-        return _walk(path, file_id, self._look, opaque)
+        return _walk(path, self._identify, self._look, opaque)
 
     def _look(self, path: str, identity: FileId) -> _Below:
+        if _OTHER_PROTOCOL.match(path):
+            return [], None
         home = os.path.dirname(path)
         if (identity, home) not in self._below:
-            reported = [self._reported[identity]] if identity in self._reported else []
+            names = [self._reported[identity]] if identity in self._reported else []
             problem = None
             try:
-                reported += [local for name in _names_in(path) for local in local_paths(name)]
+                names += _names_in(path)
             except OSError as exc:
                 problem = None if exc.errno in _NOTHING_THERE else f"cannot be read ({exc.strerror})"
-            self._below[identity, home] = [os.path.join(home, name) for name in reported], problem
+            self._below[identity, home] = [place for name in names for place in _places_of(name, home)], problem
         return self._below[identity, home]
 
 
 class ReportedChains:
     """The same of files on another machine, as far as libvirt tells: each volume of a pool, and what is next below it.
 
-    known: the paths of all volumes of its pools.
+    known: the paths of all volumes of its pools. identify: posixpath.normpath, or what does more with each path.
     """
 
-    def __init__(self, reported: t.Mapping[FileId, str], known: t.Container[FileId]) -> None:
+    def __init__(
+        self,
+        reported: t.Mapping[FileId, str],
+        known: t.Container[FileId],
+        identify: t.Callable[[str], FileId] = posixpath.normpath,
+    ) -> None:
         self._reported = reported
         self._known = known
+        self._identify = identify
 
     def walk(self, path: str, opaque: t.Container[FileId] = ()) -> tuple[list[FileId], list[Problem]]:
         """As FileChains.walk. A file that no pool has cannot be looked into."""
-        found, problems = _walk(path, posixpath.normpath, self._look, opaque)
+        found, problems = _walk(path, self._identify, self._look, opaque)
         outside = [place for place in found if place not in self._known and place not in opaque]
         return found, [*problems, *((str(place), "is not in an active storage pool") for place in outside)]
 
@@ -128,3 +150,51 @@ def _names_in(path: str) -> list[str]:
         return referenced_names(lambda offset, length: os.pread(fd, length, offset))
     finally:
         os.close(fd)
+
+
+def _places_of(name: str, home: str) -> list[str]:
+    """The files, and the places of network storage, that such a name means, in the ways that QEMU reads one: a path,
+    relative to the directory of the file that has the name in it, ``file:`` and a path, ``json:`` and options, or a
+    protocol. None for what no storage pool can have."""
+    if name.startswith("json:"):
+        try:
+            options = json.loads(name[len("json:") :])
+            named = [*_filenames(options)]
+            found = [*_network_places(options)]
+        except (ValueError, RecursionError):
+            return []
+        return [*found, *(place for one in named for place in (os.path.join(home, one), *_place_on_network(one)))]
+    for prefix in _LOCAL_PREFIXES:
+        if name.startswith(prefix):
+            return [os.path.join(home, name[len(prefix) :])]
+    return _place_on_network(name) if _OTHER_PROTOCOL.match(name) else [os.path.join(home, name)]
+
+
+def _place_on_network(name: str) -> list[str]:
+    rbd, url = _RBD.match(name), _URL.match(name)
+    if rbd is not None:
+        return ["rbd:" + re.sub(r"\\(.)", r"\1", rbd[1])]
+    return [] if url is None else [f"{url[1]}:{unquote(url[2])}"]
+
+
+def _network_places(options: t.Any) -> t.Iterator[str]:
+    """As _filenames, of network storage."""
+    if not isinstance(options, dict):
+        return
+    for key, value in options.items():
+        if isinstance(value, dict):
+            yield from _network_places(value)
+        elif key.split(".")[-1] == "driver" and str(value) in _NETWORK_NAMES:
+            before = key[: -len("driver")]
+            parts = [options.get(f"{before}{part}") for part in _NETWORK_NAMES[str(value)]]
+            yield f"{value}:" + "/".join(str(part).lstrip("/") for part in parts if part not in (None, ""))
+
+
+def _filenames(options: t.Any) -> t.Iterator[str]:
+    if isinstance(options, dict):
+        for key, value in options.items():
+            # Nested, or flat as in "file.filename".
+            if isinstance(value, str) and key.split(".")[-1] == "filename":
+                yield value
+            else:
+                yield from _filenames(value)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
@@ -68,7 +68,7 @@ def plan_pools(conn: VirConnect, specs: Sequence[PoolSpec]) -> list[PoolPlan]:
             work.append(PoolPlan(spec, defines=True, starts=True, autostarts=True))
             continue
         with translate_errors(f"cannot inspect storage pool {spec.name}"):
-            root = parse_xml(handle.XMLDesc(0))
+            root = read_description(f"storage pool {spec.name}", handle.XMLDesc(0))
             found = f"of type {root.get('type')} at {root.findtext('target/path', 'no path')}"
             if found != f"of type dir at {spec.path}":
                 raise ConflictError(

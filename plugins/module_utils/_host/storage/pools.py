@@ -19,24 +19,22 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     NotFoundError,
     UnsupportedError,
+    one_of_these,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, attribute, etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     is_local,
     libvirt,
+    suppress_codes,
     translate_errors,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import (
     BLOCK,
     FILE,
     NETWORK,
     DiskSource,
-    read_hosts,
-    read_initiator,
-    with_auth,
+    network_source,
 )
 
 
@@ -72,7 +70,7 @@ _POOL_TYPES = {
 # A logical volume is a whole number of extents, of 4 MiB unless somebody chose otherwise. libvirt does not say it.
 _MOST_ROUNDING_BYTES = 32 * MIB
 # libvirt makes the volumes of an iscsi-direct pool by this name, with the number of the LUN after it.
-_LUN_PREFIX = "unit:0:0:"
+_NAME_PREFIXES = {"iscsi-direct": "unit:0:0:"}
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,8 @@ class Pool:
         Where volumes are not named by us, libvirt is asked: NotFoundError when there is none of this name.
         """
         if self.network is not None:
-            return replace(self.network, name=f"{self.network.name}{_name_in_network(self, volume)}")
+            name = volume.removeprefix(_NAME_PREFIXES.get(self.type, ""))
+            return replace(self.network, name=f"{self.network.name}{name}")
         if self.makes_named_volumes:
             return DiskSource(self.source_type, f"{self.path}/{volume}")
         with translate_errors(f"cannot find volume {volume} of pool {self.name}"):
@@ -184,7 +183,7 @@ class Pool:
                 return None
             if _are_apart(self.network, source):
                 return None
-            return f"{_LUN_PREFIX if self.type == 'iscsi-direct' else ''}{name[len(prefix) :]}"
+            return f"{_NAME_PREFIXES.get(self.type, '')}{name[len(prefix) :]}"
         folder, name = posixpath.split(source.path)
         return name if source.type != NETWORK and self.path and folder == self.path else None
 
@@ -196,12 +195,6 @@ def _are_apart(one: DiskSource, other: DiskSource) -> bool:
         return False
     ours, theirs = ({name for name, _port in source.hosts} for source in (one, other))
     return bool(ours and theirs) and ours.isdisjoint(theirs)
-
-
-def _name_in_network(pool: Pool, volume: str) -> str:
-    if pool.type == "iscsi-direct":
-        return volume[len(_LUN_PREFIX) :] if volume.startswith(_LUN_PREFIX) else volume
-    return volume
 
 
 class Pools:
@@ -232,15 +225,11 @@ class Pools:
 
     def _peek(self, name: str, handle: t.Any) -> Pool | None:
         """A pool without looking again; None for one that cannot be used now, or has gone since it was listed."""
-        try:
-            root = parse_xml(handle.XMLDesc(0)) if handle.isActive() else None
-        except libvirt.libvirtError as exc:
-            if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_POOL:
-                return None
-            raise
-        if root is None or root.get("type") not in _POOL_TYPES:
-            return None
-        return self._known.get(name) or _read(handle, root, self._is_local())
+        with suppress_codes(libvirt.VIR_ERR_NO_STORAGE_POOL):
+            root = read_description(f"storage pool {name}", handle.XMLDesc(0)) if handle.isActive() else None
+            if root is not None and root.get("type") in _POOL_TYPES:
+                return self._known.get(name) or _read(handle, root, self._is_local())
+        return None
 
     def _listed(self) -> dict[str, t.Any]:
         if self._handles is None:
@@ -265,7 +254,7 @@ class Pools:
             # it makes is known to libvirt anyway.
             with contextlib.suppress(libvirt.libvirtError):
                 handle.refresh(0)
-            root = parse_xml(handle.XMLDesc(0))
+            root = read_description(f"storage pool {name}", handle.XMLDesc(0))
             if root.get("type") not in _POOL_TYPES:
                 raise UnsupportedError(
                     f"storage pool {name!r} is of type {root.get('type')}, which QEMU cannot run machines from",
@@ -307,18 +296,10 @@ def _network_source(root: etree._Element) -> DiskSource | None:
     if source is None or kind not in ("rbd", "gluster", "iscsi-direct"):
         return None
     if kind == "gluster":
-        directory = _attribute(source, "dir", "path").strip("/")
+        directory = (attribute(source, "dir", "path") or "").strip("/")
         protocol, prefix = "gluster", "/".join(filter(None, [source.findtext("name"), directory])) + "/"
     elif kind == "rbd":
         protocol, prefix = "rbd", f"{source.findtext('name')}/"
     else:
-        protocol, prefix = "iscsi", f"{_attribute(source, 'device', 'path')}/"
-    plain = DiskSource(
-        NETWORK, protocol=protocol, name=prefix, hosts=read_hosts(source), initiator=read_initiator(source)
-    )
-    return with_auth(plain, source.find("auth"))
-
-
-def _attribute(parent: etree._Element, tag: str, name: str) -> str:
-    element = parent.find(tag)
-    return "" if element is None else element.get(name, "")
+        protocol, prefix = "iscsi", f"{attribute(source, 'device', 'path') or ''}/"
+    return network_source(source, source.find("auth"), protocol, prefix)

@@ -23,7 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import mark_qcow2, read_start
@@ -169,7 +169,7 @@ def _ask_libvirt(pool: Pool, note: VolumeNote, making: CreationNote) -> bool:
     try:
         with translate_errors(what):
             volume = pool.handle.storageVolLookupByName(note.name)
-            root = parse_xml(volume.XMLDesc(0))
+            root = read_description(f"volume {note.name}", volume.XMLDesc(0))
             if _is_said_to_be_empty(root, note, making):
                 return True
             if note.format != QCOW2:
@@ -183,11 +183,10 @@ def _ask_libvirt(pool: Pool, note: VolumeNote, making: CreationNote) -> bool:
 
 def _is_said_to_be_empty(root: t.Any, note: VolumeNote, making: CreationNote) -> bool:
     """Whether libvirt knows the volume as it was to be made, and that it takes no space at all."""
-    seen = root.find("target/format")
     return (
         root.get("type", FILE) == FILE
         and root.findtext("allocation") == "0"
         and making.size_bytes in (None, int(root.findtext("capacity") or 0))
-        and (None if seen is None else seen.get("type")) == note.format
+        and attribute(root, "target/format", "type") == note.format
         and (root.findtext("backingStore/path") or "") == making.backing
     )

@@ -14,15 +14,16 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source 
 MOUNTS = "/proc/self/mountinfo"
 # Pools that are a way to storage elsewhere. https://libvirt.org/storage.html
 _SHARED_TYPES = frozenset({"gluster", "iscsi", "iscsi-direct", "mpath", "netfs", "rbd", "scsi", "sheepdog", "vstorage"})
-# The types of file systems as the kernel names them, where several hosts can have one mounted.
-_SHARED_FILE_SYSTEMS = frozenset(
+# The types of file systems, as the kernel names them, of which each is mounted by one host at a time. All others may be
+# shared: those of clusters, what user space serves (SSH, S3, GlusterFS ...), what is mounted only when it is used
+# (autofs), and those that are not known here. https://docs.kernel.org/filesystems/
+_LOCAL_FILE_SYSTEMS = frozenset(
     {
-        *("9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"),
-        *("ocfs2", "orangefs", "prl_fs", "pvfs2", "quobyte", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"),
+        *("bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "fuseblk", "hfsplus", "iso9660", "jfs"),
+        *("nilfs2", "ntfs", "ntfs3", "overlay", "ramfs", "reiserfs", "rootfs", "squashfs", "tmpfs", "udf", "vfat"),
+        *("xfs", "zfs", "fuse.fuse-overlayfs", "fuse.lxcfs", "fuse.ntfs-3g", "fuse.snapfuse", "fuse.zfs-fuse"),
     }
 )
-# Of file systems in user space (SSH, S3, GlusterFS, CephFS, MooseFS ...) only these are known to be of one host.
-_LOCAL_USER_SPACE = frozenset({"fuse.fuse-overlayfs", "fuse.lxcfs", "fuse.ntfs-3g", "fuse.snapfuse", "fuse.zfs-fuse"})
 # Blanks and backslashes in a path are octal there: proc(5).
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -37,8 +38,8 @@ def shared_because(pool: Pool) -> str | None:
     if pool.source_type != FILE or not pool.local:
         return None
     kind = file_system_type(pool.path)
-    if kind in _SHARED_FILE_SYSTEMS or (kind.startswith("fuse.") and kind not in _LOCAL_USER_SPACE):
-        return f"storage pool {pool.name} lies on a file system of type {kind}"
+    if kind not in _LOCAL_FILE_SYSTEMS:
+        return f"storage pool {pool.name} lies on a file system of type {kind or 'unknown'}"
     return None
 
 

@@ -21,10 +21,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.users imp
     VolumeUsers,
     collect_users,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume, volume_exists
 
 USED, UNUSED, UNKNOWN = "used", "unused", "unknown"
 PoolVolume = tuple[Pool, str]
+# What other hypervisors say of a volume: who uses it there, and what could not be checked there, both in words.
+AskElsewhere = t.Callable[[Pool, str], tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class VolumeUse:
     """Who uses a volume.
 
     users: in words. machines: the names of machines among them, also those that have it only through an overlay or in a
-    snapshot. unknown: in words, what could not be looked at here. elsewhere: in words, why machines of other
+    snapshot. unknown: in words, what could not be checked here. elsewhere: in words, why machines of other
     hypervisors may use it.
     """
 
@@ -55,17 +57,24 @@ class VolumeUse:
 
 
 class Usage:
-    """One look at a hypervisor; it tells of any volume who used it then.
+    """A snapshot of one hypervisor; it says of any volume who used it then.
 
-    local: whether the hypervisor's files can be read here; by default, its URI says so.
+    local: whether the hypervisor's files can be read here; by default, its URI says so. elsewhere: what all others that
+    may see its shared pools have said; without it, that is unknown.
     """
 
-    def __init__(self, conn: VirConnect, *, local: bool | None = None) -> None:
+    def __init__(self, conn: VirConnect, *, local: bool | None = None, elsewhere: AskElsewhere | None = None) -> None:
         self._users: VolumeUsers = collect_users(conn, local=local)
+        self._elsewhere = elsewhere
+
+    @property
+    def collected(self) -> VolumeUsers:
+        """All users of everything."""
+        return self._users
 
     @property
     def unknown(self) -> tuple[UnknownUser, ...]:
-        """What could not be looked at here."""
+        """What could not be checked here."""
         return tuple(self._users.unknown)
 
     def identity_at(self, place: str) -> t.Hashable:
@@ -112,15 +121,24 @@ class Usage:
             return user.volume is None or user.volume not in going
 
         users = {user for user in found if counts(user)}
+        elsewhere = seen_elsewhere(pool)
+        others: tuple[str, ...] = ()
+        unasked: tuple[str, ...] = ()
+        if elsewhere is not None and self._elsewhere is not None:
+            others, unasked = self._elsewhere(pool, volume)
+            elsewhere = None
         return VolumeUse(
-            users=tuple(sorted({user.words for user in users})),
+            users=(*sorted({user.words for user in users}), *others),
             machines=frozenset(user.machine for user in users if user.machine is not None),
-            unknown=tuple(
-                unknown.words
-                for unknown in self._users.unknown
-                if unknown.machine is None or unknown.machine != besides
+            unknown=(
+                *(
+                    unknown.words
+                    for unknown in self._users.unknown
+                    if unknown.machine is None or unknown.machine != besides
+                ),
+                *unasked,
             ),
-            elsewhere=seen_elsewhere(pool),
+            elsewhere=elsewhere,
         )
 
 
@@ -164,19 +182,20 @@ def delete_unused(
     owner: str | None = None,
     clearing: str | None = None,
     fresh: bool = False,
+    elsewhere: AskElsewhere | None = None,
 ) -> list[str]:
     """Delete volumes that nothing uses at this moment; the names of those that were there.
 
     For who holds the lock that keeps others from taking them into use. Nothing is deleted when one of them may not be:
     ConflictError, as of require_unused. One that is not there (any more) is no error. clearing: the machine that goes
-    with its volumes; ConflictError while it runs.
+    with its volumes; ConflictError while it runs. elsewhere: as in Usage.
     """
     there = [(pool, volume) for pool, volume in volumes if volume_exists(pool, volume)]
     if not there:
         return []
     if clearing is not None:
         require_off(conn, clearing)
-    require_unused(Usage(conn), there, owner=owner, besides=clearing, fresh=fresh)
+    require_unused(Usage(conn, elsewhere=elsewhere), there, owner=owner, besides=clearing, fresh=fresh)
     return [volume for pool, volume in there if delete_volume(pool, volume)]
 
 
@@ -215,16 +234,6 @@ def require_off(conn: VirConnect, machine: str) -> None:
         return
     if active:
         raise ConflictError(f"machine {machine} is running, and so nothing of it is removed")
-
-
-def volume_exists(pool: Pool, volume: str) -> bool:
-    """Whether libvirt knows such a volume."""
-    try:
-        with translate_errors(f"cannot look up volume {volume} of pool {pool.name}"):
-            pool.handle.storageVolLookupByName(volume)
-    except NotFoundError:
-        return False
-    return True
 
 
 def _place_of(pool: Pool, volume: str) -> str | None:

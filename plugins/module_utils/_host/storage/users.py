@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All that may use volumes of a hypervisor, collected in one look at it.
+"""All that may use volumes of a hypervisor, collected at one time.
 
 Of every machine: its permanent and its running description (with mirrors of block jobs), its saved state, snapshots,
 checkpoints, a backup that is being made, and our notes in its metadata. Of every pool: what its volumes are backed by.
@@ -16,12 +16,12 @@ import typing as t
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError, single_line
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
-    single_line_message,
+    suppress_codes,
     translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import (
@@ -63,7 +63,7 @@ class VolumeUser:
 
 @dataclass(frozen=True)
 class UnknownUser:
-    """What could not be looked at, in words; machine: the one that it belongs to. writes: it may write to any volume,
+    """What could not be checked, in words; machine: the one that it belongs to. writes: it may write to any volume,
     where others could only be backed by one."""
 
     words: str
@@ -72,7 +72,10 @@ class UnknownUser:
 
 
 class VolumeUsers:
-    """Who uses what: by the file, by the place of network storage (DiskSource.place), by pool and volume name."""
+    """Who uses what: by the file, by the place of network storage (DiskSource.place), by pool and volume name.
+
+    names: the last parts of all paths that led to a file. paths: where the volumes of pools are.
+    """
 
     def __init__(self, local: bool) -> None:
         self._local = local
@@ -80,13 +83,17 @@ class VolumeUsers:
         self.by_place: dict[str, set[VolumeUser]] = {}
         self.by_volume: dict[VolumeName, set[VolumeUser]] = {}
         self.unknown: list[UnknownUser] = []
+        self.names: dict[FileId, set[str]] = {}
+        self.paths: dict[VolumeName, str] = {}
 
     def identify(self, path: str) -> FileId:
         """The same for all paths that lead to one file, as far as that can be told."""
-        return file_id(path) if self._local else posixpath.normpath(path)
+        identity = file_id(path) if self._local else posixpath.normpath(path)
+        self.names.setdefault(identity, set()).add(posixpath.basename(path))
+        return identity
 
     def note_unknown(self, words: str, machine: str | None = None, *, writes: bool = False) -> None:
-        """Remember once what could not be looked at."""
+        """Remember once what could not be checked."""
         unknown = UnknownUser(words, machine, writes)
         if unknown not in self.unknown:
             self.unknown.append(unknown)
@@ -120,15 +127,11 @@ def _reads_files(uri: str) -> bool:
 
 @contextlib.contextmanager
 def _unless_gone(kind: str, what: str) -> t.Iterator[None]:
-    """What goes while it is looked at is passed over, and so is what goes with its machine."""
+    """What goes while it is checked is passed over, and so is what goes with its machine."""
     # An older libvirt lacks some of the names; an error without a code is none of them.
     gone = {getattr(libvirt, f"VIR_ERR_NO_{name}", None) for name in (kind, "DOMAIN")} - {None}
-    with translate_errors(what):
-        try:
-            yield
-        except libvirt.libvirtError as exc:
-            if exc.get_error_code() not in gone:
-                raise
+    with translate_errors(what), suppress_codes(*gone):
+        yield
 
 
 class _Collector:
@@ -138,12 +141,17 @@ class _Collector:
         self._host = host
         self._references: list[tuple[VolumeUser, Reference]] = []
         # Of all volumes of pools: where they are, and what libvirt says that each is backed by.
-        self._paths: dict[VolumeName, str] = {}
+        self._paths = self._users.paths
         self._reported: dict[FileId, str] = {}
 
     def look_into_pool(self, handle: t.Any) -> None:
         """All volumes of a pool."""
-        name, root = handle.name(), parse_xml(handle.XMLDesc(0))
+        name, text = handle.name(), handle.XMLDesc(0)
+        try:
+            root = read_description(f"storage pool {name}", text)
+        except HostError as exc:
+            self._users.note_unknown(exc.what)
+            return
         kind = root.get("type")
         if kind in _POOLS_WITHOUT_OVERLAYS:
             return
@@ -170,14 +178,16 @@ class _Collector:
     def _ask_what_is_below(self, volume: t.Any, words: str, readable: bool) -> str | None:
         """libvirt's word for it. readable: its header is read as well, so that a broken one need not be known here."""
         try:
-            return parse_xml(volume.XMLDesc(0)).findtext("backingStore/path")
+            return read_description(words, volume.XMLDesc(0)).findtext("backingStore/path")
         except libvirt.libvirtError as exc:
             if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
                 raise
             if not readable:
-                self._users.note_unknown(
-                    f"{words} cannot be inspected ({single_line_message(exc.get_error_message())})"
-                )
+                self._users.note_unknown(f"{words} cannot be inspected ({single_line(exc.get_error_message())})")
+            return None
+        except HostError as exc:
+            if not readable:
+                self._users.note_unknown(exc.what)
             return None
 
     def _list_directory(self, pool: str, path: str) -> None:
@@ -218,7 +228,12 @@ class _Collector:
                     self._read(xml, f"a running backup of {user}", name)
 
     def _read(self, xml: str, words: str, machine: str) -> None:
-        for reference in references_in(parse_xml(xml), self._host):
+        try:
+            root = read_description(words, xml)
+        except HostError as exc:
+            self._users.note_unknown(exc.what, machine, writes=True)
+            return
+        for reference in references_in(root, self._host):
             user = VolumeUser(
                 words,
                 machine,
@@ -234,7 +249,7 @@ class _Collector:
         identify = self._users.identify
         files = {identify(path) for path in self._paths.values()}
         chains: FileChains | ReportedChains = (
-            FileChains(self._reported) if self._local else ReportedChains(self._reported, files)
+            FileChains(self._reported, identify) if self._local else ReportedChains(self._reported, files, identify)
         )
         opaque = self._guests_own()
         for volume, volume_path in self._paths.items():

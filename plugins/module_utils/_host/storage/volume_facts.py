@@ -17,7 +17,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_error
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW
@@ -65,8 +65,8 @@ def find_volume(pool: Pool, name: str, where: str | None = None, *, image_format
     what = f"cannot inspect volume {name} of pool {pool.name}"
     try:
         handle = pool.handle.storageVolLookupByName(name)
-        # libvirt looks at the volume again for this.
-        root = parse_xml(handle.XMLDesc(0))
+        # libvirt reads the volume again for this.
+        root = read_description(f"volume {name} of pool {pool.name}", handle.XMLDesc(0))
     except libvirt.libvirtError as exc:
         if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
             return None
@@ -78,7 +78,7 @@ def find_volume(pool: Pool, name: str, where: str | None = None, *, image_format
     # A folder may hold device nodes.
     in_folder = pool.source_type == FILE and kind in (FILE, BLOCK)
     source = DiskSource(kind, path) if in_folder else pool.source_of(name)
-    known = _attribute(root, "target/format")
+    known = attribute(root, "target/format", "type")
     header = read_own_header(pool, source)
     looks_like = _looks_like(source, header, known)
     overlay = image_format != RAW and looks_like == image_format
@@ -91,7 +91,7 @@ def find_volume(pool: Pool, name: str, where: str | None = None, *, image_format
         format=image_format,
         source=source,
         backing_path=root.findtext("backingStore/path") if overlay else None,
-        backing_format=_attribute(root, "backingStore/format") if overlay else None,
+        backing_format=attribute(root, "backingStore/format", "type") if overlay else None,
         looks_like=looks_like,
     )
 
@@ -143,8 +143,3 @@ def _capacity(pool: Pool, source: DiskSource, root: t.Any, image_format: str, he
             return os.stat(source.path).st_size
     # libvirt's word for the size of the file itself; the test driver has none.
     return int(root.findtext("physical") or reported)
-
-
-def _attribute(root: t.Any, path: str) -> str | None:
-    element = root.find(path)
-    return None if element is None else element.get("type")

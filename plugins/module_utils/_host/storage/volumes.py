@@ -19,10 +19,11 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
+    suppress_codes,
     translate_error,
     translate_errors,
 )
@@ -32,7 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB, format_size
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 
@@ -135,7 +136,7 @@ def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
     Asked beforehand as well, because not every way of making a volume has an error code of its own for this. And
     libvirt does not know what others have put into a pool since it last looked, such as a hypervisor that shares it.
     """
-    _look_for(pool, name)
+    require_not_there(pool, name)
     try:
         yield
     except libvirt.libvirtError as exc:
@@ -146,20 +147,18 @@ def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
 
 def require_not_there(pool: Pool, name: str) -> None:
     """Raise VolumeExistsError when somebody has made a volume of this name."""
-    with translate_errors(f"cannot look up volume {name} of pool {pool.name}"):
-        _look_for(pool, name)
+    has_path = pool.local and pool.network is None
+    if volume_exists(pool, name) or (has_path and os.path.lexists(f"{pool.path}/{name}")):
+        raise _taken(pool, name)
 
 
-def _look_for(pool: Pool, name: str) -> None:
-    try:
+def volume_exists(pool: Pool, name: str) -> bool:
+    """Whether libvirt knows such a volume."""
+    what = f"cannot look up volume {name} of pool {pool.name}"
+    with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_STORAGE_VOL, libvirt.VIR_ERR_NO_STORAGE_POOL):
         pool.handle.storageVolLookupByName(name)
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_VOL:
-            raise
-    else:
-        raise _taken(pool, name)
-    if pool.local and pool.network is None and os.path.lexists(f"{pool.path}/{name}"):
-        raise _taken(pool, name)
+        return True
+    return False
 
 
 def _taken(pool: Pool, name: str) -> VolumeExistsError:

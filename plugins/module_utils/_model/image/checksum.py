@@ -53,7 +53,7 @@ def read_checksum(value: t.Any, where: str | None = None) -> Checksum | Checksum
     if algorithm is None:
         return ChecksumFile(match["url"])
     if algorithm.strip().lower() not in DIGITS:
-        raise InputError(f"{_shown(value)!r} is not a checksum", where=where, hint=_RIGHT)
+        raise _no_checksum(value, where, _RIGHT)
     return ChecksumFile(match["url"], algorithm.strip().lower())
 
 
@@ -61,20 +61,17 @@ def parse_checksum(value: t.Any, where: str | None = None) -> Checksum:
     """A checksum from its text. Raises InputError, naming ``where``, for anything else."""
     algorithm, colon, digest = str(value).strip().lower().partition(":")
     if not colon or algorithm not in DIGITS:
-        raise InputError(f"{_shown(value)!r} is not a checksum", where=where, hint=_RIGHT)
+        raise _no_checksum(value, where, _RIGHT)
     digest = digest.strip()
     if len(digest) != DIGITS[algorithm] or not _HEX.match(digest):
-        raise InputError(
-            f"{_shown(value)!r} is not a checksum",
-            where=where,
-            hint=f"A {algorithm} has {DIGITS[algorithm]} hex digits",
-        )
+        raise _no_checksum(value, where, f"A {algorithm} has {DIGITS[algorithm]} hex digits")
     return Checksum(algorithm, digest)
 
 
-def _shown(value: t.Any) -> t.Any:
-    """What a user wrote, without the password of an address."""
-    return shown_url(value) if isinstance(value, str) else value
+def _no_checksum(value: t.Any, where: str | None, hint: str) -> InputError:
+    """The error for what a user wrote, without the password of an address."""
+    shown = shown_url(value) if isinstance(value, str) else value
+    return InputError(f"{shown!r} is not a checksum", where=where, hint=hint)
 
 
 def read_content_checksum(value: t.Any) -> Checksum | None:

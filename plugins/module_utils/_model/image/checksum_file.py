@@ -14,9 +14,8 @@ import posixpath
 import re
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import DIGITS, Checksum
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 
 _ALGORITHMS = {digits: algorithm for algorithm, digits in DIGITS.items()}
 _GNU = re.compile(r"^(?P<digest>[0-9a-fA-F]{64,128})[ \t]+\*?(?P<file>\S.*)$")

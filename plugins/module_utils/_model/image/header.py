@@ -10,10 +10,10 @@ takes what it does not know, a compressed image for one, for a raw disk.
 from __future__ import annotations
 
 import struct
-import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import (
+    MAGIC,
     BrokenQcow2Error,
     Read,
     needed_bytes,
@@ -54,10 +54,10 @@ _OTHER_FORMATS = (
 # Formats that QEMU has another word for.
 _QEMU_WORDS = {"vhd": "vpc", "qcow (version 1)": "qcow"}
 _LUKS = b"LUKS\xba\xbe"
-_QCOW2 = b"QFI\xfb"
+_CONVERT = "Convert it first with qemu-img convert -O qcow2 FILE NEW_FILE"
+_DECRYPT = "Decrypt it first with qemu-img convert"
+_FLATTEN = "Flatten it first: qemu-img convert -O qcow2 FILE WHOLE_FILE"
 _QCOW2_SIZE_OFFSET = 24
-_LARGEST_CLUSTER_BYTES = 2 * 1024 * 1024
-_LONGEST_NAME_BYTES = 1023
 
 
 def compression(header: bytes) -> str | None:
@@ -91,8 +91,8 @@ def check_image_header(header: bytes, size_bytes: int, what: str, where: str | N
         if header[offset:].startswith(magic):
             raise unusable_format(what, name, where)
     if header.startswith(_LUKS):
-        raise InputError(f"{what} is encrypted", where=where, hint="Decrypt it first with qemu-img convert")
-    if header.startswith(_QCOW2):
+        raise InputError(f"{what} is encrypted", where=where, hint=_DECRYPT)
+    if header.startswith(MAGIC):
         return _check_qcow2(header, size_bytes, what, where)
     if size_bytes % _SECTOR_BYTES:
         raise InputError(
@@ -108,7 +108,7 @@ def disk_format(header: bytes) -> str:
 
     header: the first HEADER_BYTES of it. Unlike check_image_header, this complains of nothing.
     """
-    if header.startswith(_QCOW2) and header[4:8] != b"\x00\x00\x00\x01":
+    if header.startswith(MAGIC) and header[4:8] != b"\x00\x00\x00\x01":
         return "qcow2"
     for offset, magic, name in _OTHER_FORMATS:
         if header[offset:].startswith(magic):
@@ -118,24 +118,9 @@ def disk_format(header: bytes) -> str:
 
 def virtual_size(header: bytes, size_bytes: int) -> int:
     """The size in bytes of the disk that a judged image stands for: what its header says, or all of a raw one."""
-    if header.startswith(_QCOW2):
+    if header.startswith(MAGIC):
         return int(struct.unpack_from(">Q", header, _QCOW2_SIZE_OFFSET)[0])
     return size_bytes
-
-
-def backing_name(read: t.Callable[[int, int], bytes]) -> str | None:
-    """What backs a qcow2 image, as its header has it; None for one that stands alone, and no qcow2.
-
-    read: bytes of the file by offset and length. https://www.qemu.org/docs/master/interop/qcow2.html
-    """
-    header = read(0, HEADER_BYTES)
-    if not header.startswith(_QCOW2) or len(header) < 20:
-        return None
-    offset, length = struct.unpack_from(">QI", header, 8)
-    # The name lies in the first cluster, of 2 MiB at most, and has at most 1023 bytes.
-    if not 0 < offset < _LARGEST_CLUSTER_BYTES or not 0 < length <= _LONGEST_NAME_BYTES:
-        return None
-    return read(offset, length).decode(errors="surrogateescape")
 
 
 def _check_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) -> str:
@@ -146,26 +131,14 @@ def _check_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) ->
         raise InputError(f"{what} is a broken qcow2 image", where=where, hint=f"{exc}".capitalize()) from exc
     if header is None:
         raise unusable_format(what, "qcow (version 1)", where)
-    if header.backing_file is not None:
-        raise InputError(
-            f"{what} has a backing file, and would be incomplete without it",
-            where=where,
-            hint="Flatten it first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
-        )
-    if header.encrypted:
-        raise InputError(f"{what} is encrypted", where=where, hint="Decrypt it first with qemu-img convert")
-    if header.data_file:
-        raise InputError(
-            f"{what} has its data in another file, and would be empty without it",
-            where=where,
-            hint="Flatten it first: qemu-img convert -O qcow2 FILE WHOLE_FILE",
-        )
-    if header.unknown_features:
-        raise InputError(
-            f"{what} is a qcow2 image with unknown features",
-            where=where,
-            hint="Convert it first with qemu-img convert -O qcow2 FILE NEW_FILE",
-        )
+    for is_so, says, hint in (
+        (header.backing_file is not None, "has a backing file, and would be incomplete without it", _FLATTEN),
+        (header.encrypted, "is encrypted", _DECRYPT),
+        (header.data_file, "has its data in another file, and would be empty without it", _FLATTEN),
+        (header.unknown_features, "is a qcow2 image with unknown features", _CONVERT),
+    ):
+        if is_so:
+            raise InputError(f"{what} {says}", where=where, hint=hint)
     _require_length(header.tables_end, size_bytes, what, where)
     return "qcow2"
 
@@ -195,8 +168,4 @@ def _require_length(needed: int, size_bytes: int, what: str, where: str | None) 
 
 def unusable_format(what: str, name: str, where: str | None = None) -> InputError:
     """The error for an image of a format that machines here do not run from."""
-    return InputError(
-        f"{what} is a {name} image",
-        where=where,
-        hint="Convert it first with qemu-img convert -O qcow2 FILE NEW_FILE",
-    )
+    return InputError(f"{what} is a {name} image", where=where, hint=_CONVERT)

@@ -9,6 +9,7 @@ https://www.qemu.org/docs/master/interop/qcow2.html
 from __future__ import annotations
 
 import array
+import itertools
 import struct
 import sys
 import typing as t
@@ -25,9 +26,12 @@ _KNOWN_FEATURES = 0b11111
 _HEADER = struct.Struct(">4sIQIIQIIQQIIQ")
 _HEADER_V3 = struct.Struct(">QQQII")
 _EXTENSION = struct.Struct(">II")
-_BACKING_FORMAT = 0xE2792ACA
+_END_OF_EXTENSIONS, _BACKING_FORMAT, _DATA_FILE_NAME = 0, 0xE2792ACA, 0x44415441
+# A header has a handful of extensions; no more than this is read of a broken one.
+_MOST_EXTENSIONS = 64
 _LONGEST_NAME_BYTES = 1023
 _CLUSTER_BITS = range(9, 22)
+_LARGEST_CLUSTER_BYTES = 1 << 21
 # What QEMU takes at most (QCOW_MAX_L1_SIZE in its block/qcow2.h).
 _LARGEST_L1_BYTES = 32 * 1024 * 1024
 _SECTOR_BYTES = 512
@@ -122,16 +126,58 @@ def read_header(read: Read) -> Header | None:
 
 def _backing_format(read: Read, position: int, end: int) -> str | None:
     """What the header's extensions say of it."""
+    for kind, start, length in _extensions(read, position, end):
+        if kind == _BACKING_FORMAT:
+            return read(start, min(length, _LONGEST_NAME_BYTES)).decode(errors="replace")
+    return None
+
+
+def _extensions(read: Read, position: int, end: int) -> t.Iterator[tuple[int, int, int]]:
+    """The header's extensions from a position on: the kind of each, where its content begins, and how long that is."""
     while position + _EXTENSION.size <= end:
         head = read(position, _EXTENSION.size)
         if len(head) < _EXTENSION.size:
-            return None
+            return
         kind, length = _EXTENSION.unpack(head)
-        if kind == 0 or position + _EXTENSION.size + length > end:
-            return None
-        if kind == _BACKING_FORMAT:
-            return read(position + _EXTENSION.size, min(length, _LONGEST_NAME_BYTES)).decode(errors="replace")
-        position += _EXTENSION.size + (length + 7) // 8 * 8
+        position += _EXTENSION.size
+        if kind == _END_OF_EXTENSIONS or position + length > end:
+            return
+        yield kind, position, length
+        position += -(-length // 8) * 8
+
+
+def referenced_names(read: Read) -> list[str]:
+    """The names of the files that an image needs, as QEMU would read them; none for what is no qcow2.
+
+    Unlike read_header, this goes by what there is of a broken header.
+    """
+    return [name for name in (backing_name(read), _data_file_name(read)) if name]
+
+
+def backing_name(read: Read) -> str | None:
+    """What backs a qcow2 image, as its header has it; None for one that stands alone, and no qcow2."""
+    header = read(0, _HEADER.size)
+    if not header.startswith(MAGIC) or len(header) < 20:
+        return None
+    offset, length = struct.unpack_from(">QI", header, 8)
+    # The name lies in the first cluster.
+    if not 0 < offset < _LARGEST_CLUSTER_BYTES or not 0 < length <= _LONGEST_NAME_BYTES:
+        return None
+    return read(offset, length).decode(errors="surrogateescape")
+
+
+def _data_file_name(read: Read) -> str | None:
+    """The name of the file that the image's data are in; None when they are in the image itself."""
+    header = read(0, _HEADER.size + _HEADER_V3.size)
+    if not header.startswith(MAGIC) or len(header) < _HEADER.size:
+        return None
+    extensions = _HEADER.size
+    if struct.unpack_from(">I", header, 4)[0] >= 3 and len(header) == _HEADER.size + _HEADER_V3.size:
+        extensions = _HEADER_V3.unpack_from(header, _HEADER.size)[-1]
+    found = _extensions(read, extensions, _LARGEST_CLUSTER_BYTES)
+    for kind, start, length in itertools.islice(found, _MOST_EXTENSIONS):
+        if kind == _DATA_FILE_NAME and 0 < length <= _LONGEST_NAME_BYTES:
+            return read(start, length).decode(errors="surrogateescape")
     return None
 
 

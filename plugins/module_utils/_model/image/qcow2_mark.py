@@ -13,9 +13,10 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-# All that these functions look at. A cluster is at least 512 bytes, and 64 KiB unless somebody has chosen otherwise.
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import MAGIC
+
+# All that these functions read. A cluster is at least 512 bytes, and 64 KiB unless somebody has chosen otherwise.
 HEAD_BYTES = 64 * 1024
-_MAGIC = b"QFI\xfb"
 _VERSION_3 = 3
 _BACKING_OFFSET, _CLUSTER_BITS_OFFSET, _HEADER_LENGTH_OFFSET = 8, 20, 100
 _LEAST_HEADER_BYTES = 104
@@ -69,7 +70,7 @@ def _header_length(head: bytes) -> int:
 
 def _extensions(head: bytes) -> list[_Extension] | None:
     """The header's extensions without the end of them; None for what is no whole header of version 3."""
-    if len(head) < _LEAST_HEADER_BYTES or not head.startswith(_MAGIC):
+    if len(head) < _LEAST_HEADER_BYTES or not head.startswith(MAGIC):
         return None
     if struct.unpack_from(">I", head, 4)[0] != _VERSION_3:
         return None

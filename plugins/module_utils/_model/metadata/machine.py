@@ -14,13 +14,22 @@ import json
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 
 NAMESPACE = "urn:brine:virt:1"
 PREFIX = "brine"
 
 BUILDING = "building"
 READY = "ready"
+# Python reads no number of thousands of digits from a text.
+_MOST_DIGITS = 30
+# More, which nobody could have asked for, is nonsense, and nobody waits for it.
+_MOST_DELAY_SECONDS = 3600
+# Variables in variables beyond this would be too much for Ansible's own recursion.
+_MOST_LEVELS = 50
+# Ansible takes a mapping with such a key for a value of a type of its own wherever it reads JSON, its caches included:
+# for a text that is a template, for one.
+_ANSIBLE_TYPE = "__ansible_"
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,8 @@ class VolumeNote:
     format: ``raw`` or ``qcow2``, as it was made; None in notes of versions that did not write it. What stands in the
     volume is the guest's doing and says nothing.
     making: as long as it, or its machine, may not be whole yet; None in notes of versions that did not write it.
+    identity: the mark that a whole volume still has since it was made; empty where nobody knows it, as in notes of
+    versions that did not write it, and of a volume that a move has made.
     """
 
     pool: str
@@ -62,11 +73,13 @@ class VolumeNote:
     building: bool = False
     format: str | None = None
     making: CreationNote | None = None
+    identity: str = ""
 
     @property
     def whole(self) -> VolumeNote:
         """The note of this volume when all is made."""
-        return replace(self, building=False, making=None)
+        identity = self.identity if self.making is None else self.making.mark
+        return replace(self, building=False, making=None, identity=identity)
 
 
 @dataclass(frozen=True)
@@ -102,7 +115,8 @@ class MachineNotes:
     status is ``building`` until every volume stands and the seed is written, then ``ready``: a run that finds
     ``building`` knows that an earlier one was cut off, and that ``volumes`` lists all that it may have made. claimed:
     only the name is taken; whether the machine is made here is not decided before all hypervisors have been asked for
-    the name. fragment is the hash of the XML that the user had merged in.
+    the name. fragment is the hash of the XML that the user had merged in. order, delay_seconds: when the machine starts
+    among others, None for after them, and how long whoever starts them waits before the next ones.
     """
 
     status: str = READY
@@ -118,6 +132,8 @@ class MachineNotes:
     seed: SeedNote | None = None
     host_keys: tuple[str, ...] = ()
     fragment: str | None = None
+    order: int | None = None
+    delay_seconds: int = 0
 
 
 def _tag(name: str) -> str:
@@ -138,6 +154,8 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
         if volume.format:
             element.set("format", volume.format)
         _write_making(element, volume.making)
+        if volume.identity:
+            element.set("identity", volume.identity)
     for disk in notes.disks:
         etree.SubElement(root, _tag("disk"), name=disk.name, target=disk.target)
     for nic in notes.nics:
@@ -155,6 +173,12 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
             seed.set("user", notes.seed.user)
     if notes.fragment:
         etree.SubElement(root, _tag("fragment"), sha256=notes.fragment)
+    if notes.order is not None or notes.delay_seconds:
+        start = etree.SubElement(root, _tag("start"))
+        if notes.order is not None:
+            start.set("order", str(notes.order))
+        if notes.delay_seconds:
+            start.set("delay", str(notes.delay_seconds))
     for key in notes.host_keys:
         etree.SubElement(root, _tag("hostkey")).text = key
     return root
@@ -185,7 +209,6 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
     """The notes in our own element; what a newer version of the collection may have added is passed over."""
     image = root.find(_tag("image"))
     seed = root.find(_tag("seed"))
-    fragment = root.find(_tag("fragment"))
     status = root.get("status", READY)
     return MachineNotes(
         status=status,
@@ -202,6 +225,7 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
                 v.get("format") or None,
                 # What a run has left counts no more when somebody has kept the machine as it is.
                 _read_making(v) if BUILDING in (status, v.get("status")) else None,
+                v.get("identity", ""),
             )
             for v in root.iterfind(_tag("volume"))
         ),
@@ -216,7 +240,9 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
         variables=_variables(root.find(_tag("variables"))),
         seed=None if seed is None else SeedNote(seed.get("method", ""), seed.get("sha256", ""), seed.get("user")),
         host_keys=_texts(root, "hostkey"),
-        fragment=None if fragment is None else fragment.get("sha256"),
+        fragment=attribute(root, _tag("fragment"), "sha256"),
+        order=_count(attribute(root, _tag("start"), "order")),
+        delay_seconds=_delay(attribute(root, _tag("start"), "delay")),
     )
 
 
@@ -231,10 +257,18 @@ def _write_making(element: etree._Element, making: CreationNote | None) -> None:
 
 
 def _read_making(element: etree._Element) -> CreationNote | None:
-    mark, size = element.get("mark"), element.get("size", "")
-    if not mark:
-        return None
-    return CreationNote(mark, int(size) if size.isascii() and size.isdigit() else None, element.get("backing", ""))
+    mark = element.get("mark")
+    return CreationNote(mark, _count(element.get("size")), element.get("backing", "")) if mark else None
+
+
+def _count(text: str | None) -> int | None:
+    """A whole number; None where there is none, or somebody's hand has left nonsense."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+def _delay(text: str | None) -> int:
+    seconds = _count(text) or 0
+    return seconds if seconds <= _MOST_DELAY_SECONDS else 0
 
 
 def _texts(root: etree._Element, kind: str) -> tuple[str, ...]:
@@ -244,7 +278,21 @@ def _texts(root: etree._Element, kind: str) -> tuple[str, ...]:
 def _variables(element: etree._Element | None) -> dict[str, t.Any]:
     """The machine's variables; somebody's hand may have been in the metadata, so nonsense counts as none."""
     try:
-        loaded = json.loads(element.text or "{}") if element is not None else {}
-    except ValueError:
+        loaded = json.loads(element.text or "{}", parse_constant=_refuse) if element is not None else {}
+    except (ValueError, RecursionError):
         return {}
-    return loaded if isinstance(loaded, dict) else {}
+    return loaded if isinstance(loaded, dict) and _is_plain(loaded) else {}
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _is_plain(value: t.Any, levels: int = _MOST_LEVELS) -> bool:
+    """Whether a value from JSON is only a value, wherever it goes."""
+    if not isinstance(value, (dict, list)):
+        return True
+    if isinstance(value, dict) and any(key.startswith(_ANSIBLE_TYPE) for key in value):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(_is_plain(item, levels - 1) for item in items)

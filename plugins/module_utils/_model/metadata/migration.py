@@ -4,12 +4,13 @@
 """What a machine on the move carries with it: an element of its own namespace in its metadata.
 
 It is written before anything is made on the target and travels with the machine. A run that was cut off is recognised
-by it, on either hypervisor: before the switch it says what may be cleared on the target, after the switch what is still
-to be cleared at the source.
+by it, on either hypervisor: before the switch it says what may be removed on the target, after the switch what is still
+to be removed at the source.
 """
 
 from __future__ import annotations
 
+import re
 import typing as t
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 
 NAMESPACE = "urn:brine:virt:move:1"
 PREFIX = "brinemove"
+# The domain that has files written to the disk; see _host/storage/transfer/flush.py.
+_FLUSH_DOMAIN = re.compile(r"^brine-virt-sync-[0-9a-f]{32}\Z")
 
 
 @dataclass(frozen=True)
@@ -103,3 +106,13 @@ def _volumes(root: t.Any, tag: str) -> tuple[VolumeRef, ...]:
         )
         for volume in root.iterfind(f"{{{NAMESPACE}}}{tag}")
     )
+
+
+def flush_name(token: str) -> str:
+    """What a domain that has files written to the disk is called; token: 32 hexadecimal digits."""
+    return f"brine-virt-sync-{token}"
+
+
+def is_flush_name(name: str) -> bool:
+    """Whether a domain is one of these, or a volume the one that its QEMU ends with."""
+    return _FLUSH_DOMAIN.match(name) is not None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, nic_source
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
@@ -51,18 +51,18 @@ def read_values(domain: etree._Element, notes: MachineNotes | None = None) -> Va
     nics = {note.mac.lower(): note.name for note in notes.nics} if notes else None
     values = {
         **{key: domain.findtext(key) for key in ("name", "title", "description")},
-        "machine_type": _attribute(domain, "os/type", "machine"),
+        "machine_type": attribute(domain, "os/type", "machine"),
         **read_table(domain, HARDWARE),
         "disks": {},
         "nics": {},
     }
     for index, element in enumerate(domain.iterfind("devices/disk")):
-        target = _attribute(element, "target", "dev") or f"disk{index}"
+        target = attribute(element, "target", "dev") or f"disk{index}"
         name = target if disks is None else disks.get(target)
         if name is not None:
             values["disks"].setdefault(name, _disk(element))
     for index, element in enumerate(domain.iterfind("devices/interface")):
-        mac = _attribute(element, "mac", "address") or ""
+        mac = attribute(element, "mac", "address") or ""
         name = f"eth{index}" if nics is None else nics.get(mac.lower())
         if name is not None:
             values["nics"].setdefault(name, _nic(element))
@@ -73,9 +73,9 @@ def _disk(element: etree._Element) -> Values:
     return _named(
         {
             "device": element.get("device", "disk"),
-            "model": _attribute(element, "target", "bus"),
+            "model": attribute(element, "target", "bus"),
             "source": disk_source(element.find("source"), element.get("type")),
-            "format": _attribute(element, "driver", "type"),
+            "format": attribute(element, "driver", "type"),
             **read_table(element, DISK_OPTIONS),
         }
     )
@@ -86,16 +86,11 @@ def _nic(element: etree._Element) -> Values:
         {
             "type": element.get("type"),
             "source": nic_source(element),
-            "model": _attribute(element, "model", "type"),
-            "mac": _attribute(element, "mac", "address"),
+            "model": attribute(element, "model", "type"),
+            "mac": attribute(element, "mac", "address"),
             **read_table(element, NIC_OPTIONS),
         }
     )
-
-
-def _attribute(parent: etree._Element, path: str, name: str) -> str | None:
-    element = parent.find(path)
-    return None if element is None else element.get(name)
 
 
 def _named(values: Values) -> Values:

@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import make
 
 # What options or the collection itself decide; a fragment that changed it would part the domain from its notes.
 _NOT_HERE = ("name", "uuid", "metadata")
@@ -70,9 +71,7 @@ def merge_fragment(domain: etree._Element, text: str) -> etree._Element:
 
 
 def _add_devices(domain: etree._Element, devices: etree._Element) -> None:
-    home = domain.find("devices")
-    if home is None:
-        home = etree.SubElement(domain, "devices")
+    home = make(domain, "devices")
     for device in devices:
         if isinstance(device.tag, str) and not any(_within(device, there) for there in home.iterfind(device.tag)):
             home.append(copy.deepcopy(device))

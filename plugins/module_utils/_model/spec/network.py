@@ -74,10 +74,7 @@ ROUTE_RULES: dict[str, validators.Rule] = {
 
 def _route(value: t.Any, where: str) -> dict[str, t.Any]:
     """A route as the seeds take it: ``to`` always a network, older releases of cloud-init do not know ``default``."""
-    given = validators.read_mapping(value, where, ROUTE_RULES)
-    for key in ("to", "via"):
-        if key not in given:
-            raise InputError(f"{key} is missing", where=where, hint="A route needs to and via")
+    given = validators.read_mapping(value, where, ROUTE_RULES, ("to", "via"), "A route needs to and via")
     if given["to"] == "default":
         given["to"] = _ANYWHERE[family(given["via"])]
     if family(given["to"]) != family(given["via"]):

@@ -56,15 +56,17 @@ class SeedFile:
         return base64.b64decode(self.content) if self.encoding == "base64" else self.content.encode()
 
 
-def matching(pattern: re.Pattern[str], what: str, hint: str) -> validators.Rule:
-    """A rule for a text of a pattern."""
+class matching:  # noqa: N801 - used like the functions beside it
+    """A rule for texts that begin with what a regular expression matches; hint is what would be right."""
 
-    def rule(value: t.Any, where: str) -> str:
-        if not isinstance(value, str) or not pattern.match(value):
-            raise InputError(f"{value!r} is not {what}", where=where, hint=hint)
+    def __init__(self, expression: re.Pattern[str], what: str, hint: str) -> None:
+        self.expression = expression
+        self._what, self._hint = what, hint
+
+    def __call__(self, value: t.Any, where: str) -> str:
+        if not isinstance(value, str) or not self.expression.match(value):
+            raise InputError(f"{value!r} is not {self._what}", where=where, hint=self._hint)
         return value
-
-    return rule
 
 
 user_name = matching(
@@ -136,9 +138,7 @@ FILE_RULES: dict[str, validators.Rule] = {
 
 
 def read_file(value: t.Any, where: str) -> SeedFile:
-    file = SeedFile(**{"path": "", **validators.read_mapping(value, where, FILE_RULES)})
-    if not file.path:
-        raise InputError("path is missing", where=where, hint="A file needs a path")
+    file = SeedFile(**validators.read_mapping(value, where, FILE_RULES, ("path",), "A file needs a path"))
     if file.encoding != "base64":
         return file
     content = "".join(file.content.split())
@@ -161,10 +161,7 @@ USER_RULES: dict[str, validators.Rule] = {
 
 
 def read_user(value: t.Any, where: str) -> User:
-    user = User(**{"name": "", **validators.read_mapping(value, where, USER_RULES)})
-    if not user.name:
-        raise InputError("name is missing", where=where, hint="A user needs a name")
-    return user
+    return User(**validators.read_mapping(value, where, USER_RULES, ("name",), "A user needs a name"))
 
 
 def only_once(rule: validators.Rule, key: str) -> validators.Rule:

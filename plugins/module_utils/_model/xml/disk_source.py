@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 
 FILE, BLOCK, NETWORK = "file", "block", "network"
@@ -102,8 +102,7 @@ class DiskSource:
         # Domains from before libvirt 3.9 have it beside the source.
         auth = source.find("auth")
         auth = disk.find("auth") if auth is None else auth
-        plain = cls(NETWORK, protocol=source.get("protocol"), name=source.get("name"), hosts=read_hosts(source))
-        return with_auth(replace(plain, initiator=read_initiator(source)), auth)
+        return network_source(source, auth, source.get("protocol"), source.get("name"))
 
 
 def _write_secret(auth: etree._Element, source: DiskSource) -> None:
@@ -113,39 +112,36 @@ def _write_secret(auth: etree._Element, source: DiskSource) -> None:
             secret.set(key, value)
 
 
-def read_hosts(source: etree._Element) -> tuple[SourceHost, ...]:
-    """The hosts of a disk's or a pool's ``<source>``, which has them in the same words."""
-    return tuple(
-        (host.get("name", ""), _port(host.get("port")))
-        for host in source.iterfind("host")
-        if host.get("name") is not None
+def network_source(
+    source: etree._Element, auth: etree._Element | None, protocol: str | None, name: str | None
+) -> DiskSource:
+    """A place in network storage, from the ``<source>`` of a disk or of a pool, and the ``<auth>`` that belongs to it.
+
+    Hosts and initiator stand in the same words in both. A disk says the type of its authentication at the secret; a
+    pool says it at the auth itself, and has another word for iSCSI.
+    """
+    plain = DiskSource(
+        NETWORK,
+        protocol=protocol,
+        name=name,
+        hosts=tuple(
+            (host.get("name", ""), _port(host.get("port")))
+            for host in source.iterfind("host")
+            if host.get("name") is not None
+        ),
+        initiator=attribute(source, "initiator/iqn", "name"),
+    )
+    if auth is None:
+        return plain
+    kind = auth.get("type") or attribute(auth, "secret", "type")
+    return replace(
+        plain,
+        auth_user=auth.get("username"),
+        auth_type="iscsi" if kind == "chap" else kind,
+        secret_uuid=attribute(auth, "secret", "uuid"),
+        secret_usage=attribute(auth, "secret", "usage"),
     )
 
 
 def _port(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() and int(text) else None
-
-
-def read_initiator(source: etree._Element) -> str | None:
-    """The name that a hypervisor goes by to an iSCSI target; a disk and a pool have it in the same words."""
-    iqn = source.find("initiator/iqn")
-    return None if iqn is None else iqn.get("name")
-
-
-def with_auth(source: DiskSource, auth: etree._Element | None) -> DiskSource:
-    """The source with the user and the secret of a disk's or a pool's ``<auth>``.
-
-    A disk says the type at the secret. A pool says it at the auth itself, and has another word for iSCSI.
-    """
-    if auth is None:
-        return source
-    secret = auth.find("secret")
-    secret = etree.Element("secret") if secret is None else secret
-    kind = auth.get("type") or secret.get("type")
-    return replace(
-        source,
-        auth_user=auth.get("username"),
-        auth_type="iscsi" if kind == "chap" else kind,
-        secret_uuid=secret.get("uuid"),
-        secret_usage=secret.get("usage"),
-    )

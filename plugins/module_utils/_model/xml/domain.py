@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Values,
+    make,
     write_table,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import merge_fragment
@@ -72,21 +73,20 @@ def domain_xml(
     etree.SubElement(domain, "metadata").append(notes_to_element(notes))
     _add_os(domain, machine, host)
     write_table(domain, HARDWARE, _defaults(machine, host))
-    devices = domain.find("devices")
-    if devices is None:
-        devices = _add(domain, "devices")
-    _add_disks(devices, machine, disks)
+    devices = make(domain, "devices")
+    orders = _boot_orders(machine)
+    for placed in disks:
+        add_disk(devices, placed, orders.get(placed.disk.name))
     if seed:
         add_seed(devices, seed)
     _add_controllers(devices, machine, host)
-    orders = _boot_orders(machine)
     for nic in machine.nics:
         add_nic(devices, nic, orders.get(nic.name))
     channel = _add(devices, "channel", type="unix")
     _add(channel, "target", type="virtio", name=AGENT_CHANNEL)
     _add(devices, "memballoon", model="virtio")
     write_table(domain, HARDWARE, machine.hardware)
-    _add_for_graphics(domain, machine)
+    _add_for_graphics(devices, machine)
     if machine.xml:
         domain = merge_fragment(domain, machine.xml)
     return etree.tostring(domain, encoding="unicode", pretty_print=True)
@@ -136,12 +136,6 @@ def _add_os(domain: etree._Element, machine: Machine, host: GuestPlatform) -> No
         _add(features, "smm", state="on")
 
 
-def _add_disks(devices: etree._Element, machine: Machine, disks: Iterable[Placed]) -> None:
-    orders = _boot_orders(machine)
-    for placed in disks:
-        add_disk(devices, placed, orders.get(placed.disk.name))
-
-
 def _boot_orders(machine: Machine) -> dict[str, int]:
     """The place of each device in the boot order: as the spec has it, or else the disks in their order."""
     if "devices" in machine.hardware.get("boot", {}):
@@ -162,13 +156,10 @@ def _add_controllers(devices: etree._Element, machine: Machine, host: GuestPlatf
             _add(devices, "controller", type="pci", model="pcie-root-port")
 
 
-def _add_for_graphics(domain: etree._Element, machine: Machine) -> None:
+def _add_for_graphics(devices: etree._Element, machine: Machine) -> None:
     """What a console with a picture needs beside itself."""
     graphics = machine.hardware.get("graphics")
     if not graphics:
-        return
-    devices = domain.find("devices")
-    if devices is None:
         return
     if "video" not in machine.hardware:
         _add(_add(devices, "video"), "model", type="virtio")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
@@ -35,13 +35,7 @@ class GuestCpu:
 
     def as_dict(self) -> dict[str, t.Any]:
         """Plain data."""
-        return {
-            "arch": self.arch,
-            "domain_type": self.domain_type,
-            "model": self.model,
-            "vendor": self.vendor,
-            "features": dict(self.features),
-        }
+        return asdict(self)
 
     def as_option(self) -> dict[str, t.Any]:
         """The option ``cpu`` of a machine that has this CPU."""
@@ -67,10 +61,8 @@ def read_guest_cpu(value: t.Any, where: str) -> GuestCpu:
             where=where,
             hint="Run virt_host_info with guest_cpu: true, and check its errors",
         )
-    given = validators.read_mapping(value, where, _RULES)
-    for key in ("arch", "domain_type", "model"):
-        if key not in given:
-            raise InputError(f"{key} is missing", where=where, hint="Give what virt_host_info returned as guest_cpu")
+    needed = ("arch", "domain_type", "model")
+    given = validators.read_mapping(value, where, _RULES, needed, "Give what virt_host_info returned as guest_cpu")
     features = {
         str(validators.word(name, f"{where}.features")): str(_POLICY(policy, f"{where}.features.{name}"))
         for name, policy in given.get("features", {}).items()

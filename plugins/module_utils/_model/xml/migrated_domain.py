@@ -29,7 +29,8 @@ def migrated_domain_xml(
     """The XML with other places for some disks, or None when nothing in it changes.
 
     places: by a disk's place here (DiskSource.place), where it lies on the next hypervisor. volumes: the volumes of our
-    notes under their names there, None for those that stay behind. flattened: places of disks that have no backing file
+    notes under their names there, None for those that stay behind; what is named there is another volume than here, and
+    what told the old one from others does not tell the new one. flattened: places of disks that have no backing file
     there.
     """
     root = copy.deepcopy(domain)
@@ -70,5 +71,6 @@ def _moved_notes(notes: MachineNotes, volumes: Mapping[VolumeRef, VolumeRef | No
         here = VolumeRef(note.pool, note.name)
         there = volumes.get(here, here)
         if there is not None:
-            moved.append(replace(note, pool=there.pool, name=there.name))
+            identity = "" if here in volumes else note.identity
+            moved.append(replace(note, pool=there.pool, name=there.name, identity=identity))
     return replace(notes, volumes=tuple(moved))

@@ -12,7 +12,7 @@ import re
 import typing as t
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, noted_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef, read_migration_note
@@ -79,37 +79,24 @@ def _elements(root: etree._Element) -> t.Iterator[etree._Element]:
 
 
 def _in_source(source: etree._Element) -> t.Iterator[Reference]:
-    readonly = _is_readonly(source)
-    below = _is_below_another(source)
+    # An element of one of these names is never the outermost one.
+    parent = source.getparent()
+    if parent is None:
+        return
+    raw = (parent.tag, source.tag) == ("disk", "source") and attribute(parent, "driver", "type") == "raw"
+    readonly = parent.find("readonly") is not None
+    below = parent.tag == "backingStore"
     writes = not readonly and not below
-    disk = Reference(chained=True, raw=_is_raw_disk(source), readonly=readonly, writes=writes, below=below)
+    disk = Reference(chained=True, raw=raw, readonly=readonly, writes=writes, below=below)
     if source.get("pool") and source.get("volume"):
         yield replace(disk, volume=(source.get("pool", ""), source.get("volume", "")))
     if source.get("protocol") and source.get("name"):
         yield Reference(place=f"{source.get('protocol')}:{source.get('name')}", writes=writes, below=below)
-    for attribute in _PATHS_OF_SOURCES:
-        path = source.get(attribute, "")
+    for name in _PATHS_OF_SOURCES:
+        path = source.get(name, "")
         # A network device is named there too, without a path.
         if path.startswith("/"):
             yield replace(disk, path=path)
-
-
-def _is_raw_disk(source: etree._Element) -> bool:
-    parent = source.getparent()
-    if parent is None or parent.tag != "disk" or source.tag != "source":
-        return False
-    driver = parent.find("driver")
-    return driver is not None and driver.get("type") == "raw"
-
-
-def _is_readonly(source: etree._Element) -> bool:
-    parent = source.getparent()
-    return parent is not None and parent.find("readonly") is not None
-
-
-def _is_below_another(source: etree._Element) -> bool:
-    parent = source.getparent()
-    return parent is not None and parent.tag == "backingStore"
 
 
 def _in_notes(description: etree._Element, host: str) -> t.Iterator[Reference]:

@@ -4,7 +4,7 @@
 """Names that are taken before anything is made, so that two runs cannot make one machine on two hypervisors.
 
 A claim is a domain with the name, its memory and its CPUs, and nothing else, marked ``building`` and ``claimed``. One
-lock serves one hypervisor only; therefore a run first claims on the hypervisors that it has chosen, and then looks at
+lock serves one hypervisor only; therefore a run first claims on the hypervisors that it has chosen, and then checks
 all others. Of two runs at least one sees the other's claim. A claim becomes the machine itself by being defined again
 under the same UUID, without the mark. One that a killed run left belongs to the next run that comes there.
 """
@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
@@ -27,7 +27,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     BUILDING,
     MachineNotes,
     notes_to_element,
-    read_notes,
 )
 
 
@@ -56,13 +55,16 @@ def make_claims(conn: VirConnect, wanted: Sequence[Claim], domains: Mapping[str,
         for claim in wanted
         if claim.name in domains and is_claim(domains[claim.name])
     }
+    new = new_claims(wanted, domains)
+    if not new:
+        return found
     made: dict[str, str] = {}
+    guests = GuestCapabilities(conn)
     try:
-        kinds = GuestCapabilities(conn) if new_claims(wanted, domains) else None
-        for claim in new_claims(wanted, domains):
+        for claim in new:
             identity = str(uuid.uuid4())
             made[claim.name] = identity
-            host_domains.define(conn, _claim_xml(claim, identity, kinds), claim.name)
+            host_domains.define(conn, _claim_xml(claim, identity, guests), claim.name)
     except BaseException:
         withdraw_claims(conn, made)
         raise
@@ -75,8 +77,8 @@ def withdraw_claims(conn: VirConnect, claims: Mapping[str, str], *, check_mode: 
     To be called under the hypervisor's lock.
     """
     gone = []
-    for name, domain in _find(conn, claims).items():
-        if is_claim(domain) and domain.handle.UUIDString() == claims[name]:
+    for name, domain in host_domains.list_domains(conn).items():
+        if is_claim(domain) and domain.handle.UUIDString() == claims.get(name):
             if not check_mode:
                 host_domains.undefine(conn, name)
             gone.append(name)
@@ -98,7 +100,8 @@ def look_for(conn: VirConnect, names: Collection[str]) -> dict[str, dict[str, t.
     """Which of the names this hypervisor has: ``uuid``, and whether it is only ``claimed``, by name."""
     return {
         name: {"uuid": domain.handle.UUIDString(), "claimed": is_claim(domain)}
-        for name, domain in _find(conn, names).items()
+        for name, domain in host_domains.list_domains(conn).items()
+        if name in names
     }
 
 
@@ -117,32 +120,12 @@ def is_claim(domain: Domain) -> bool:
     return notes is not None and notes.claimed and notes.status == BUILDING and not domain.active
 
 
-def _find(conn: VirConnect, names: Collection[str]) -> dict[str, Domain]:
-    found = {}
-    with translate_errors("cannot list the machines"):
-        for handle in conn.listAllDomains(0):
-            if handle.name() not in names:
-                continue
-            try:
-                xml = parse_xml(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-                active = bool(handle.isActive())
-            except libvirt.libvirtError as exc:
-                if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
-                    raise
-                continue
-            found[handle.name()] = Domain(handle.name(), handle, active, xml, read_notes(xml))
-    return found
-
-
-def _claim_xml(claim: Claim, identity: str, kinds: GuestCapabilities | None) -> str:
-    domain = etree.Element("domain", type=kinds.domain_type if kinds else "qemu")
+def _claim_xml(claim: Claim, identity: str, guests: GuestCapabilities) -> str:
+    domain = etree.Element("domain", type=guests.domain_type)
     for tag, text in (("name", claim.name), ("uuid", identity)):
         etree.SubElement(domain, tag).text = text
     etree.SubElement(domain, "metadata").append(notes_to_element(MachineNotes(status=BUILDING, claimed=True)))
     etree.SubElement(domain, "memory", unit="MiB").text = str(claim.memory_mib)
     etree.SubElement(domain, "vcpu").text = str(claim.vcpus)
-    kind = etree.SubElement(etree.SubElement(domain, "os"), "type")
-    kind.text = "hvm"
-    if kinds:
-        kind.set("arch", kinds.arch)
+    etree.SubElement(etree.SubElement(domain, "os"), "type", arch=guests.arch).text = "hvm"
     return etree.tostring(domain, encoding="unicode")

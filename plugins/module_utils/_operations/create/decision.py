@@ -1,21 +1,21 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a hypervisor is still what it was when it was chosen for machines: looked at again under its lock."""
+"""Whether a hypervisor is still what it was when it was chosen for machines: checked again under its lock."""
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance, read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import Claim, new_claims
 
 _KIB_PER_MIB = 1024
@@ -27,13 +27,14 @@ class PlacementDecision:
 
     memory_mib, vcpus: how much of each may be allocated to machines in all, None for no limit; pools_mib: the free
     capacity that the new machines need in each pool. machines: those of the run that were there, by name the UUID, None
-    where that is not known.
+    where that is not known. leaving: machines that are removed before others are created.
     """
 
     memory_mib: int | None = None
     vcpus: int | None = None
     pools_mib: Mapping[str, int] = field(default_factory=dict)
     machines: Mapping[str, str | None] = field(default_factory=dict)
+    leaving: Collection[str] = ()
 
 
 _COUNT = validators.whole_number(0, 2**53)
@@ -61,6 +62,7 @@ def read_decision(value: t.Any, where: str) -> PlacementDecision:
         "vcpus": _COUNT,
         "pools_mib": _pools_mib,
         "machines": _machines,
+        "leaving": validators.list_of(validators.text),
     }
     return PlacementDecision(**validators.read_mapping(value, where, known))
 

@@ -5,7 +5,7 @@
 
 The order is what makes a killed run harmless. The domain is defined first, marked ``building``, with the list of
 volumes that will be made, and what will tell each from others of its name; it is marked ``ready`` when they all stand.
-Whoever finds ``building`` can clear what this run has made, and nothing else.
+Whoever finds ``building`` can remove what this run has made, and nothing else.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import order_of
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import disk_targets
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import domain_xml
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.seed import (
@@ -40,16 +41,16 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.seed
     seed_step,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.unfinished import steps_to_clear
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.fragment import check_fragment_disks
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import (
     PlannedDisk,
     check_free_space,
     disk_step,
     plan_disk,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import VolumeOwner
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import check_fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step, Turn
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey, make_host_keys
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
 
@@ -100,7 +101,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
     if machine.autostart:
         steps.append(autostart_step(machine.name, True, hypervisor))
     if machine.start:
-        steps.append(start_step(machine.name, hypervisor))
+        steps.append(start_step(machine.name, hypervisor, Turn(notes.order, notes.delay_seconds)))
     return steps
 
 
@@ -149,6 +150,8 @@ def _notes(
         tags=machine.tags or (),
         labels=machine.labels or (),
         anti_affinity=machine.anti_affinity or (),
+        order=order_of(machine.order),
+        delay_seconds=machine.delay_seconds or 0,
         variables=machine.variables or {},
         seed=SeedNote(machine.seed.method, seed_digest(machine), machine.seed.user) if seed else None,
         host_keys=tuple(key.public for key in keys),
@@ -194,7 +197,7 @@ def autostart_step(name: str, wanted: bool, hypervisor: Hypervisor) -> Step:
     )
 
 
-def start_step(name: str, hypervisor: Hypervisor) -> Step:
+def start_step(name: str, hypervisor: Hypervisor, turn: Turn) -> Step:
     """The step that starts a machine; undoing it pulls its plug again, unless somebody else has started it."""
     started: list[str] = []
 
@@ -215,4 +218,4 @@ def start_step(name: str, hypervisor: Hypervisor) -> Step:
             if started and handle.isActive():
                 handle.destroy()
 
-    return Step(f"start {name}", start, stop)
+    return Step(f"start {name}", start, stop, turn)

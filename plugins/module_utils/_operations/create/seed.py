@@ -15,9 +15,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import (
+    VolumeOwner,
+    free_name,
+    mark_for,
+    volume_step,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import PlannedDisk
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_names import free_name, mark_for
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import VolumeOwner, volume_step
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import WRITES, VolumeUseByDisk

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A machine whose making was cut off: cleared, so that it can be made again, unless somebody has begun to use it."""
+"""A machine whose creation was interrupted: removed, and created again, unless somebody has begun to use it."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
         now = host_domains.list_domains(hypervisor.conn).get(unfinished.name)
         if now is None:
             return
+        now.require_readable()
         if now.notes is None or now.notes.status != BUILDING:
             raise ConflictError(f"machine {now.name} has been finished by another run since this one was planned")
         listed = _check(now, hypervisor, Usage(hypervisor.conn))

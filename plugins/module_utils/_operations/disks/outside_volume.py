@@ -13,14 +13,13 @@ import contextlib
 import os
 import posixpath
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW, format_by_name
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import unusable_format
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, Header, read_header
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import writer_of
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
@@ -67,9 +66,8 @@ def _by_name_and_bytes(pool: Pool, volume: Volume, where: str) -> Volume:
     named_format = format_by_name(volume.name)
     if named_format is not None and named_format != seen:
         raise ConflictError(
-            f"volume {volume.name} of pool {pool.name} is {named_format} by its name, and looks like {seen} by its "
-            "first "
-            "bytes",
+            f"volume {volume.name} of pool {pool.name} is {named_format} by its name, and looks like {seen} by "
+            "its first bytes",
             where=where,
             hint=f"If it was a machine's raw disk, its guest may have written them. Choose with format: {RAW}"
             f" or format: {QCOW2}",

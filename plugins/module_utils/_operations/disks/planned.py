@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     VirtError,
 )
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
@@ -22,21 +23,25 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_fa
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import NO_MEDIUM, Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import Placed
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import (
+    VolumeOwner,
+    free_name,
+    mark_for,
+    volume_step,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.outside_volume import outside_volume
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import (
     check_backing,
     check_source,
-    plan_made,
-    plan_on_image,
+    how_used,
+    plan_use,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_names import free_name, mark_for
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import VolumeOwner, volume_step
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import BACKED
 
 # Protocols that QEMU reads a CD from by itself.
 _WEB = {"http": 80, "https": 443, "ftp": 21}
@@ -97,10 +102,10 @@ def plan_disk(
     base = _base(disk, machine, hypervisor)
     disk = _decide(disk, pool, image, base)
     if image is not None and disk.clone == "overlay":
-        plan_on_image(disk, hypervisor.pools.get(image.pool), image.volume, machine, hypervisor)
+        plan_use(BACKED, disk, hypervisor.pools.get(image.pool), image.volume, machine, hypervisor, at("image"))
     image_format = str(disk.format)
     volume = free_name(_volume_name(machine, disk, pool), machine.name, pool, hypervisor, place, own)
-    plan_made(disk, pool, volume, machine, hypervisor)
+    plan_use(how_used(disk), disk, pool, volume, machine, hypervisor, place, made=True)
     mark = mark_for(pool, volume, own)
     least = image.virtual_size_bytes if image else base.capacity_bytes if base else 0
     wanted = (disk.size_mib or 0) * MIB
@@ -246,25 +251,23 @@ def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
         what = f"create empty disk {planned.disk.name} {where}"
 
     def apply() -> None:
-        size, image_format, mark = planned.size_bytes, planned.format, planned.mark
+        size, mark, below = planned.size_bytes, planned.mark, image or base
         if image is not None and planned.copied:
             source = hypervisor.pools.get(image.pool).handle.storageVolLookupByName(image.volume)
             create_copy(
                 pool,
                 name,
                 size_bytes=size,
-                image_format=image_format,
+                image_format=planned.format,
                 source=source,
                 source_format=image.format,
                 mark=mark,
             )
-            return
-        below = image or base
-        if below is None:
-            volumes.create_empty(pool, name, size_bytes=size, image_format=image_format, mark=mark)
-        else:
+        elif below is not None:
             volumes.create_overlay(
                 pool, name, size_bytes=size, image_path=below.path, image_format=below.format, mark=mark
             )
+        else:
+            volumes.create_empty(pool, name, size_bytes=size, image_format=planned.format, mark=mark)
 
     return volume_step(what, apply, pool, name, maker)

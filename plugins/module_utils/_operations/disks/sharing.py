@@ -18,6 +18,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import VolumeUser
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
@@ -60,26 +62,54 @@ def check_source(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervis
         _require_no_image(pool, volume, hypervisor, where)
         users = hypervisor.usage.users_of(pool, volume)
         rolled_back = _made_for(machine, pool, volume, hypervisor)
-        require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=rolled_back)
-    _plan(how, disk, pool, volume, machine, hypervisor, where)
+        _require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=rolled_back)
+    plan_use(how, disk, pool, volume, machine, hypervisor, where)
 
 
 def check_more_use(disk: Disk, element: etree._Element, machine: Machine, hypervisor: Hypervisor) -> None:
     """Raise ConflictError when a disk that is there would do more with its volume than it did, and others have that."""
     how, had = how_requested(disk, element), how_attached(element)
     where = disk.given.at("readonly" if had == READS else "shareable")
-    found = (
-        users_of_source(element, hypervisor, where) if _MORE_AND_MORE.index(how) > _MORE_AND_MORE.index(had) else None
-    )
+    if _MORE_AND_MORE.index(how) > _MORE_AND_MORE.index(had):
+        _check_attached(element, how, disk.name, machine, hypervisor, where, takes_back=True)
+
+
+def check_fragment_disks(machine: Machine, hypervisor: Hypervisor, where: str) -> None:
+    """Raise ConflictError when a disk of the machine's ``xml`` would write to what others have, or are backed by.
+
+    They are put into the machine as they are, and get no volume that others have either.
+    """
+    for element in fragment_disks(machine.xml) if machine.xml else ():
+        how, target = how_attached(element), element.find("target")
+        if how != READS:
+            device = "" if target is None else target.get("dev", "")
+            _check_attached(element, how, device, machine, hypervisor, inside(where, "xml"), takes_back=False)
+
+
+def _check_attached(
+    element: etree._Element,
+    how: str,
+    name: str,
+    machine: Machine,
+    hypervisor: Hypervisor,
+    where: str,
+    *,
+    takes_back: bool,
+) -> None:
+    """Raise ConflictError when a ``<disk>`` may not do this with what it lies on.
+
+    name: the disk's. takes_back: of a volume that was made for this machine, only a use that is seen counts.
+    """
+    found = users_of_source(element, hypervisor, where)
     if found is None:
         return
-    name, identity, users = found
+    volume, identity, users = found
     place = _volume_of(element, hypervisor)
     if place is not None:
         _require_no_image(*place, hypervisor, where)
-    rolled_back = place is not None and _made_for(machine, *place, hypervisor)
-    require_unshared(how, users, name, machine, hypervisor, where, rolled_back=rolled_back)
-    hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, disk.name, name, how, where, lambda: identity))
+    rolled_back = takes_back and place is not None and _made_for(machine, *place, hypervisor)
+    _require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=rolled_back)
+    hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, name, volume, how, where, lambda: identity))
 
 
 def check_growth(
@@ -98,7 +128,7 @@ def check_growth(
     _require_no_image(pool, volume, hypervisor, where)
     users = hypervisor.usage.users_of(pool, volume)
     # A larger volume costs nobody anything, so that only a use that is seen counts.
-    require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=True)
+    _require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=True)
 
 
 def users_of_source(
@@ -131,17 +161,7 @@ def check_backing(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervi
     writer = writer_of(pool, volume, hypervisor)
     if writer is not None:
         raise ConflictError(f"{writer} volume {volume}, which would break every overlay on it", where=where)
-    _plan(BACKED, disk, pool, volume, machine, hypervisor, where)
-
-
-def plan_on_image(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor) -> None:
-    """Raise ConflictError when another disk of this task is to write to the image that a disk is an overlay on."""
-    _plan(BACKED, disk, pool, volume, machine, hypervisor, disk.given.at("image"))
-
-
-def plan_made(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor) -> None:
-    """Raise ConflictError when another disk of this task names the volume that is to be made for this one."""
-    _plan(how_used(disk), disk, pool, volume, machine, hypervisor, disk.given.place, made=True)
+    plan_use(BACKED, disk, pool, volume, machine, hypervisor, where)
 
 
 def writer_of(pool: Pool, volume: str, hypervisor: Hypervisor) -> str | None:
@@ -154,7 +174,7 @@ def writer_of(pool: Pool, volume: str, hypervisor: Hypervisor) -> str | None:
     return f"{'; '.join(unseen)}, so that it cannot be determined whether something writes to" if unseen else None
 
 
-def _plan(
+def plan_use(
     how: str,
     disk: Disk,
     pool: Pool,
@@ -165,13 +185,15 @@ def _plan(
     *,
     made: bool = False,
 ) -> None:
+    """Raise ConflictError when another disk of this task excludes this use of a volume. made: the task makes it."""
+
     def identity() -> t.Hashable:
         return hypervisor.usage.identity(pool, volume)
 
     hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, disk.name, volume, how, where, identity, made))
 
 
-def require_unshared(
+def _require_unshared(
     how: str,
     users: set[VolumeUser],
     volume: str,
@@ -203,13 +225,6 @@ def require_unshared(
             where=where,
             hint="Resolve that first, or set readonly for the disk",
         )
-
-
-def require_no_image_at(element: etree._Element, hypervisor: Hypervisor, where: str) -> None:
-    """Raise ConflictError when a ``<disk>`` lies on an image of the store."""
-    place = _volume_of(element, hypervisor)
-    if place is not None:
-        _require_no_image(*place, hypervisor, where)
 
 
 def _require_no_image(pool: Pool, volume: str, hypervisor: Hypervisor, where: str) -> None:

@@ -9,10 +9,11 @@ import dataclasses
 import threading
 import time
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.migration import DISKS
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     MigrationNote,
     VolumeIdentity,
@@ -22,10 +23,17 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints, write_note
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import MigrationTarget
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import MIRROR, DiskMigration
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 ProgressCallback = t.Callable[[str, int, int], t.Any]
+# What libvirt calls its figures of a migration that has ended, and we in the result.
+_FIGURES = {
+    "time_elapsed": "duration_ms",
+    "downtime": "downtime_ms",
+    "memory_processed": "memory_bytes",
+    "disk_processed": "disk_bytes",
+}
 
 
 @dataclass
@@ -34,7 +42,8 @@ class MigrationPlan:
 
     recheck: raises an error of ours when what the plan is based on has changed. release: gives back what the move
     holds while it lasts. switched: libvirt has moved the machine, and nothing is rolled back from then on.
-    figures: what libvirt says of a move that has ended; measure asks for it. kept: volumes that were to be deleted and
+    figures: what libvirt says of a move that has ended; measure asks for it. mirrored_bytes: how much of its disks was
+    to be copied while it ran, as far as it was seen. kept: volumes that were to be deleted and
     were not, in sentences.
     """
 
@@ -43,6 +52,7 @@ class MigrationPlan:
     after: list[Step] = field(default_factory=list)
     disks: Sequence[DiskMigration] = ()
     figures: dict[str, t.Any] = field(default_factory=dict)
+    mirrored_bytes: int = 0
     kept: list[str] = field(default_factory=list)
     timeout_seconds: float | None = None
     began: float | None = None
@@ -77,6 +87,28 @@ class MigrationPlan:
                 raise self.timed_out()
 
         return limited
+
+    def noted(self, on_progress: ProgressCallback) -> ProgressCallback:
+        """The same callback, which notes how much of the disks libvirt has to copy."""
+
+        def noted(phase: str, done: int, total: int) -> None:
+            if phase == DISKS:
+                self.mirrored_bytes = max(self.mirrored_bytes, total)
+            on_progress(phase, done, total)
+
+        return noted
+
+    def figures_from(self, stats: Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """libvirt's figures of a move that has ended, in the words of the result.
+
+        They leave out disks that QEMU has mirrored: what was seen of these counts, and if nothing was, it is not known.
+        """
+        found = {ours: stats[theirs] for theirs, ours in _FIGURES.items() if theirs in stats}
+        if any(disk.method == MIRROR for disk in self.disks) and not found.get("disk_bytes"):
+            found.pop("disk_bytes", None)
+            if self.mirrored_bytes:
+                found["disk_bytes"] = self.mirrored_bytes
+        return found
 
 
 @dataclass(frozen=True)

@@ -67,29 +67,18 @@ class MachineLocation:
         """It is on the target, and does not run at the source."""
         return self.target is not None and not self.source
 
-    def is_on_target(self, active: bool) -> bool:
-        """It is on the target, up or off as it was, and does not run at the source."""
-        return self.target is active and not self.source
-
 
 def find_location(endpoints: Endpoints, uuid: str) -> MachineLocation:
     """Raises UnreachableError when one end does not answer: then nobody knows."""
-    with endpoints.open_source() as source:
-        at_source = _is_active(source, uuid)
+    at_source = find_state_at_source(endpoints, uuid)
     with endpoints.open_target() as target:
-        return MachineLocation(at_source, _is_active(target, uuid))
+        return MachineLocation(at_source, _state(target, uuid))
 
 
-def is_up(endpoints: Endpoints, uuid: str) -> bool:
-    """Whether it runs at the source."""
+def find_state_at_source(endpoints: Endpoints, uuid: str) -> bool | None:
+    """Whether it is up at the source (True), off (False) or not there (None)."""
     with endpoints.open_source() as source:
-        return bool(_is_active(source, uuid))
-
-
-def is_at_source(endpoints: Endpoints, uuid: str) -> bool:
-    """Whether it is at the source, up or off."""
-    with endpoints.open_source() as source:
-        return _is_active(source, uuid) is not None
+        return _state(source, uuid)
 
 
 def find_location_after_switch(endpoints: Endpoints, uuid: str) -> MachineLocation:
@@ -124,12 +113,16 @@ def write_note(domain: t.Any, note: MigrationNote | None) -> None:
                 raise
 
 
-def _is_active(conn: VirConnect, uuid: str) -> bool | None:
-    domain = find(conn, uuid)
-    if domain is None:
-        return None
+def is_active(domain: t.Any) -> bool:
+    """Whether a machine is up at this moment."""
     with translate_errors("cannot read the machine's state"):
         return bool(domain.isActive())
+
+
+def _state(conn: VirConnect, uuid: str) -> bool | None:
+    """Whether a machine is up; None where there is none."""
+    domain = find(conn, uuid)
+    return None if domain is None else is_active(domain)
 
 
 @contextlib.contextmanager

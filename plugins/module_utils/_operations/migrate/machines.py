@@ -26,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     open_connection,
     translate_errors,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan
@@ -80,14 +80,14 @@ class MigrationResult:
 
     def as_result(self) -> dict[str, t.Any]:
         """The outcome in the words of the module's result."""
-        migration = self.migration
+        migration = self.migration or MigrationPlan(self.spec.name)
         result: dict[str, t.Any] = {
             "name": self.spec.name,
-            "changed": bool(migration and migration.actions and (migration.switched or self.error is None)),
+            "changed": bool(migration.actions and (migration.switched or self.error is None)),
             "failed": self.error is not None,
             "source": self.source,
             "target": self.target,
-            "actions": migration.actions if migration and self.error is None else [],
+            "actions": migration.actions if self.error is None else [],
             "disks": [
                 {
                     "device": disk.device,
@@ -96,10 +96,10 @@ class MigrationResult:
                     "method": disk.method,
                     "kept_at_source": disk.travels and not disk.own,
                 }
-                for disk in (migration.disks if migration else ())
+                for disk in migration.disks
             ],
-            "kept_volumes": list(migration.kept) if migration else [],
-            **(migration.figures if migration else {}),
+            "kept_volumes": list(migration.kept),
+            **migration.figures,
         }
         if self.error is not None:
             result["msg"] = str(self.error)
@@ -107,7 +107,7 @@ class MigrationResult:
 
 
 @dataclass
-class Removal:
+class TaskMigrations:
     """All that the moves of a task have in common."""
 
     source: VirConnect
@@ -140,7 +140,7 @@ class Removal:
             context = MigrationContext(endpoints, hypervisor, name, target, spec.options, self.stop, self.check_mode)
             if not self.check_mode:
                 # Held until the task ends: two runs would take each other's volumes for left-overs.
-                stack.enter_context(hypervisor_lock(f"move-{spec.name.replace('/', '_')}", wait_seconds=0))
+                stack.enter_context(machine_lock(spec.name, wait_seconds=0))
             meter = ProgressMeter(self.progress.write_line, spec.name)
             outcome.migration = plan_migration(spec.name, context, spec.where, meter.at)
         except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
@@ -85,22 +85,17 @@ def read_migration_options(params: dict[str, t.Any]) -> MigrationOptions:
         **{name: params[name] for name in _PARAMETERS if "." not in name},
         **{f"compression.{key}": value for key, value in compression.items()},
     }
+    # Most are what the module calls them.
+    same_names = {field.name: params[field.name] for field in fields(MigrationOptions) if field.name in params}
     return MigrationOptions(
-        live=params["live"],
-        copy_storage={"inc": AUTO, "incremental": AUTO}.get(params["copy_storage"], params["copy_storage"]),
-        tls=params["tls"],
-        persistent=params["persistent"],
-        undefine_source=params["undefine_source"],
-        source_volumes=params["source_volumes"],
-        timeout_seconds=params["timeout"],
-        max_downtime_ms=params["max_downtime"],
-        auto_converge=params["auto_converge"],
-        postcopy=params["postcopy"],
-        compressed=params["compression"] is not None or params["compressed"] or bool(params["comp_methods"]),
-        migration_address=params["migration_address"],
-        memory_ratio=params["memory_ratio"],
-        memory_reserve_mib=params["memory_reserve_mib"],
-        parameters={name: value for name, value in own.items() if value is not None},
+        **{
+            **same_names,
+            "copy_storage": {"inc": AUTO, "incremental": AUTO}.get(params["copy_storage"], params["copy_storage"]),
+            "timeout_seconds": params["timeout"],
+            "max_downtime_ms": params["max_downtime"],
+            "compressed": params["compression"] is not None or params["compressed"] or bool(params["comp_methods"]),
+            "parameters": {name: value for name, value in own.items() if value is not None},
+        }
     )
 
 
@@ -124,35 +119,26 @@ def flags(options: MigrationOptions, *, active: bool, copied: bool, whole: bool)
 
     active: the machine is up. copied: QEMU copies disks of it; whole: with what backs them.
     """
-    names = ["PEER2PEER"]
-    if options.persistent:
-        names.append("PERSIST_DEST")
-    if options.undefine_source:
-        names.append("UNDEFINE_SOURCE")
-    if not active:
-        return _flags([*names, "OFFLINE"])
-    if options.live:
-        names.append("LIVE")
-    if options.tls:
-        names.append("TLS")
-    if options.auto_converge and options.live:
-        names.append("AUTO_CONVERGE")
-    if options.postcopy:
-        names.append("POSTCOPY")
-    if options.compressed:
-        names.append("COMPRESSED")
-    if "parallel_connections" in options.parameters:
-        names.append("PARALLEL")
-    if copied:
-        # A disk that fails at the source is no reason to end up with half a machine at the target. And a guest that
-        # writes all the time is slowed down instead of being chased for ever.
-        names += ["NON_SHARED_DISK" if whole else "NON_SHARED_INC", "ABORT_ON_ERROR", "NON_SHARED_SYNCHRONOUS_WRITES"]
-    return _flags(names)
-
-
-def _flags(names: Sequence[str]) -> int:
+    wanted = {
+        "PEER2PEER": True,
+        "PERSIST_DEST": options.persistent,
+        "UNDEFINE_SOURCE": options.undefine_source,
+        "OFFLINE": not active,
+        "LIVE": active and options.live,
+        "TLS": active and options.tls,
+        "AUTO_CONVERGE": active and options.live and options.auto_converge,
+        "POSTCOPY": active and options.postcopy,
+        "COMPRESSED": active and options.compressed,
+        "PARALLEL": active and "parallel_connections" in options.parameters,
+        "NON_SHARED_DISK": active and copied and whole,
+        "NON_SHARED_INC": active and copied and not whole,
+        # A disk that fails at the source is no reason to end up with half a machine at the target.
+        "ABORT_ON_ERROR": active and copied,
+        # A guest that writes all the time is slowed down instead of being chased for ever.
+        "NON_SHARED_SYNCHRONOUS_WRITES": active and copied,
+    }
     # An older libvirt knows no synchronous writes; it is the only one that may be missing.
-    return sum(int(getattr(libvirt, f"VIR_MIGRATE_{name}", 0)) for name in names)
+    return sum(int(getattr(libvirt, f"VIR_MIGRATE_{name}", 0)) for name, is_wanted in wanted.items() if is_wanted)
 
 
 def parameters(options: MigrationOptions, *, address: str, active: bool, disks: Sequence[str]) -> dict[str, t.Any]:

@@ -12,15 +12,14 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     UnsupportedError,
     VirtError,
+    one_of_these,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import observe_bridges, observe_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import why_kept
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import ties_of_domain
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import start_files, ties_of_domain
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest, require_free_space
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
@@ -59,7 +58,7 @@ def check_source_machine(machine: SourceMachine, where: str) -> None:
 
 
 def _check_finished(machine: SourceMachine, where: str) -> None:
-    """What another run makes, or the next one clears, is to be found where that run began it."""
+    """What another run makes, or the next one removes, is to be found where that run began it."""
     notes = machine.notes
     adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
     if notes is not None and notes.status == BUILDING:
@@ -80,7 +79,7 @@ def _check_finished(machine: SourceMachine, where: str) -> None:
 def _check_hidden_state(machine: SourceMachine, where: str) -> None:
     """What of a machine that is off lies in files that no pool has, and travels only while it runs."""
     pflash = machine.defined_xml.find("os/loader[@type='pflash']") is not None
-    efi = machine.defined_xml.find("os[@firmware='efi']") is not None
+    efi = any(machine.defined_xml.find(path) is not None for path in ("os[@firmware='efi']", "os/varstore"))
     for has, words in (
         (pflash or efi, "the variables of its UEFI"),
         (machine.defined_xml.find("devices/tpm/backend[@type='emulator']") is not None, "the state of its TPM"),
@@ -99,7 +98,9 @@ def check_target(machine: SourceMachine, target: MigrationTarget, options: Migra
         _check_maintenance(target, where)
         _check_name_is_free(machine, target, where)
         _check_machine(machine, target, where)
-        _check_nics(machine, target, where)
+        _check_start_files(machine, target, where)
+        for kind, name in machine.nics:
+            target.hypervisor.check_plug(kind, name, where)
         _check_memory(machine, target, options, where)
     except VirtError as exc:
         what = f"{machine.name} cannot go to {target.name}: {exc.what}"
@@ -179,26 +180,28 @@ def _check_machine(machine: SourceMachine, target: MigrationTarget, where: str) 
             where=where,
             hint=f"A newer QEMU is needed there; it has {', '.join(sorted(alike)[-3:]) or 'none of this kind'}",
         )
-    loader = running_xml.findtext("os/loader")
-    _check_capabilities(machine, target, arch, machine_type, loader, where)
+    platform = (arch, machine_type, running_xml.get("type", ""))
+    _check_firmware(machine, target, platform, where)
+    _check_cpu(machine, target, platform, where)
 
 
-def _check_capabilities(
-    machine: SourceMachine, target: MigrationTarget, arch: str, machine_type: str, loader: str | None, where: str
+def _check_firmware(
+    machine: SourceMachine, target: MigrationTarget, platform: tuple[str, str, str], where: str
 ) -> None:
-    conn, virt_type = target.hypervisor.conn, machine.running_xml.get("type", "")
-    if loader and machine.active:
-        with translate_errors("its capabilities cannot be read"):
-            text = conn.getDomainCapabilities(None, arch or None, machine_type or None, virt_type or None, 0)
-        loaders = {value.text for value in parse_xml(text).iterfind("os/loader/value")}
-        if loaders and loader not in loaders:
-            raise NotFoundError(
-                f"its firmware {loader} is not there", where=where, hint=one_of_these(loader, map(str, loaders))
-            )
-    _check_cpu(machine, target, (arch, machine_type, virt_type), where)
+    """The file that a machine has its firmware from. platform: architecture, machine type, type of domain."""
+    loader = machine.running_xml.findtext("os/loader")
+    if not loader:
+        return
+    with translate_errors("its capabilities cannot be read"):
+        text = target.hypervisor.conn.getDomainCapabilities(None, *(word or None for word in platform), 0)
+    loaders = {value.text for value in read_description("that hypervisor", text).iterfind("os/loader/value")}
+    if loaders and loader not in loaders:
+        raise NotFoundError(
+            f"its firmware {loader} is not there", where=where, hint=one_of_these(loader, map(str, loaders))
+        )
 
 
-def _check_cpu(machine: SourceMachine, target: MigrationTarget, kind: tuple[str, str, str], where: str) -> None:
+def _check_cpu(machine: SourceMachine, target: MigrationTarget, platform: tuple[str, str, str], where: str) -> None:
     """A machine that is off gets its CPU where it starts."""
     cpu, conn = machine.running_xml.find("cpu"), target.hypervisor.conn
     if cpu is None or not machine.active:
@@ -206,10 +209,10 @@ def _check_cpu(machine: SourceMachine, target: MigrationTarget, kind: tuple[str,
     strict = libvirt.VIR_CONNECT_COMPARE_CPU_FAIL_INCOMPATIBLE
     try:
         if cpu.get("mode") == "custom":
-            conn.compareHypervisorCPU(None, *kind, etree.tostring(cpu, encoding="unicode"), strict)
-        elif cpu.get("mode") == "host-passthrough" and kind[2] == "kvm":
+            conn.compareHypervisorCPU(None, *platform, etree.tostring(cpu, encoding="unicode"), strict)
+        elif cpu.get("mode") == "host-passthrough" and platform[2] == "kvm":
             # It has all of this hypervisor's CPU, and would crash where something of that is missing.
-            host = parse_xml(machine.handle.connect().getCapabilities()).find("host/cpu")
+            host = read_description("this hypervisor", machine.handle.connect().getCapabilities()).find("host/cpu")
             if host is not None:
                 conn.compareCPU(etree.tostring(host, encoding="unicode"), strict)
     except libvirt.libvirtError as exc:
@@ -222,28 +225,27 @@ def _check_cpu(machine: SourceMachine, target: MigrationTarget, kind: tuple[str,
             ) from exc
 
 
-def _check_nics(machine: SourceMachine, target: MigrationTarget, where: str) -> None:
-    hypervisor = target.hypervisor
-    networks = {network["name"]: network for network in observe_networks(hypervisor.conn)}
-    try:
-        bridges = observe_bridges(hypervisor.conn, hypervisor.conn.getURI(), list(networks.values()))
-    except VirtError:
-        bridges = None
-    for kind, name in machine.nics:
-        if kind == "bridge" and bridges is not None and name not in bridges:
-            raise NotFoundError(f"there is no bridge {name!r}", where=where, hint=one_of_these(name, bridges))
-        if kind == "network" and name not in networks:
-            raise NotFoundError(f"there is no libvirt network {name!r}", where=where, hint=one_of_these(name, networks))
-        if kind == "network" and not networks[name]["active"]:
-            raise ConflictError(
-                f"libvirt network {name!r} is not active", where=where, hint=f"Start it: virsh net-start {name}"
-            )
+def _check_start_files(machine: SourceMachine, target: MigrationTarget, where: str) -> None:
+    """Of a machine that is off nobody would notice before its next start there; a running one cannot come without."""
+    if machine.active:
+        return
+    for words, path in start_files(machine.defined_xml):
+        try:
+            with translate_errors(f"its {words} {path} cannot be looked up"):
+                target.hypervisor.conn.storageVolLookupByPath(path)
+        except NotFoundError as exc:
+            raise NotFoundError(
+                f"its {words} {path} is in no storage pool there, and would stay behind",
+                where=where,
+                hint="Copy it into a pool that has this folder on both, and virsh pool-refresh it; or start the "
+                "machine first, and move it running",
+            ) from exc
 
 
 def _check_memory(machine: SourceMachine, target: MigrationTarget, options: MigrationOptions, where: str) -> None:
     total_mib = target.hypervisor.memory_mib
     # What a killed move has left of it there goes before it comes.
-    taken_mib = target.committed_mib(machine.name) + target.allocated_mib
+    taken_mib = target.taken_mib(machine.name)
     free_mib = int((total_mib - options.memory_reserve_mib) * options.memory_ratio) - taken_mib
     if machine.memory_mib > free_mib:
         raise ConflictError(

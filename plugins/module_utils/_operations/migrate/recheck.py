@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a move was planned on is looked at again where it is acted on: much may have changed since, in a long task."""
+"""What a move was planned on is checked again where it is acted on: much may have changed since, in a long task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
@@ -75,21 +75,8 @@ def _record(xml: etree._Element) -> bytes:
     return bytes(etree.tostring(defined_xml, method="c14n"))
 
 
-def recheck_target(planned: SourceMachine, context: MigrationContext, where: str) -> MigrationTarget:
-    """Raise when something on the target speaks against the machine now; the target as it is now."""
-    now = MigrationTarget(context.target.uri, context.target.hypervisor.conn)
-    now.name = context.target.name
-    there = now.hypervisor.domains
-    # Machines of this task that are still on their way count, those that have arrived are counted there.
-    now.allocations = {
-        name: mib for name, mib in context.target.allocations.items() if name != planned.name and name not in there
-    }
-    check_target(planned, now, context.options, where)
-    return now
-
-
 class TargetRecheck:
-    """What the target is like where a move comes to it: looked at again after each step that takes long, else once."""
+    """What the target is like where a move comes to it: checked again after each step that takes long, else once."""
 
     def __init__(self, context: MigrationContext, where: str) -> None:
         self._context = context
@@ -103,20 +90,30 @@ class TargetRecheck:
     def check(self, planned: SourceMachine) -> MigrationTarget:
         """Raise when something there speaks against the machine; the target as it is now."""
         if self._seen is None:
-            self._seen = recheck_target(planned, self._context, self._where)
+            target = self._context.target
+            now = MigrationTarget(target.uri, target.hypervisor.conn)
+            now.name = target.name
+            there = now.hypervisor.domains
+            # Machines of this task that are still on their way count, those that have arrived are counted there.
+            now.allocations = {
+                name: mib for name, mib in target.allocations.items() if name != planned.name and name not in there
+            }
+            check_target(planned, now, self._context.options, self._where)
+            self._seen = now
         return self._seen
 
-
-def recheck_free_space(disks: Sequence[DiskMigration], now: MigrationTarget, where: str) -> None:
-    """Raise when the target's pools, as they are now, have no space for the volumes of this machine."""
-    fresh = [dataclasses.replace(disk, target_pool=now.hypervisor.pools.get(disk.target_pool.name)) for disk in disks]
-    check_free_space_on_target(fresh, now, where)
+    def check_free_space(self, planned: SourceMachine, disks: Sequence[DiskMigration]) -> None:
+        """Raise when the target's pools, as they are now, have no space for the volumes of this machine."""
+        now = self.check(planned)
+        pools = now.hypervisor.pools
+        fresh = [dataclasses.replace(disk, target_pool=pools.get(disk.target_pool.name)) for disk in disks]
+        check_free_space_on_target(fresh, now, self._where)
 
 
 def _domain_of(planned: SourceMachine) -> Domain:
     handle = planned.handle
     with translate_errors(f"cannot inspect machine {planned.name}"):
-        xml = parse_xml(handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+        xml = read_description(f"machine {planned.name}", handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
         return Domain(planned.name, handle, bool(handle.isActive()), xml, read_notes(xml))
 
 

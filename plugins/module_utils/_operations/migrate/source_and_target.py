@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
@@ -40,11 +40,6 @@ class MigrationTarget:
         self.volumes: set[tuple[str, str]] = set()
 
     @property
-    def allocated_mib(self) -> int:
-        """The memory that this run has allocated to machines."""
-        return sum(self.allocations.values())
-
-    @property
     def address(self) -> str:
         """The address in the URI, which the target's certificates are for."""
         return urlsplit(self.uri).hostname or self.name
@@ -59,9 +54,13 @@ class MigrationTarget:
         """What guests can be there."""
         return GuestCapabilities(self.hypervisor.conn)
 
-    def committed_mib(self, besides: str) -> int:
-        """The memory that the machines defined there may take; besides: the name of one that is not counted."""
-        return sum(_memory_mib(domain.xml) for domain in self.hypervisor.domains.values() if domain.name != besides)
+    def taken_mib(self, besides: str) -> int:
+        """The memory that the machines defined there may take, and what this run has allocated to others.
+
+        besides: the name of a machine that is not counted where it is defined.
+        """
+        defined = [domain.xml for domain in self.hypervisor.domains.values() if domain.name != besides]
+        return sum(map(_memory_mib, defined)) + sum(self.allocations.values())
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,9 @@ def read_source_machine(domain: Domain, where: str) -> SourceMachine:
     """The machine as it is. Raises ConflictError for one that nobody may touch now."""
     what = f"cannot inspect machine {domain.name}"
     with translate_errors(what, where):
-        running_xml = parse_xml(domain.handle.XMLDesc(0)) if domain.active else domain.xml
+        running_xml = (
+            read_description(f"machine {domain.name}", domain.handle.XMLDesc(0)) if domain.active else domain.xml
+        )
         busy = domain.active and _has_job(domain.handle)
         if not domain.handle.isPersistent():
             raise ConflictError(

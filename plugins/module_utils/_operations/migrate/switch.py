@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.migration import MigrationControls, migrate
@@ -27,7 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.loc
     find,
     find_location,
     find_location_after_switch,
-    is_up,
+    find_state_at_source,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import flags, parameters
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import (
@@ -67,7 +67,7 @@ def move_step(
             disks=[disk.device for disk in mirrored],
         )
         controls = MigrationControls(
-            on_progress,
+            migration.noted(on_progress),
             context.stop,
             migration.timed_out(),
             migration.left_seconds(),
@@ -128,7 +128,7 @@ def _require_images(migration: MigrationPlan, context: MigrationContext) -> None
 
 def _has_migrated(failure: VirtError, machine: SourceMachine, context: MigrationContext) -> bool:
     """Whether it is on the target although libvirt reports a failure. Raises HostError when nobody can know."""
-    if machine.active and is_up(context.endpoints.reconnected(), machine.uuid):
+    if machine.active and find_state_at_source(context.endpoints.reconnected(), machine.uuid):
         return False
     try:
         found = find_location(context.endpoints.reconnected(), machine.uuid)
@@ -143,7 +143,7 @@ def _has_migrated(failure: VirtError, machine: SourceMachine, context: Migration
         return True
     # One that is off can be defined on both hypervisors.
     in_two_places = not machine.active and context.options.undefine_source and found.source is not None
-    return found.is_on_target(machine.active) and not in_two_places
+    return found.target is machine.active and not found.source and not in_two_places
 
 
 def _as_reported(exc: VirtError, machine: SourceMachine, context: MigrationContext) -> VirtError:
@@ -157,7 +157,7 @@ def _as_reported(exc: VirtError, machine: SourceMachine, context: MigrationConte
 def _how_it_stays(machine: SourceMachine, context: MigrationContext) -> str:
     """Whether it runs at the source, whatever it did when the move began; asked of libvirt, if that answers."""
     with contextlib.suppress(VirtError):
-        if is_up(context.endpoints, machine.uuid):
+        if find_state_at_source(context.endpoints, machine.uuid):
             return "runs on" if machine.active else "runs"
         return "stays"
     return "stays"
@@ -170,22 +170,28 @@ def _target_xml(machine: SourceMachine, disks: Sequence[DiskMigration]) -> dict[
     attached = {disk.ref for disk in disks}
     notes = machine.notes
     left = {VolumeRef(n.pool, n.name) for n in notes.volumes} - attached if notes else set()
-    stay: dict[VolumeRef, VolumeRef | None] = dict.fromkeys(left)
+    renewed: dict[VolumeRef, VolumeRef | None] = {disk.ref: disk.ref for disk in disks if disk.travels}
+    renewed.update(dict.fromkeys(left))
     secure = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
-    documents = {}
     with translate_errors(f"cannot read the XML of {machine.name}"):
-        defined_xml = parse_xml(machine.handle.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_INACTIVE))
-        running_xml = parse_xml(machine.handle.XMLDesc(secure)) if machine.active else defined_xml
-    new_running_xml = migrated_domain_xml(running_xml, places, stay, flattened)
-    new_defined_xml = migrated_domain_xml(defined_xml, places, stay, flattened)
-    if new_running_xml is not None:
-        documents[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = new_running_xml
-    if new_defined_xml is not None and machine.active:
-        documents[libvirt.VIR_MIGRATE_PARAM_PERSIST_XML] = new_defined_xml
-    return documents
+        defined_xml = read_description(
+            f"machine {machine.name}", machine.handle.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_INACTIVE)
+        )
+        running_xml = (
+            read_description(f"machine {machine.name}", machine.handle.XMLDesc(secure))
+            if machine.active
+            else defined_xml
+        )
+    new_running_xml = migrated_domain_xml(running_xml, places, renewed, flattened)
+    new_defined_xml = migrated_domain_xml(defined_xml, places, renewed, flattened) if machine.active else None
+    documents = {
+        libvirt.VIR_MIGRATE_PARAM_DEST_XML: new_running_xml,
+        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: new_defined_xml,
+    }
+    return {parameter: xml for parameter, xml in documents.items() if xml is not None}
 
 
-def figures(context: MigrationContext, machine: SourceMachine) -> dict[str, t.Any]:
+def figures(migration: MigrationPlan, context: MigrationContext, machine: SourceMachine) -> dict[str, t.Any]:
     """What libvirt says of the migration that has ended; nothing of an offline one, or where it says nothing."""
     if not machine.active:
         return {}
@@ -194,13 +200,6 @@ def figures(context: MigrationContext, machine: SourceMachine) -> dict[str, t.An
         if domain is None:
             return {}
         try:
-            stats = domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
+            return migration.figures_from(domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED))
         except libvirt.libvirtError:
             return {}
-    names = {
-        "time_elapsed": "duration_ms",
-        "downtime": "downtime_ms",
-        "memory_processed": "memory_bytes",
-        "disk_processed": "disk_bytes",
-    }
-    return {ours: stats[theirs] for theirs, ours in names.items() if theirs in stats}

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import StartWatch
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import is_active
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import SourceMachine
 
 _AGAIN = "Nothing was changed here. Run it again"
@@ -72,9 +71,3 @@ class WriteGuard:
             raise ConflictError(
                 f"{self._machine.name} {words}, and runs here", hint="Run it again: it is then moved while it runs"
             )
-
-
-def is_active(domain: t.Any) -> bool:
-    """Whether a machine is up at this moment."""
-    with translate_errors("cannot read the machine's state"):
-        return bool(domain.isActive())

@@ -12,7 +12,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
@@ -27,11 +27,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
     read_table,
     write_table,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_disk, disk_targets
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import (
     PlannedDisk,
     check_free_space,
@@ -39,7 +39,6 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.disks.plann
     plan_disk,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import check_growth, check_more_use
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.volume_steps import VolumeOwner
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.lost_disks import find_lost, forget_lost

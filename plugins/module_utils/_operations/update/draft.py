@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
@@ -33,6 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     find_notes,
     notes_to_element,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import attachable
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
@@ -48,7 +49,7 @@ class Draft:
         self.notes = notes
         self.before: dict[str, t.Any] = {}
         self.after: dict[str, t.Any] = {}
-        # Volumes that are cleared on the way: they are noted until they are gone.
+        # Volumes that are removed on the way: they are noted until they are gone.
         self.leaving: list[VolumeNote] = []
         self.pending: list[str] = []
         self.outdated: list[str] = []
@@ -73,17 +74,23 @@ class Draft:
     @functools.cached_property
     def live(self) -> etree._Element | None:
         """The XML of the running machine, None for one that is off."""
-        if not self.domain.active:
-            return None
-        with translate_errors(f"cannot inspect machine {self.name}"):
-            return parse_xml(self.domain.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE))
+        return self._xml(libvirt.VIR_DOMAIN_XML_SECURE) if self.domain.active else None
 
     @functools.cached_property
     def secret(self) -> etree._Element:
         """The XML of the definition with its passwords."""
-        flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
+        return self._definition()
+
+    def _definition(self) -> etree._Element:
+        return self._xml(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+
+    def _xml(self, flags: int) -> etree._Element:
         with translate_errors(f"cannot inspect machine {self.name}"):
-            return parse_xml(self.domain.handle.XMLDesc(flags))
+            return read_description(f"machine {self.name}", self.domain.handle.XMLDesc(flags))
+
+    def drop_volume(self, note: VolumeNote) -> None:
+        """Its volume is no longer the machine's own."""
+        self.notes = replace(self.notes, volumes=tuple(other for other in self.notes.volumes if other != note))
 
     def differ(self, path: Sequence[str], before: t.Any, after: t.Any) -> None:
         """Take note of a difference for the diff; path: the words that lead to it."""
@@ -113,11 +120,6 @@ class Draft:
         return None if self._record is None else self._record[0]
 
     @property
-    def record_xml(self) -> str | None:
-        """The new XML, None where nothing in the definition changes."""
-        return None if self._record is None else etree.tostring(self._record[0], encoding="unicode")
-
-    @property
     def device_changes(self) -> list[str]:
         """In words, what is to change in the definition, in volumes and in the running machine."""
         return [*self._recorded, *(step.description for step in (*self.volume_steps, *self.live_steps))]
@@ -127,7 +129,7 @@ class Draft:
         """The notes that stand in the domain while the steps are run."""
         if not self.volume_steps:
             return self.known_notes
-        # A new volume may have the name of one that is cleared.
+        # A new volume may have the name of one that is removed.
         new = {(note.pool, note.name) for note in self.notes.volumes}
         leaving = tuple(note for note in self.leaving if (note.pool, note.name) not in new)
         return replace(self.notes, volumes=(*self.notes.volumes, *leaving))
@@ -221,9 +223,7 @@ class Draft:
 
     def _defined_xml(self, noted: MachineNotes) -> bytes:
         """The description as it is now, with these notes, in a form that can be compared."""
-        flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
-        with translate_errors(f"cannot inspect machine {self.name}"):
-            return _canonical(_with_notes(parse_xml(self.domain.handle.XMLDesc(flags)), noted))
+        return _canonical(_with_notes(self._definition(), noted))
 
     def _notes_step(self, what: str, new: MachineNotes, old: MachineNotes) -> Step:
         handle = self.domain.handle
@@ -235,6 +235,19 @@ class Draft:
         self.live_steps.append(
             Step(what, _translating_errors(what, apply), _translating_errors(what, undo) if undo else None)
         )
+
+    def live_attach(
+        self, what: str, device: etree._Element, find: t.Callable[[etree._Element], etree._Element | None] | None
+    ) -> None:
+        """The running machine gets a device. find: the same in its XML, to be taken back; None where it may stay."""
+        handle, xml, flag = self.domain.handle, attachable(device), libvirt.VIR_DOMAIN_AFFECT_LIVE
+
+        def undo() -> None:
+            found = find(read_description(f"machine {self.name}", handle.XMLDesc(0))) if find else None
+            if found is not None:
+                host_domains.detach_live(handle, etree.tostring(found, encoding="unicode"))
+
+        self.live_step(what, lambda: handle.attachDeviceFlags(xml, flag), undo if find else None)
 
     def live_update(self, what: str, old: etree._Element, new: etree._Element) -> None:
         """A change of a device of the running machine."""

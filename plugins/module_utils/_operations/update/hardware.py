@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import KIB, size_kib_in_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import shown_value
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import plain
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Field,
     covers,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import KIB, size_kib_in_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import merge_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.amounts import MEMORY
@@ -27,8 +26,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.de
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import fragment_digest
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.fragment import check_fragment_disks
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import check_fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+
+# libvirt writes what it makes of these modes into the running machine's XML.
+_EXPANDED_MODES = ("host-model", "host-passthrough", "maximum")
+_EXPANDED_KEYS = ("mode", "model", "vendor", "check", "match", "features", "fallback", "migratable")
+# These say how a model is compared with the host's CPU, and the running machine's XML says how it came out.
+_CHECKED_KEYS = ("check", "fallback")
 
 
 def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
@@ -49,6 +54,17 @@ def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
     _compare_fragment(machine, draft, where)
 
 
+def shown_value(field: Field, value: t.Any) -> t.Any:
+    """The part of a field's value that the XML of a running machine shows as it is defined."""
+    if field.key == "cpu":
+        expanded = value.get("mode", "host-model") in _EXPANDED_MODES
+        return {key: item for key, item in value.items() if key not in (_EXPANDED_KEYS if expanded else _CHECKED_KEYS)}
+    if field.key == "memory":
+        # The balloon is on its way, and may have to stop half-way.
+        return {key: item for key, item in value.items() if key != "current"}
+    return value
+
+
 def _have(field: Field, want: t.Any, draft: Draft) -> t.Any:
     """What is in the definition; the XML with the passwords is asked for only where one is requested."""
     has_secret = isinstance(want, Mapping) and "password" in want
@@ -63,12 +79,9 @@ def _change(field: Field, want: t.Any, draft: Draft) -> None:
     field.write(xml, want)
     if field.key == "graphics" and want and VIDEO.read(xml) is False:
         VIDEO.write(xml, {})
-    if draft.live is not None and not _LIVE.get(field.key, _never)(have, want, draft):
+    change_live = _LIVE.get(field.key)
+    if draft.live is not None and not (change_live and change_live(have, want, draft)):
         draft.pending.append(field.key)
-
-
-def _never(_have: t.Any, _want: t.Any, _draft: Draft) -> bool:
-    return False
 
 
 def _only(have: t.Any, want: t.Any, key: str) -> bool:
@@ -127,30 +140,32 @@ _LIVE: dict[str, t.Callable[[t.Any, t.Any, Draft], bool]] = {
 def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
     """Machine type and firmware: the installed system would not find itself again on another one."""
     xml = draft.domain.xml
-    have = need(xml, "os/type").get("machine", "")
-    if machine.machine_type and not draft.hypervisor.guests.same_machine_type(have, machine.machine_type):
-        raise UnsupportedError(
-            f"machine {machine.name} is of type {have}, the task asks for {machine.machine_type}",
-            where=inside(where, "machine_type"),
-            hint="It cannot be changed for an installed system; create a new machine",
-        )
+    who, have = f"machine {machine.name}", need(xml, "os/type").get("machine", "")
+    other_type = machine.machine_type and not draft.hypervisor.guests.same_machine_type(have, machine.machine_type)
     loader = xml.find("os/loader")
     efi = need(xml, "os").get("firmware") == "efi" or (loader is not None and loader.get("type") == "pflash")
-    if machine.firmware and (machine.firmware == "efi") != efi:
-        raise UnsupportedError(
-            f"machine {machine.name} has firmware {'efi' if efi else 'bios'}, the task asks for {machine.firmware}",
-            where=inside(where, "firmware"),
-            hint="It cannot be changed for an installed system; create a new machine",
-        )
-    secure = loader is not None and loader.get("secure") == "yes"
     feature = xml.find("os/firmware/feature[@name='secure-boot']")
+    secure = loader is not None and loader.get("secure") == "yes"
     secure = secure or (feature is not None and feature.get("enabled") == "yes")
-    if machine.secure_boot is not None and machine.secure_boot != secure:
-        raise UnsupportedError(
-            f"secure boot of machine {machine.name} is {'on' if secure else 'off'}",
-            where=inside(where, "secure_boot"),
-            hint="It cannot be changed for an installed system; create a new machine",
-        )
+    for option, differs, what in (
+        ("machine_type", other_type, f"{who} is of type {have}, the task asks for {machine.machine_type}"),
+        (
+            "firmware",
+            machine.firmware and (machine.firmware == "efi") != efi,
+            f"{who} has firmware {'efi' if efi else 'bios'}, the task asks for {machine.firmware}",
+        ),
+        (
+            "secure_boot",
+            machine.secure_boot not in (None, secure),
+            f"secure boot of {who} is {'on' if secure else 'off'}",
+        ),
+    ):
+        if differs:
+            raise UnsupportedError(
+                what,
+                where=inside(where, option),
+                hint="It cannot be changed for an installed system; create a new machine",
+            )
 
 
 def _compare_fragment(machine: Machine, draft: Draft, where: str) -> None:

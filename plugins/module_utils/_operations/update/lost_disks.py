@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import volume_exists
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_exists
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
@@ -24,7 +22,7 @@ def find_lost(disk: Disk, draft: Draft) -> Disk | None:
     if note is None:
         return None
     if not volume_exists(draft.hypervisor.pools.get(note.pool, disk.given.place), note.name):
-        _forget(note, draft)
+        draft.drop_volume(note)
         return None
     return Disk(
         disk.name,
@@ -54,7 +52,7 @@ def forget_lost(disk: Disk, draft: Draft) -> None:
                 return
             if source is not None and source.place == place:
                 return
-    _forget(note, draft)
+    draft.drop_volume(note)
 
 
 def _noted(disk: Disk, draft: Draft) -> VolumeNote | None:
@@ -62,7 +60,3 @@ def _noted(disk: Disk, draft: Draft) -> VolumeNote | None:
     names = (stem, f"{stem}.qcow2", f"{stem}.raw")
     ours = (note for note in draft.known_notes.volumes if note.role == "disk" and not note.building)
     return next((note for note in ours if note.name in names), None)
-
-
-def _forget(note: VolumeNote, draft: Draft) -> None:
-    draft.notes = replace(draft.notes, volumes=tuple(other for other in draft.notes.volumes if other != note))

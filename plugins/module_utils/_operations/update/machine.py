@@ -11,17 +11,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.schema import check_schema
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, require_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ImageNote
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ImageNote, SeedNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import drop_boot_orders
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import RUNNING, STOPPED
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import order_of
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import (
     autostart_step,
@@ -29,13 +33,12 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.mach
     start_step,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step, Turn
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.disks import compare_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.hardware import compare_hardware
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.nics import compare_nics
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.seed import refresh_seed
-from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
+from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest, seed_documents, seed_image
 
 
 def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: str) -> Draft:
@@ -44,15 +47,16 @@ def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: 
         raise ConflictError(
             f"this hypervisor has a machine {machine.name!r} that this collection did not create",
             where=inside(where, "name"),
-            hint="Choose another name",
+            hint="Choose another name, or take that machine into this collection first (brine.virt.adopt)",
         )
     draft = Draft(domain, domain.notes, hypervisor)
     compare_hardware(machine, draft, where)
     compare_disks(machine, draft, where)
     compare_nics(machine, draft)
     _settle_boot_order(machine, draft)
-    if needs_schema(machine) and draft.record_xml:
-        check_schema(draft.record_xml, inside(where, "xml") if machine.xml else where)
+    if needs_schema(machine) and draft.planned is not None:
+        xml = etree.tostring(draft.planned, encoding="unicode")
+        check_schema(xml, inside(where, "xml") if machine.xml else where)
     _compare_texts(machine, draft)
     _compare_notes(machine, draft)
     _compare_origin(machine, draft, where)
@@ -128,6 +132,12 @@ def _compare_notes(machine: Machine, draft: Draft) -> None:
     if machine.variables is not None and draft.notes.variables != machine.variables:
         draft.differ(("variables",), draft.notes.variables, machine.variables)
         draft.notes = replace(draft.notes, variables=machine.variables)
+    if machine.order is not None and draft.notes.order != order_of(machine.order):
+        draft.differ(("order",), draft.notes.order, order_of(machine.order))
+        draft.notes = replace(draft.notes, order=order_of(machine.order))
+    if machine.delay_seconds is not None and draft.notes.delay_seconds != machine.delay_seconds:
+        draft.differ(("delay_seconds",), draft.notes.delay_seconds, machine.delay_seconds)
+        draft.notes = replace(draft.notes, delay_seconds=machine.delay_seconds)
     wanted = {nic.name: nic.addresses for nic in machine.nics}
     draft.notes = replace(
         draft.notes,
@@ -145,8 +155,9 @@ def _compare_power(machine: Machine, draft: Draft) -> None:
             draft.other_steps.append(autostart_step(machine.name, machine.autostart, hypervisor))
     if machine.start and not domain.active:
         # What was to wait for the next boot is in place when this very run boots the machine.
-        draft.differ(("start",), False, True)
-        draft.other_steps.append(start_step(machine.name, hypervisor))
+        draft.differ(("state",), STOPPED, RUNNING)
+        turn = Turn(draft.notes.order, draft.notes.delay_seconds)
+        draft.other_steps.append(start_step(machine.name, hypervisor, turn))
 
 
 def _compare_origin(machine: Machine, draft: Draft, where: str) -> None:
@@ -159,9 +170,42 @@ def _compare_origin(machine: Machine, draft: Draft, where: str) -> None:
     if have == (seed_digest(machine) if machine.seed.method != "none" else None):
         return
     if machine.seed_policy == "refresh":
-        refresh_seed(machine, draft, where)
+        _refresh_seed(machine, draft, where)
     elif machine.seed_requested:
         draft.outdated.append("seed")
+
+
+def _refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
+    """Put a new seed in the place of the old one; the guest reads it at its next boot, and keeps its own host keys.
+
+    Raises UnsupportedError for a machine whose seed is no volume, ConflictError when something else uses that.
+    """
+    old = draft.notes.seed
+    note = next((volume for volume in draft.notes.volumes if volume.role == "seed"), None)
+    if old is None or note is None or machine.seed.method != old.method:
+        raise UnsupportedError(
+            f"machine {machine.name} was seeded by {old.method if old else 'nothing'}, and has no seed volume",
+            where=inside(where, "seed_policy"),
+            hint="Only a seed of method nocloud can be refreshed",
+        )
+    pool = draft.hypervisor.pools.get(note.pool)
+
+    def require_own(usage: Usage) -> None:
+        """Raise ConflictError when anything else has the volume: what is written over is lost to all who read it."""
+        require_unused(usage, [(pool, note.name)], besides=machine.name, fresh=True)
+
+    def refill() -> None:
+        conn = draft.hypervisor.conn
+        require_own(Usage(conn))
+        volumes.refill(pool, note.name, seed_image(documents), conn)
+
+    require_own(draft.hypervisor.usage)
+    documents = seed_documents(machine, ())
+    draft.differ(("seed",), old.sha256, seed_digest(machine))
+    draft.notes = replace(draft.notes, seed=SeedNote(old.method, seed_digest(machine), machine.seed.user))
+    draft.live_steps.append(Step(f"write the new seed of {machine.name} ({note.name} in pool {note.pool})", refill))
+    if draft.live is not None:
+        draft.pending.append("seed")
 
 
 def _other_image(machine: Machine, image: ImageNote, hypervisor: Hypervisor) -> bool:

@@ -38,11 +38,7 @@ def compare_source(
             where=disk.given.at("source"),
             hint="Remove the disk (state: absent) and add the other one under its own name",
         )
-    draft.differ(
-        ("disks", disk.name, "source"),
-        (have.place) if have else None,
-        disk.source,
-    )
+    draft.differ(("disks", disk.name, "source"), have.place if have else None, disk.source)
     dev = need(element, "target").get("dev", "")
     _set_medium(find_disk(draft.record(f"medium of {disk.name}"), dev), planned)
     live = find_disk(draft.live, dev)
@@ -76,12 +72,8 @@ def _is_source(disk: Disk, element: etree._Element) -> bool:
     if disk.format not in (None, driver_format(element)):
         return False
     kind, source = element.get("type"), element.find("source")
-    if (
-        kind == "volume"
-        and source is not None
-        and (source.get("pool"), source.get("volume")) == (disk.pool, disk.source)
-    ):
-        return True
+    if kind == "volume" and source is not None and source.get("pool") == disk.pool:
+        return disk.source in (source.get("volume"), disk_source(source, kind))
     return disk.source == disk_source(source, kind)
 
 

@@ -10,9 +10,7 @@ import typing as t
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_nic, plain
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import nic_source
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import NicNote
@@ -30,7 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import 
     SOURCE_ATTRIBUTES,
     Nic,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_nic, attachable
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_nic
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
 
@@ -95,18 +93,7 @@ def _add(nic: Nic, draft: Draft) -> None:
 
 def _hotplug(nic: Nic, element: etree._Element, draft: Draft) -> None:
     """Give the running machine a nic that it has in its definition."""
-    xml, handle = attachable(element), draft.domain.handle
-    draft.live_step(
-        f"attach nic {nic.name} to {draft.name}",
-        lambda: handle.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE),
-        lambda: _detach_if_there(draft, nic.mac),
-    )
-
-
-def _detach_if_there(draft: Draft, mac: str) -> None:
-    element = _find(parse_xml(draft.domain.handle.XMLDesc(0)), mac)
-    if element is not None:
-        host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
+    draft.live_attach(f"attach nic {nic.name} to {draft.name}", element, lambda xml: _find(xml, nic.mac))
 
 
 def _unplug(nic: Nic, element: etree._Element, draft: Draft) -> None:

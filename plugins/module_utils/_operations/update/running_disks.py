@@ -8,11 +8,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import REMOVABLE, Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import attachable
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
@@ -58,8 +55,8 @@ def plug_in(disk: Disk, element: etree._Element, draft: Draft, controller: etree
         draft.pending.append(f"disks.{disk.name}")
         return
     if controller is not None and draft.live is not None and draft.live.find(_SCSI_CONTROLLER) is None:
-        _attach(controller, f"attach a SCSI controller to {draft.name}", draft, undo=False)
-    _attach(element, f"attach disk {disk.name} to {draft.name}", draft)
+        draft.live_attach(f"attach a SCSI controller to {draft.name}", controller, None)
+    draft.live_attach(f"attach disk {disk.name} to {draft.name}", element, lambda xml: _same_disk(xml, element))
 
 
 def scsi_controller(devices: etree._Element, disk: Disk) -> etree._Element | None:
@@ -69,22 +66,10 @@ def scsi_controller(devices: etree._Element, disk: Disk) -> etree._Element | Non
     return etree.SubElement(devices, "controller", type="scsi", model="virtio-scsi")
 
 
-def _attach(element: etree._Element, what: str, draft: Draft, *, undo: bool = True) -> None:
-    xml, handle = attachable(element), draft.domain.handle
-    flag = libvirt.VIR_DOMAIN_AFFECT_LIVE
-    target = element.find("target")
-    draft.live_step(
-        what,
-        lambda: handle.attachDeviceFlags(xml, flag),
-        (lambda: _detach_if_there(draft, element)) if undo and target is not None else None,
-    )
-
-
-def _detach_if_there(draft: Draft, ours: etree._Element) -> None:
-    """Take a disk out of the running machine again; what others have attached there in its place stays."""
-    element = find_disk(parse_xml(draft.domain.handle.XMLDesc(0)), need(ours, "target").get("dev"))
-    if element is not None and same_place(element, ours):
-        host_domains.detach_live(draft.domain.handle, etree.tostring(element, encoding="unicode"))
+def _same_disk(xml: etree._Element, ours: etree._Element) -> etree._Element | None:
+    """A disk in the running machine's XML; None where others have attached one there in its place."""
+    element = find_disk(xml, need(ours, "target").get("dev"))
+    return element if element is not None and same_place(element, ours) else None
 
 
 def unplug(disk: Disk, element: etree._Element, draft: Draft) -> None:

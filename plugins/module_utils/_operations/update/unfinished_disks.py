@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks whose adding to a machine was cut off: what the machine has is whole, what it has not is cleared."""
+"""Disks that an interrupted run was adding to a machine: what the machine has is whole, what it has not is removed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.update.draf
 
 
 def clear_half_added(draft: Draft) -> list[VolumeNote]:
-    """Plan to clear what a killed run left while it added disks; the volumes that are gone then.
+    """Plan to remove what a killed run left while it added disks; the volumes that are gone then.
 
     What others have come to use is theirs, and no more the machine's own; so is what nothing proves to be that run's
     work. Raises ConflictError where it is not known
@@ -39,7 +39,7 @@ def clear_half_added(draft: Draft) -> list[VolumeNote]:
         use = draft.hypervisor.usage.of(pool, note.name, owner=draft.name)
         if draft.name in use.machines:
             continue
-        draft.notes = replace(draft.notes, volumes=tuple(other for other in draft.notes.volumes if other != note))
+        draft.drop_volume(note)
         what = f"volume {note.name} that an interrupted run left in pool {note.pool}"
         if use.state == USED:
             draft.volume_steps.append(Step(f"leave {what} to {', '.join(use.users)}", lambda: None))
@@ -71,7 +71,7 @@ def _clear_step(draft: Draft, pool: Pool, note: VolumeNote, what: str) -> Step:
             require_proven(pool, note)
             delete_unused(conn, [volume], owner=owner)
 
-    return Step(f"clear {what}", clear)
+    return Step(f"remove {what}", clear)
 
 
 def _attached(disks: tuple[DiskNote, ...], present: set[str | None]) -> tuple[DiskNote, ...]:

@@ -50,7 +50,7 @@ def run_long(
             errors="replace",
             env=environment(mark, extra_env),
         )
-        assert child.stdout is not None  # asked for above; tells the type checker
+        assert child.stdout is not None  # asked for above; for the type checker
         try:
             for line in child.stdout:
                 out.write(line)

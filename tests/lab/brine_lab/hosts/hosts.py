@@ -103,7 +103,8 @@ def _configure(lab: Lab, state: State, host: str, tree: Path) -> None:
     )
     write(
         tree / "etc/apt/apt.conf.d/00brine-virt-lab",
-        f'// The lab\'s cache: each package is downloaded once for all hosts.\nAcquire::http::Proxy "http://{state.gateway}:{package_cache.PORT}";\n'
+        "// The lab's cache: each package is downloaded once for all hosts.\n"
+        f'Acquire::http::Proxy "http://{state.gateway}:{package_cache.PORT}";\n'
         'Acquire::https::Proxy "DIRECT";\n',
     )
     homes = [tree / "root"]

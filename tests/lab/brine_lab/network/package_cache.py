@@ -44,7 +44,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not url.startswith("http://"):
             self.send_error(400, "This is a proxy for http:// addresses of package archives")
             return
-        # Files of these kinds never change under their names; all else is asked for anew each time.
+        # Files of these kinds never change under their names; all else is asked for each time.
         forever = url.endswith(".deb") or "/by-hash/" in url
         stored = _directory() / hashlib.sha256(url.encode()).hexdigest() if forever else None
         if stored is None or "Range" in self.headers:

@@ -11,6 +11,6 @@ chroot "$tree" update-initramfs -u -k all
 for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer; do
   if [ -e "$tree/lib/systemd/system/$unit" ]; then chroot "$tree" systemctl mask "$unit"; fi
 done
-# Made anew in each guest: keys by cloud-init or by the seed, the identity by systemd.
+# Generated in each guest: keys by cloud-init or by the seed, the identity by systemd.
 rm -f "$tree"/etc/ssh/ssh_host_* "$tree"/etc/hostname "$tree"/etc/apt/apt.conf.d/99mmdebstrap "$tree"/etc/resolv.conf
 : > "$tree/etc/machine-id"

@@ -63,7 +63,7 @@ def _refused(cloud: Cloud) -> None:
 def _end(cloud: Cloud) -> None:
     cloud.on("hv1", "systemctl restart libvirtd 2>/dev/null || systemctl restart virtqemud")
     must("hv1: since 2" in cloud.play_well("maintenance", live=False).text, "it is forgotten")
-    must("In maintenance: since 2" in cloud.play_well("host_info", live=False).text, "host_info does not say it")
+    must("hv1 is in maintenance since 2" in cloud.play_well("host_info", live=False).text, "host_info does not say it")
     for words, changed in ((["--check"], 1), ([], 1), (["--check"], 0), ([], 0)):
         answer = cloud.play_well("maintenance", "-e", "end=hv1", *words, live=False)
         must(answer.recap("changed") == changed and "hv1: no" in answer.text, f"{words}: {answer.text}")
@@ -114,16 +114,17 @@ def _balance(cloud: Cloud) -> None:
     answer = cloud.play_well("balance", *limit, live=False)
     must(names(cloud, "hv1") == sorted([*there, *moves]), answer.text)
     again = cloud.play_well("balance", *limit, live=False)
-    must(again.recap("changed") == 0 and "No machine needs to be moved" in again.text, again.text)
+    must(again.recap("changed") == 0 and "be moved: hv" in again.text, again.text)
 
 
 def _baseline(cloud: Cloud) -> None:
     spec = {"name": "fleet11", "start": True, "hypervisor": "hv1"}
-    for changed in (True, False):
-        answer = provision(cloud, spec, virt_cpu_baseline=True)
-        must(answer.status == 0 and (answer.recap("changed") > 0) is changed, answer.text)
-    said = re.search(r"New machines get the CPU ([\w.-]+), which all of hv1, hv2 have", answer.text)
-    must(said is not None, answer.text)
+    made, again = provision(cloud, spec, virt_cpu_baseline=True), provision(cloud, spec, virt_cpu_baseline=True)
+    must(made.status == 0 and made.recap("changed") > 0, made.text)
+    must(again.status == 0 and again.recap("changed") == 0, again.text)
+    must("New machines get" not in again.text, again.text)
+    said = re.search(r"New machines get the CPU ([\w.-]+), which all of hv1, hv2 have", made.text)
+    must(said is not None, made.text)
     xml = cloud.on("hv1", "virsh dumpxml --inactive fleet11")
     must(said is not None and f">{said.group(1)}</model>" in xml and "<cpu mode='custom'" in xml, xml)
     answer = cloud.play_well("migrate", "-e", "vm=fleet11", live=False)

@@ -28,14 +28,15 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
 
 
 def _baseline(cloud: Cloud) -> None:
-    for changed in (True, False):
-        answer = provision(cloud, {"name": "mixed1", **COMMON}, virt_cpu_baseline=True)
-        must(answer.status == 0 and (answer.recap("changed") > 0) is changed, answer.text)
+    spec = {"name": "mixed1", **COMMON}
+    made, again = provision(cloud, spec, virt_cpu_baseline=True), provision(cloud, spec, virt_cpu_baseline=True)
+    must(made.status == 0 and made.recap("changed") > 0, made.text)
+    must(again.status == 0 and again.recap("changed") == 0, again.text)
     said = re.search(
         r"New machines get the CPU ([\w.-]+), which all of hv1, hv2, hv3 have, and the machine type (pc-q35-[\w.]+),",
-        answer.one_line,
+        made.one_line,
     )
-    must(said is not None, answer.text)
+    must(said is not None, made.text)
     xml = cloud.on(OLDEST, "virsh dumpxml --inactive mixed1")
     must(said is not None and f">{said.group(1)}</model>" in xml and "<cpu mode='custom'" in xml, xml)
     must(said is not None and f"machine='{said.group(2)}'" in xml, xml)
@@ -106,4 +107,4 @@ def _balance(cloud: Cloud) -> None:
     for name, source, target in moves:
         must(name in names(cloud, target) and name not in names(cloud, source), answer.text)
     again = cloud.play_well("balance", *limit, live=False)
-    must(again.recap("changed") == 0 and "No machine needs to be moved" in again.text, again.text)
+    must(again.recap("changed") == 0 and "be moved: hv" in again.text, again.text)

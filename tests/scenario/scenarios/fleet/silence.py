@@ -21,6 +21,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step(f"{silent} loses its power", lambda: _power_off(cloud, silent), vital=True)
     scenario.step("the inventory names it and lists the others", lambda: _listed(cloud, silent))
     scenario.step("query names it and shows the others", lambda: _query(cloud, silent))
+    scenario.step("the picture has it with the reason, and the others", lambda: _picture(cloud, silent, home))
     scenario.step("a machine elsewhere is provisioned as usual", lambda: _goes_on(cloud, silent))
     scenario.step("a machine that may live on it is not made twice", lambda: _not_twice(cloud, silent, home))
     scenario.step("it comes back with its bridge, its pools and its machines", lambda: _comes_back(cloud, silent))
@@ -46,6 +47,16 @@ def _query(cloud: Cloud, silent: str) -> None:
     answer = cloud.play("query")
     must("web1\n  CPU: 1" in answer.text, answer.text)
     must(silent in answer.text, answer.text)
+
+
+def _picture(cloud: Cloud, silent: str, home: str) -> None:
+    file = cloud.build / "scenario-silence.html"
+    file.unlink(missing_ok=True)
+    answer = cloud.play("picture", "-e", f"file={file}")
+    must(f"{silent}: did not answer: " in answer.text, answer.text)
+    page = file.read_text(encoding="utf-8")
+    must(f"<b><bdi>{silent}</bdi></b> <bdi>did not answer: " in page, "its reason is not on the page")
+    must(f'data-name="{silent}"' not in page and f'data-name="{home}"' in page, "it is not the only one without facts")
 
 
 def _goes_on(cloud: Cloud, silent: str) -> None:

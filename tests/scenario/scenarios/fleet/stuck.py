@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
 import time
 import typing as t
 
@@ -29,6 +30,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
             f"{name} with a frozen libvirt: named, the other one shown",
             lambda name=name: _frozen(cloud, name),  # type: ignore[misc]
         )
+    scenario.step("the inventory with a cache and a frozen libvirt: its machines as they were", lambda: _cached(cloud))
     scenario.step("provision, check mode, with a frozen libvirt: named in time", lambda: _provision(cloud))
     scenario.step("virt_init on it fails with one sentence", lambda: _init(cloud))
     scenario.step("list with a host that is cut off under an open connection: named in time", lambda: _cut(cloud))
@@ -57,6 +59,31 @@ def _frozen(cloud: Cloud, name: str) -> None:
         answer = _in_time(FROZEN_SECONDS, lambda: cloud.play(name, live=False))
     must("did not answer within 15 s" in answer.one_line, answer.text)
     must(answer.status == 0 and ("tiny1" in answer.text or name == "host_info"), answer.text)
+
+
+def _cached(cloud: Cloud) -> None:
+    home = cloud.listed()["_meta"]["hostvars"]["tiny1"]["virt_hypervisor"]
+    source = cloud.inventory / "cached.virt.yml"
+    live = (cloud.inventory / "cloud.virt.yml").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as cache:
+        cached = f"cache: true\ncache_plugin: ansible.builtin.jsonfile\ncache_connection: {cache}\ncache_timeout: 1\n"
+        command = (str(cloud.bin / "ansible-inventory"), *cloud.sources(live=False), "-i", str(source))
+        try:
+            source.write_text(f"{live}\n{cached}", encoding="utf-8")
+            fresh = cloud.run(*command, "--host", "tiny1")
+            must(fresh.status == 0 and "virt_stale_since" not in fresh.text, fresh.text)
+            time.sleep(2)  # then the answer in the cache is too old for anything else
+            with frozen(cloud, home):
+                old = _in_time(FROZEN_SECONDS, lambda: cloud.run(*command, "--host", "tiny1"))
+                must(old.status == 0 and "virt_stale_since" in old.text, old.text)
+                must(f"{home} did not answer, its machines are listed as of" in old.one_line, old.text)
+                source.write_text(f"{live}\n{cached}strict_hypervisors: true\n", encoding="utf-8")
+                time.sleep(2)
+                strict = _in_time(FROZEN_SECONDS, lambda: cloud.run(*command, "--graph"))
+                must(f"Hypervisor {home} did not answer" in strict.one_line, strict.text)
+                must("@virt_machines" not in strict.text, strict.text)
+        finally:
+            source.unlink(missing_ok=True)
 
 
 def _provision(cloud: Cloud) -> None:

@@ -108,7 +108,7 @@ def _authority_folder(cloud: Cloud) -> t.Any:
 
 
 def _connect(cloud: Cloud, name: str) -> Answer:
-    """What hv1 says to a client on hv2 with the certificate in this folder, which does not look at it itself."""
+    """What hv1 says to a client on hv2 with the certificate in this folder, which does not check it itself."""
     uri = f"{HV1}?pkipath={FOLDER}/{name}&no_sanity=1"
     return cloud.lab("ssh", "hv2", f"virsh -c {shlex.quote(uri)} hostname 2>&1")
 
@@ -290,7 +290,7 @@ def _repaired(cloud: Cloud) -> None:
     _role_well(cloud, True, virt_tls_trust_old=False)
     after = _serials(cloud)
     must(before["hv1"] != after["hv1"], "the key that others could read is still there")
-    must(before["hv2"] == after["hv2"], "work that was nearly done was done anew")
+    must(before["hv2"] == after["hv2"], "work that was nearly done was done again")
     _judged(cloud)
     _role_well(cloud, False, virt_tls_trust_old=False)
 

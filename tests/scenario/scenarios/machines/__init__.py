@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Machines are made, changed, seeded, cleared and deleted."""
+"""Machines are created, changed, seeded, cleaned up and deleted."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import re
-import subprocess
 
-from ...cloud import Answer, Cloud, must
+from ...cloud import Cloud, must
+from ...kill_runs import KillDriver
 from ...runner import ScenarioRun
 
 NEEDS = ("hypervisors", "tiny")
 HOST = "hv2"
-PLACE = "/var/tmp/brine-killing"
+DRIVER = KillDriver(HOST, "/var/tmp/brine-killing")
 # How many steps each spec of the driver has; see _must_fail.
 NEW_STEPS = 5
 MORE_STEPS = 8
@@ -25,7 +25,7 @@ MORE = ["kill1-copy.qcow2", "kill1-data.qcow2", *NEW]
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
-    scenario.step("the collection is on the host", lambda: _bring(cloud), vital=True)
+    scenario.step("the collection is on the host", lambda: DRIVER.install(cloud), vital=True)
     clean, image = _volumes(cloud), _image(cloud)
     for step in range(NEW_STEPS):
         for moment in ("before", "during"):
@@ -47,32 +47,12 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
                 functools.partial(_kill_more, cloud, step, moment, clean),
             )
     scenario.step("the stored image has the same sha256 as before all this", lambda: _same(cloud, image))
-    _clear(cloud)
-    cloud.on(HOST, f"rm -rf {PLACE}")
-
-
-def _bring(cloud: Cloud) -> None:
-    installed = cloud.build / "installed"
-    packed = subprocess.run(
-        ["tar", "-C", str(installed), "-c", "ansible_collections/brine/virt/plugins"],
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    driver = (cloud.root / "tests/scenario/kill_driver.py").read_text(encoding="utf-8")
-    for command, data in (
-        (f"mkdir -p {PLACE} && tar -C {PLACE} -x", packed.stdout),
-        (f"cat >{PLACE}/driver.py", driver),
-    ):
-        answer = cloud.run(str(cloud.root / "tests/lab/lab"), "ssh", HOST, command, stdin=data)
-        must(answer.status == 0, answer.text)
-
-
-def _drive(cloud: Cloud, *words: str) -> Answer:
-    return cloud.lab("ssh", HOST, f"cd {PLACE} && python3 driver.py {' '.join(words)}")
+    _remove_machine(cloud)
+    DRIVER.remove(cloud)
 
 
 def _drive_well(cloud: Cloud, *words: str) -> str:
-    answer = _drive(cloud, *words)
+    answer = DRIVER.run(cloud, *words)
     must(answer.status == 0, answer.text)
     return answer.text
 
@@ -100,13 +80,8 @@ def _must_be_whole(cloud: Cloud, spec: str, expected: list[str], clean: list[str
     must(", 0 steps" in _drive_well(cloud, spec, "none"), "a third run has something to do")
 
 
-def _must_die(cloud: Cloud, *words: str) -> None:
-    killed = _drive(cloud, *words)
-    must(killed.status in (137, 255), f"the run was to be killed, and ended with {killed.status}: {killed.text}")
-
-
 def _must_fail(cloud: Cloud, *words: str) -> None:
-    failed = _drive(cloud, *words)
+    failed = DRIVER.run(cloud, *words)
     must(failed.status == 1 and "was to fail" in failed.text, failed.text)
     must("could not be rolled back" not in failed.text, failed.text)
     count = {"new": NEW_STEPS, "more": MORE_STEPS}[words[0]]
@@ -114,9 +89,9 @@ def _must_fail(cloud: Cloud, *words: str) -> None:
 
 
 def _kill_new(cloud: Cloud, step: int, moment: str, clean: list[str]) -> None:
-    _must_die(cloud, "new", str(step), moment)
+    DRIVER.run_killed(cloud, "new", str(step), moment)
     _must_be_whole(cloud, "new", NEW, clean)
-    _clear(cloud)
+    _remove_machine(cloud)
     must(_volumes(cloud) == clean, "the test has not cleaned up after itself")
 
 
@@ -136,15 +111,15 @@ def _fail_more(cloud: Cloud, step: int) -> None:
 
 
 def _kill_more(cloud: Cloud, step: int, moment: str, clean: list[str]) -> None:
-    _must_die(cloud, "more", str(step), moment)
+    DRIVER.run_killed(cloud, "more", str(step), moment)
     _must_be_whole(cloud, "more", MORE, clean)
     live = cloud.on(HOST, "virsh domblklist kill1; virsh domiflist kill1")
     must("kill1-data" in live and "kill1-copy" in live and live.count("br0") == 2, live)
-    _clear(cloud)
+    _remove_machine(cloud)
     _drive_well(cloud, "new", "none")
 
 
-def _clear(cloud: Cloud) -> None:
+def _remove_machine(cloud: Cloud) -> None:
     cloud.on(
         HOST,
         "virsh destroy kill1; virsh undefine kill1; rm -f /var/log/libvirt/qemu/kill1-serial.log;"

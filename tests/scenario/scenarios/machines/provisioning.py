@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A machine from a cloud image: made, reached, listed, queried; and made again, which changes nothing."""
+"""A machine from a cloud image: created, reached, listed, queried; and a second run, which changes nothing."""
 
 from __future__ import annotations
 
 import json
 import re
+import typing as t
 
 from ...cloud import Cloud, must
 from ...needs import WEB, web_file
@@ -55,7 +56,8 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("cloud-init finds nothing wrong with the seed or itself", lambda: _cloud_init(cloud))
     scenario.step("virt-xml-validate accepts every machine", lambda: validate_all(cloud))
     scenario.step("query prints the seed's layout", lambda: _query(cloud))
-    scenario.step("list and host_info succeed", lambda: _overview(cloud))
+    scenario.step("list and host_info are tables, and data on request", lambda: _overview(cloud))
+    scenario.step("query knows uptime, backing chain and consoles", lambda: _details(cloud))
 
 
 def _check_first(cloud: Cloud, vms: str) -> None:
@@ -164,6 +166,40 @@ def _query(cloud: Cloud) -> None:
 
 
 def _overview(cloud: Cloud) -> None:
-    must(NAME in cloud.play_well("list").text, "list does not name the machine")
+    text = cloud.play_well("list").text
+    must(re.search(rf"^{NAME} +running +hv[12] +[0-9a-f.:]+ +1 +512\.0M +4\.0G +web +-$", text, re.M) is not None, text)
+    only = _document(cloud, "list", "-e", "state=running", "-e", "tag=web")["machines"]
+    must(NAME in [machine["name"] for machine in only], f"list has {only}")
     text = cloud.play_well("host_info").text
-    must(all(host in text for host in cloud.hosts), text)
+    for host in cloud.hosts:
+        must(re.search(rf"^{host} +debian \d+ +\d+\.\d+\.\d+ +(yes|no) +\d+ +\d+/\d+ ", text, re.M) is not None, text)
+    for host, facts in _document(cloud, "host_info")["hypervisors"].items():
+        (br0,) = [bridge for bridge in facts["bridge_details"] if bridge["name"] == "br0"]
+        must(br0["ports"] != [] and br0["addresses"] != [], f"{host} has {facts['bridge_details']}")
+        must(facts["uptime_seconds"] > 0 and facts["placement"]["free_mib"] > 0, f"{host} has {facts}")
+        must(any(one["kind"] == "libvirt_server" for one in facts["certificates"]), f"{host} has no certificates")
+
+
+def _details(cloud: Cloud) -> None:
+    """What is asked for by query alone."""
+    (machine,) = _document(cloud, "query", "-e", f"vm={NAME}")["machines"]
+    host = machine["hypervisor"]
+    process = int(cloud.on(host, f"ps -o etimes= -p $(cat /run/libvirt/qemu/{NAME}.pid)"))
+    must(abs(process - machine["uptime_seconds"]) < 60, f"it is up for {machine['uptime_seconds']} s, not {process} s")
+    (chain,) = [disk["backing_chain"] for disk in machine["disks"] if disk["target"] == "vda"]
+    must(len(chain) == 1 and "/debian-" in chain[0]["source"] and chain[0]["format"] == "qcow2", f"it has {chain}")
+    must((machine["snapshots"], machine["jobs"], machine["errors"]) == ([], [], []), f"it has {machine}")
+    text = cloud.play_well("query", "-e", f"vm={NAME}").text
+    must(re.search(rf"^  Console: ssh -t .*virsh .*console {NAME}$", text, re.M) is not None, text)
+    must(
+        re.search(r"^  Viewer: ssh -f .*-L (\d+):127\.0\.0\.1:\1 .* && remote-viewer vnc://", text, re.M) is not None,
+        text,
+    )
+    must(f"\n  Serial log: {host}:/" in text, text)
+
+
+def _document(cloud: Cloud, playbook: str, *words: str) -> dict[str, t.Any]:
+    """The data that a playbook shows."""
+    lines = cloud.play_well(playbook, *words, "-e", "output=json").text.splitlines()
+    found: dict[str, t.Any] = json.loads("\n".join(lines[lines.index("{") : lines.index("}") + 1]))
+    return found

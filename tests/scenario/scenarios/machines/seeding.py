@@ -260,7 +260,7 @@ def _refreshed(cloud: Cloud) -> None:
     answer, result = cloud.init("hv1", seed_policy="refresh", **_news(cloud))
     must(answer.status == 0 and result["changed"] is False, answer.text)
     must(result["machines"][0]["outdated"] == [], answer.text)
-    # The seed is looked at when the machine starts.
+    # The seed is read when the machine starts.
     off = f"virsh domstate {CLOUD} | grep -q 'shut off'"
     cloud.on(
         "hv1", f"virsh shutdown {CLOUD}; for i in $(seq 120); do {off} && break; sleep 1; done; virsh start {CLOUD}"

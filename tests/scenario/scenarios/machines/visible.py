@@ -21,6 +21,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("provision says what is new, and nothing the second time", lambda: _new(cloud, path), vital=True)
     scenario.step("query has nothing pending for a machine as it was made", lambda: _query(cloud, pending=False))
     scenario.step("provision and query show what waits for power off and on", lambda: _pending(cloud, path))
+    scenario.step("the picture is a file with the machine and what is pending", lambda: _picture(cloud))
     scenario.step("start: false on a running machine is reported", lambda: _running(cloud))
     scenario.step("the wait shows the stage, and ends when there is nothing to boot from", lambda: _dead_end(cloud))
 
@@ -34,9 +35,9 @@ def _provision(cloud: Cloud, path: str, **changes: object) -> str:
 
 def _new(cloud: Cloud, path: str) -> None:
     text = _provision(cloud, path)
-    must(re.search(rf"^{NAME} on hv1: new$", text, re.MULTILINE) is not None, text)
+    must(re.search(rf"^{NAME} +hv1 +created ", text, re.MULTILINE) is not None, text)
     text = _provision(cloud, path)
-    must(f"{NAME} on hv1: " not in text, text)
+    must("\n1 machine is as it is to be.\n" in text, text)
 
 
 def _query(cloud: Cloud, *, pending: bool) -> None:
@@ -49,10 +50,29 @@ def _query(cloud: Cloud, *, pending: bool) -> None:
 
 def _pending(cloud: Cloud, path: str) -> None:
     text = _provision(cloud, path, memory=160)
-    must(f"{NAME} on hv1: change the definition of {NAME}: memory\n" in text, text)
+    must(f"change the definition of {NAME}: memory; pending {PENDING}" in text, text)
     for said in (text, _provision(cloud, path, memory=160)):
-        must(f"{NAME} on hv1: pending {PENDING}\n" in said, said)
+        must(re.search(rf"^{NAME} +hv1 .* pending {re.escape(PENDING)}$", said, re.MULTILINE) is not None, said)
     _query(cloud, pending=True)
+
+
+def _picture(cloud: Cloud) -> None:
+    file = cloud.build / "scenario-picture.html"
+    file.unlink(missing_ok=True)
+    answer = cloud.play_well("picture", "-e", f"file={file}", "--check")
+    must(answer.recap("changed") == 1 and not file.exists(), answer.text)
+    answer = cloud.play_well("picture", "-e", f"file={file}")
+    must(
+        answer.recap("changed") == 1 and f"Wrote {file}: hypervisors {len(cloud.hosts)}, machines " in answer.text,
+        answer.text,
+    )
+    page = file.read_text(encoding="utf-8")
+    entry = page.partition(f'<b class="name"><bdi>{NAME}</bdi></b>')[2].partition("</li>")[0]
+    for shown in ('<span class="state">running</span>', "<bdi>front</bdi>", "<bdi>tiny</bdi>", "Pending: memory"):
+        must(shown in entry, f"{shown} is not in: {entry}")
+    for host in cloud.hosts:
+        must(f'data-name="{host}"' in page, f"{host} has no place on the page")
+    must(page.count("<script>") == 1 and "certificates: " in page, page[:3000])
 
 
 def _running(cloud: Cloud) -> None:

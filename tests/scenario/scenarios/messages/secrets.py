@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Nothing secret stands in a hypervisor's journal, its process list, or what Ansible prints; and passwords for SSH and
-sudo go well with progress that is looked at meanwhile."""
+sudo go well with progress that is read meanwhile."""
 
 from __future__ import annotations
 

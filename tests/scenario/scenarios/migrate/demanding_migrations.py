@@ -12,7 +12,7 @@ import typing as t
 
 from ...cloud import Cloud, must
 from ...moving import counting, forget, has_moved, home, inside, life, migrate, refused, volumes
-from ...needs import NEWER, TINY, WEB, newer
+from ...needs import NEWER, TINY, WEB, newer, store_tiny
 from ...runner import ScenarioRun
 
 NEEDS = ("hypervisors", "tiny", "web1")
@@ -67,10 +67,8 @@ def _writing(cloud: Cloud) -> None:
 
 def _image(cloud: Cloud) -> None:
     here, there = cloud.hosts
-    spec = {"name": "absent", "src": cloud.images["tiny"]}
     # Under a name of its own; the bytes are those of another image, and the target has that one.
-    answer = cloud.ansible(here, "brine.virt.virt_image", json.dumps(spec))
-    must(answer.status == 0, answer.text)
+    store_tiny(cloud, here, name="absent")
     try:
         answer, _result = cloud.init(here, **{**TINY, "name": "carrier", "image": "absent"})
         must(answer.status == 0, answer.text)
@@ -131,8 +129,7 @@ def _to_newer(cloud: Cloud) -> None:
 
 
 def _to_older(cloud: Cloud) -> None:
-    answer = cloud.ansible(NEWER, "brine.virt.virt_image", json.dumps({"name": "tiny", "src": cloud.images["tiny"]}))
-    must(answer.status == 0, answer.text)
+    store_tiny(cloud, NEWER)
     spec: dict[str, t.Any] = {**TINY, "name": "modern"}
     answer, _result = cloud.init(NEWER, **spec)
     must(answer.status == 0, answer.text)

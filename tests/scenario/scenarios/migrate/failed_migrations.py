@@ -97,7 +97,7 @@ def _all_killed(cloud: Cloud) -> None:
 
 
 def _there_and_back(cloud: Cloud, here: str, there: str, had: set[str], before: tuple[str, str]) -> None:
-    """The next run clears what the last one left on the target, and moves the machine; then it comes home."""
+    """The next run removes what the last one left on the target, and moves the machine; then it comes home."""
     answer, result = migrate(cloud, here, name=NAME, target=there)
     must(answer.status == 0 and result["changed"], answer.text)
     has_moved(cloud, NAME, here, there, had)

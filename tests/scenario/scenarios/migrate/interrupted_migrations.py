@@ -7,8 +7,8 @@ import contextlib
 import json
 import typing as t
 
-from ...cloud import Cloud, must
-from ...moving import Move, forget, has_moved, migrate, rolled_back, volumes
+from ...cloud import Answer, Cloud, must
+from ...moving import Move, forget, has_moved, migrate, result_of, rolled_back, volumes
 from ...needs import TINY
 from ...runner import ScenarioRun
 from ...trouble import slow
@@ -33,10 +33,14 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     here, there = cloud.hosts
     scenario.step("a machine cannot be started while its disks are copied", lambda: _start(cloud, here, there))
     scenario.step("what is written to its disks meanwhile is not lost", lambda: _written(cloud, here, there))
-    scenario.step("what arrives is on the target's disk, not in its memory", lambda: _on_disk(cloud, here, there))
+    scenario.step("a copied disk is on the target's disk, not in its memory", lambda: _on_disk(cloud, here, there))
     scenario.step("virt_init does not change it while it is copied", lambda: _refused_to_change(cloud, here, there))
     scenario.step("what others change meanwhile ends the move", lambda: _changed(cloud, here, there))
     scenario.step("the target goes into maintenance meanwhile: it stays", lambda: _maintained(cloud, here, there))
+    scenario.step(
+        "a running one comes to a target in maintenance: it is waited for",
+        lambda: _comes(cloud, here, there),
+    )
     scenario.step("killed; somebody else's volume of that name stays", lambda: _stranger(cloud, here, there))
     scenario.step("virt_image stores the image that a failing move brings", lambda: _image(cloud, here, there))
     scenario.step("an image that a move brings is on the target's disk", lambda: _image_on_disk(cloud, here, there))
@@ -173,6 +177,42 @@ def _maintained(cloud: Cloud, here: str, there: str) -> None:
         answer.status == 0 and "maintenance" not in cloud.on(there, "virsh secret-list; ls /var/lib/brine-virt"),
         answer.text,
     )
+
+
+def _comes(cloud: Cloud, here: str, there: str) -> None:
+    _make(cloud, here, 48)
+    cloud.on(here, f"virsh start {NAME}")
+    had = volumes(cloud, here, NAME)
+    try:
+        with slow(cloud, there, LINK_MBIT):
+            move = Move(cloud, here, NAME, {"target": there})
+            try:
+                move.wait_until_it_flows()
+                # Not for as long as it takes.
+                answer = _maintain(cloud, there, lock_timeout=2)
+                must(f"{NAME} is still being moved here" in answer.one_line, answer.text)
+                must(result_of(answer)["arriving"] == [NAME], answer.text)
+                answer = cloud.play("evacuate", "-e", f"from={there}", "--check", live=False)
+                must(f"{NAME} is still being moved to {there}: evacuate would wait" in answer.one_line, answer.text)
+                answer = _maintain(cloud, there)
+                must(result_of(answer)["arriving"] == [], answer.text)
+                # Its move's note has gone too, so that it can be moved away at once.
+                state = cloud.on(there, f"virsh domstate {NAME}; virsh dumpxml {NAME} | grep -c brinemove || true")
+                must(state.split() == ["running", "0"], state)
+                answer = move.end()
+                must(answer.status == 0, answer.text)
+            finally:
+                move.stop()
+        has_moved(cloud, NAME, here, there, had)
+    finally:
+        _maintain(cloud, there, state="absent")
+
+
+def _maintain(cloud: Cloud, host: str, **options: t.Any) -> Answer:
+    # Not an empty mapping, which Ansible would take for text.
+    answer = cloud.ansible(host, "brine.virt.virt_maintenance", json.dumps({"state": "present", **options}))
+    must(answer.status == 0, answer.text)
+    return answer
 
 
 def _stranger(cloud: Cloud, here: str, there: str) -> None:

@@ -70,7 +70,7 @@ def _write_secret(cloud: Cloud) -> None:
 
 
 def _write_header(cloud: Cloud, what: str, path: str = DISK) -> None:
-    """As the guest would; and libvirt has looked at the pool since, as it does when it is restarted."""
+    """As the guest would; and libvirt has refreshed the pool since, as it does when it is restarted."""
     # qemu-img recreates the data file.
     cloud.on(HOST, f"cd /tmp && rm -f header && qemu-img create -q -f qcow2 {HEADERS[what]}")
     _write_secret(cloud)

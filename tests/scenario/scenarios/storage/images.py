@@ -54,7 +54,7 @@ def _downloaded(cloud: Cloud) -> None:
 def _bring(cloud: Cloud, phase: str, **spec: t.Any) -> None:
     with slow(cloud, HOST, MBIT), _removed(cloud, spec["name"]):
         checked = _image(cloud, spec, "--check")
-        must(f"{phase} " not in checked.text, f"check mode tells of progress: {checked.text}")
+        must(f"{phase} " not in checked.text, f"check mode shows progress: {checked.text}")
         answer = _image(cloud, spec)
         lines = re.findall(
             rf"^ *{HOST}: {spec['name']}: {phase} (\d+) %, \S+ of {SIZE_MIB}\.0M, \S+ MiB/s, about .* left$",
@@ -86,12 +86,12 @@ def _web_server(cloud: Cloud, name: str) -> t.Iterator[tuple[str, str]]:
     """A file with bytes of chance on a web server of another host: its address and its sha256."""
     folder, unit = "/srv/slow-web", "slow-web"
     try:
-        told = cloud.on(
+        output = cloud.on(
             WEB_HOST,
             f"mkdir -p {folder}; head -c {SIZE_MIB}M /dev/urandom > {folder}/{name}; sha256sum < {folder}/{name};"
             f" systemd-run --quiet --unit={unit} python3 -m http.server --directory {folder} {WEB_PORT}",
         )
         cloud.on(HOST, f"for i in $(seq 50); do : < /dev/tcp/{WEB_HOST}/{WEB_PORT} && exit; sleep 0.2; done; exit 1")
-        yield f"http://{WEB_HOST}:{WEB_PORT}/{name}", told.split()[0]
+        yield f"http://{WEB_HOST}:{WEB_PORT}/{name}", output.split()[0]
     finally:
         cloud.on(WEB_HOST, f"systemctl stop {unit}; rm -rf {folder}")

@@ -7,6 +7,7 @@ import json
 import typing as t
 
 from ...cloud import Cloud, must
+from ...needs import store_tiny
 from ...runner import ScenarioRun
 
 NEEDS = ("hypervisors", "tiny")
@@ -49,9 +50,7 @@ def _make(cloud: Cloud) -> None:
         f" mount -o loop=/dev/loop$n {PLACE}.img {PLACE} &&"
         f" virsh -q pool-define-as {POOL} dir --target {PLACE} && virsh -q pool-start {POOL}",
     )
-    arguments = json.dumps({"name": "tiny", "src": cloud.images["tiny"], "pool": POOL})
-    answer = cloud.ansible(HOST, "brine.virt.virt_image", arguments)
-    must(answer.status == 0, answer.text)
+    store_tiny(cloud, HOST, pool=POOL)
 
 
 def _init(cloud: Cloud, name: str, changed: bool = True, **options: t.Any) -> dict[str, t.Any]:

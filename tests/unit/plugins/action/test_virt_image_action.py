@@ -18,12 +18,13 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.errors import AnsibleActionFail
 
 from ansible_collections.brine.virt.plugins.action.virt_image import have_file, look_at_file
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.images import decompress as image_decompress
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImagePreview
+from ansible_collections.brine.virt.plugins.module_utils._operations.images import have_image
 from ansible_collections.brine.virt.plugins.modules import virt_image
 
 CONTENT = b"\x01" * 1024
@@ -58,7 +59,7 @@ def test_a_checksum_file_is_fetched_by_the_controller(tmp_path: Path, web: t.Any
     sums = web.put("SHA256SUMS", f"{hashlib.sha256(XZ).hexdigest()}  image.xz\n{SHA256}  other\n".encode())
     assert look_at_file(str(path), sums, None, SOON).image is None
     path.rename(tmp_path / "other")
-    with pytest.raises(AnsibleActionFail, match=f"checksum: .*other has the sha256 .*, not {SHA256}"):
+    with pytest.raises(VirtError, match=f"checksum: .*other has the sha256 .*, not {SHA256}"):
         look_at_file(str(tmp_path / "other"), f"sha256:{sums}", None, SOON)
 
 
@@ -68,7 +69,7 @@ def test_a_part_of_an_image_is_not_sent(tmp_path: Path, left: int) -> None:
     path = tmp_path / "image"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "3G"], check=True)
     path.write_bytes(path.read_bytes()[:left])
-    with pytest.raises(AnsibleActionFail, match=r"src: .*image is truncated: it has.* Download it again"):
+    with pytest.raises(VirtError, match=r"src: .*image is truncated: it has.* Download it again"):
         look_at_file(str(path), None, None, SOON)
 
 
@@ -92,7 +93,7 @@ class Controller:
     def have(self, *, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
         def ask(args: dict[str, t.Any]) -> dict[str, t.Any]:
             defaults = {name: option.get("default") for name, option in virt_image.ARGUMENTS.items()}
-            return virt_image.have_image({**defaults, **args, "uri": self._node.uri()}, check_mode=check_mode)
+            return have_image({**defaults, **args, "uri": self._node.uri()}, check_mode=check_mode)
 
         def send(path: str) -> str:
             self.sent += 1
@@ -146,7 +147,7 @@ def test_what_the_user_says_of_a_file_is_not_taken_for_what_is_in_it(controller:
     controller.have()
     controller.path.write_bytes(lzma.compress(bytes(512)))
     for name in ("debian", "other"):
-        with pytest.raises(AnsibleActionFail, match="content_checksum: the image in "):
+        with pytest.raises(VirtError, match="content_checksum: the image in "):
             controller.have(name=name, content_checksum=f"sha256:{SHA256}")
 
 
@@ -191,7 +192,7 @@ def test_what_must_not_be_sent_is_refused_in_one_sentence(
         controller.path.mkdir()
     else:
         controller.path.write_bytes(content)
-    with pytest.raises(AnsibleActionFail) as caught:
+    with pytest.raises(VirtError) as caught:
         controller.have(check_mode=check_mode, **({"checksum": checksum} if checksum else {}))
     message = str(caught.value)
     start = text.replace("PATH", str(controller.path))
@@ -205,9 +206,7 @@ def test_what_must_not_be_sent_is_refused_in_one_sentence(
 def test_the_image_itself_may_be_asked_for(controller: Controller, node: t.Any, packed: bytes) -> None:
     controller.path.write_bytes(packed)
     for check_mode in (True, False):
-        with pytest.raises(
-            AnsibleActionFail, match=f"content_checksum: the image in .* has the sha256 {SHA256}, not 0"
-        ):
+        with pytest.raises(VirtError, match=f"content_checksum: the image in .* has the sha256 {SHA256}, not 0"):
             controller.have(check_mode=check_mode, content_checksum=f"sha256:{'0' * 64}")
     assert (controller.sent, node.names()) == (0, [])
     for changed in (True, False):

@@ -76,6 +76,7 @@ def test_the_module_gets_addresses_and_the_task_keeps_its_names(monkeypatch: pyt
     monkeypatch.setattr(virt_migrate.ActionBase, "run", lambda *_words: {})
     action = object.__new__(virt_migrate.ActionModule)
     monkeypatch.setattr(action, "_task", task, raising=False)
+    monkeypatch.setattr(action, "_connection", None, raising=False)
     monkeypatch.setattr(action, "_execute_module", execute, raising=False)
     assert action.run(task_vars={"hostvars": KNOWN}) == {"changed": False}
     assert given == {

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters settle_claims and last_seen as a template calls them."""
+"""The filters decide_claims and last_seen as a template calls them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_wrong_input_is_one_sentence(value: object) -> None:
     with pytest.raises(AnsibleFilterError, match="is not a list of the variables of hosts"):
         FILTERS["last_seen"](value)
     with pytest.raises(AnsibleFilterError, match="claims is not a mapping"):
-        FILTERS["settle_claims"]({}, [value], {})
+        FILTERS["decide_claims"]({}, [value], {})
 
 
 def test_words_of_the_command_line_count_as_they_should() -> None:
@@ -38,4 +38,4 @@ def test_words_of_the_command_line_count_as_they_should() -> None:
     }
     seen = {"hv2": {"web1": {"uuid": UUID.replace("7", "f"), "claimed": True}}}
     for last, waiting in (("false", ["web1"]), ("true", [])):
-        assert FILTERS["settle_claims"](plan, {"hv1": {"web1": UUID}}, seen, last)["waiting"] == waiting
+        assert FILTERS["decide_claims"](plan, {"hv1": {"web1": UUID}}, seen, last)["waiting"] == waiting

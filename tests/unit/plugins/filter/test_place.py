@@ -114,8 +114,17 @@ def test_where_a_machine_lived_when_the_inventory_was_made_counts_while_that_hyp
     machines = [{"name": "a", "vcpus": 1, "memory": 1024}, {"name": "b", "vcpus": 1, "memory": 1024}]
     refused = place_filter(machines, hosts, homes={"a": "hv2", "b": "hv1"})["refused_machines"]
     assert [(item["name"], item["hypervisor"]) for item in refused] == [("a", "hv2"), ("b", None)]
-    assert refused[0]["why"].startswith("it is on hv2, as the inventory says, which did not answer")
-    assert refused[1]["why"].startswith("it may be on hv2, which did not answer; created on another one")
+    assert refused[0]["why"].startswith("it is on hv2, as the inventory says, which was not asked (--limit)")
+    assert refused[1]["why"].startswith("it may be on hv2, which was not asked (--limit); created on another one")
+    assert "Run it without --limit, or name this" in refused[1]["why"]
+    (refused_one,) = place_filter([{**machines[0], "hypervisor": "hv2"}], hosts)["refused_machines"]
+    assert refused_one["why"] == "it is meant for hv2, which was not asked (--limit)"
+    placed = place_filter([{**machines[0], "hypervisor": "hv1"}], hosts, nic_profiles=PROFILES)
+    assert placed["assignments"][0]["refused"] == {"hv2": "it was not asked (--limit)"}
+    # Of several, some may be down besides.
+    (refused_one,) = place_filter(machines[:1], {**hosts, "hv3": "no route to host"})["refused_machines"]
+    assert "it may be on hv2 or hv3, which did not answer or was not asked (--limit); " in refused_one["why"]
+    assert "Bring that hypervisor back" in refused_one["why"]
 
 
 def test_options_may_be_texts_as_extra_variables_are() -> None:

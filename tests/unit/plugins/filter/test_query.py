@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 import pytest
@@ -56,6 +57,7 @@ centos
   Nic - ac:de:48:98:08:77:
     Source: br0
     Type: bridge"""
+VIEWER = "ssh -f -L 5900:127.0.0.1:5900 hyper6 sleep 30 && remote-viewer vnc://127.0.0.1:5900"
 MORE_OF_IT: dict[str, t.Any] = {
     **CENTOS,
     "disks": [{**CENTOS["disks"][0], "guest_path": "/dev/disk/by-id/virtio-system"}, {"target": "sdb"}],
@@ -67,7 +69,7 @@ MORE_OF_IT: dict[str, t.Any] = {
 
 
 def test_the_layout_is_that_of_the_seed() -> None:
-    assert FILTERS["query"]({"hyper6": [CENTOS]}) == f"{SEED_LAYOUT}\n  Hypervisor: hyper6"
+    assert FILTERS["query"]({"hyper6": [CENTOS]}) == f"{SEED_LAYOUT}\n  Hypervisor: hyper6\n  Viewer: {VIEWER}"
 
 
 def test_what_the_seed_did_not_say_stands_after_its_lines() -> None:
@@ -79,8 +81,22 @@ def test_what_the_seed_did_not_say_stands_after_its_lines() -> None:
         "  Tags: web, front end",
         "  Image: centos (centos-0123456789abcdef.qcow2)",
         "  In the guest - vda: /dev/disk/by-id/virtio-system",
+        f"  Viewer: {VIEWER}",
         "  Pending until power off and on (a reboot in the guest is not enough): memory, disks.data",
     ]
+
+
+@pytest.mark.parametrize(
+    ("turn", "words"),
+    [
+        ({"order": 0, "delay_seconds": 0}, ["  Start order: 0"]),
+        ({"order": 10, "delay_seconds": 30}, ["  Start order: 10, 30 s before the next ones"]),
+        ({"order": None, "delay_seconds": 30}, []),
+    ],
+)
+def test_the_start_order_is_said_where_there_is_one(turn: dict[str, t.Any], words: list[str]) -> None:
+    text = FILTERS["query"]({"hyper6": [{**CENTOS, **turn}]})
+    assert [line for line in text.splitlines() if "Start order" in line] == words
 
 
 def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
@@ -96,20 +112,73 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
     }
     waits = {**quiet, "name": "web3", "pending": ["vcpus"], "outdated": []}
     pending = "pending until power off and on (a reboot in the guest is not enough)"
-    text = FILTERS["changes"]({"hv1": {"machines": [quiet, {**new, "outdated": []}, changed, waits]}})
+    text = FILTERS["changes"]({"hv1": {"machines": [quiet, {**new, "outdated": [], "seconds": 2.06}, changed, waits]}})
     assert text.splitlines() == [
-        "web1 on hv1: new",
-        "web2 on hv1: change the definition of web2: memory",
-        f"web2 on hv1: {pending}: memory",
-        "web2 on hv1: stays as it was created: image, seed (seed_policy: refresh gives it the new one)",
-        f"web3 on hv1: {pending}: vcpus",
+        "MACHINE  ON   RESULT     SECONDS  WHAT",
+        "web1     hv1  created        2.1  -",
+        f"web2     hv1  changed          -  change the definition of web2: memory; {pending}: memory;"
+        " stays as it was created: image, seed (seed_policy: refresh gives it the new one)",
+        f"web3     hv1  unchanged        -  {pending}: vcpus",
+        "1 other machine is as it is to be.",
     ]
-    assert FILTERS["changes"]({"hv1": {"machines": [quiet]}, "hv2": {"skipped": True}}) == ""
+    text = FILTERS["changes"]({"hv1": {"machines": [quiet, quiet]}, "hv2": {"skipped": True}})
+    assert text == "2 machines are as they are to be."
 
 
 def test_a_change_of_notes_alone_is_said() -> None:
     machine = {"name": "web1", "changed": True, "actions": ["write the metadata of web1"]}
-    assert FILTERS["changes"]({"hv1": {"machines": [machine]}}) == "web1 on hv1: write the metadata of web1"
+    assert FILTERS["changes"]({"hv1": {"machines": [machine]}}).endswith("changed        -  write the metadata of web1")
+
+
+def test_a_whole_run_is_one_table() -> None:
+    same = {"name": "old", "changed": False, "created": False, "actions": []}
+    made = {
+        "hv1": {
+            "machines": [
+                {**same, "seconds": 0.1},
+                {**same, "name": "web1", "changed": True, "created": True, "seconds": 1.5},
+                {**same, "name": "late", "changed": True, "actions": ["start late"], "seconds": 1.0},
+                {**same, "name": "bad", "failed": True, "msg": "there is no pool 'x'"},
+            ]
+        }
+    }
+    waited = {
+        "hv1": {
+            "machines": [
+                {"name": "old", "ready": True, "waited_seconds": 0.2},
+                {"name": "web1", "ready": True, "waited_seconds": 40.25},
+                {"name": "late", "ready": False, "waited_seconds": 600.0, "seen": "no address"},
+            ]
+        },
+        "hv2": {"skipped": True},
+    }
+    removed = {
+        "hv2": {
+            "machines": [
+                {"name": "gone", "changed": True, "failed": False},
+                {"name": "kept", "changed": False, "failed": True, "msg": "it is running"},
+            ]
+        }
+    }
+    plan = {"refused_machines": [{"name": "away", "hypervisor": None, "why": "it may be on hv3"}]}
+    assert FILTERS["changes"](made, plan, waited, removed).splitlines() == [
+        "MACHINE  ON   RESULT         SECONDS  WHAT",
+        "gone     hv2  removed              -  -",
+        "kept     hv2  not removed          -  it is running",
+        "web1     hv1  created           41.8  -",
+        "late     hv1  not reachable    601.0  start late; no address",
+        "bad      hv1  failed               -  there is no pool 'x'",
+        "away     -    left out             -  it may be on hv3",
+        "1 other machine is as it is to be.",
+    ]
+    announced = FILTERS["changes"](made, removed=removed, check=True)
+    for row in (
+        r"gone +hv2 +to be removed",
+        r"web1 +hv1 +to be created",
+        r"late +hv1 +to be changed",
+        r"bad +hv1 +failed",
+    ):
+        assert re.search(f"^{row} ", announced, re.MULTILINE), announced
 
 
 def test_what_is_not_known_is_left_out() -> None:
@@ -146,19 +215,32 @@ def test_text_of_machines_cannot_draw_on_the_terminal() -> None:
     assert text == "x [2J y\n  CPU: 1\n  State: running\n  Hypervisor: hv1"
 
 
-@pytest.mark.parametrize(
-    ("results", "expected"),
-    [
-        ({}, {}),
-        (
-            {"hv1": {"machines": [CENTOS, {"name": "b", "state": "running"}, STOPPED]}, "hv2": {"machines": []}},
-            {"hv1": {"running": ["b", "centos"], "shutoff": ["old"]}, "hv2": {}},
-        ),
-        ({"hv1": {"unreachable": True, "msg": "gone"}}, {"hv1": "did not answer: gone"}),
-    ],
-)
-def test_names_by_state(results: dict[str, t.Any], expected: dict[str, t.Any]) -> None:
-    assert FILTERS["states"](results) == expected
+def test_more_of_a_machine_that_runs() -> None:
+    record: dict[str, t.Any] = {
+        **CENTOS,
+        "disks": [{**CENTOS["disks"][0], "backing_chain": [{"source": "/a", "format": "qcow2"}, {"source": "/b"}]}],
+        "os": {"id": "debian", "name": "Debian \x1b[31m12", "version": "12", "kernel": "6.1"},
+        "uptime_seconds": 93784,
+        "snapshots": [{"name": "one", "current": False}, {"name": "two", "current": True}],
+        "jobs": [
+            {"type": "backup", "disk": None, "percent": 48, "elapsed_seconds": 12},
+            {"type": "copy", "disk": "vda", "percent": None, "elapsed_seconds": None},
+        ],
+        "serial_console": "pty",
+        "serial_log": "/var/log/libvirt/qemu/centos-serial.log",
+    }
+    text = FILTERS["query"]({"hyper6": [record]}, {"hyper6": {"ansible_host": "192.0.2.6", "ansible_user": "root"}})
+    assert text.partition("  Hypervisor: hyper6\n")[2].splitlines() == [
+        "  Operating system: Debian  [31m12",
+        "  Up: 1 day, 2:03:04",
+        "  Backed by - vda: /a, /b",
+        "  Snapshots: one, two (current)",
+        "  Job: backup, 48 %, for 12 s",
+        "  Job: copy of vda",
+        "  Viewer: ssh -f -L 5900:127.0.0.1:5900 root@192.0.2.6 sleep 30 && remote-viewer vnc://127.0.0.1:5900",
+        "  Console: ssh -t root@192.0.2.6 virsh console centos",
+        "  Serial log: hyper6:/var/log/libvirt/qemu/centos-serial.log",
+    ]
 
 
 HALF: dict[str, t.Any] = {"name": "half", "state": "shutoff", "building": True}
@@ -166,15 +248,23 @@ CLAIM: dict[str, t.Any] = {**HALF, "name": "web1", "claimed": True}
 UNFINISHED = "unfinished: a run is creating it, or was interrupted; run provision again to finish it"
 
 
+def table(results: dict[str, t.Any]) -> list[str]:
+    """The lines of the playbook list."""
+    text: str = FILTERS["machines_table"](FILTERS["machines_data"](results))
+    return text.splitlines()
+
+
 def test_an_unfinished_machine_is_shown_as_one() -> None:
     started = {**HALF, "name": "up", "state": "running"}
     results: dict[str, t.Any] = {"hv1": {"machines": [STOPPED, HALF, CLAIM, started]}}
-    assert FILTERS["states"](results) == {"hv1": {"shutoff": ["old"], "unfinished": ["half", "up", "web1"]}}
-    assert FILTERS["remarks"](results).splitlines() == [
+    lines = table(results)
+    states = {line.split()[0]: line.split()[1] for line in lines[1:5]}
+    assert states == {"half": "unfinished", "old": "shutoff", "up": "unfinished", "web1": "unfinished"}
+    assert lines[5:-1] == [
         f"half on hv1 is {UNFINISHED}",
-        f"web1 on hv1 is {UNFINISHED}",
         "up on hv1 is unfinished: a run was interrupted, but it is running now; "
         "run provision again to see how to keep it",
+        f"web1 on hv1 is {UNFINISHED}",
     ]
     text = FILTERS["query"](results)
     assert f"half\n  State: shutoff, {UNFINISHED}\n  Hypervisor: hv1" in text
@@ -188,32 +278,24 @@ def test_a_machine_on_two_hypervisors_is_remarked_on() -> None:
         "hv2": {"machines": [CENTOS, {**CLAIM, "claimed": False, "building": False}, {**moving, "moving": None}]},
         "hv3": {"failed": True, "msg": "no"},
     }
-    assert FILTERS["remarks"](results).splitlines() == [
+    assert table(results)[8:-2] == [
         f"web1 on hv1 is {UNFINISHED}",
         "There is a machine centos on each of hv1, hv2: the live inventory lists them as centos_hv1, centos_hv2",
         "There is a machine db1 on each of hv1, hv2: it is being moved, or a move was interrupted; "
         "run migrate again to finish it",
     ]
-    assert FILTERS["remarks"]({"hv1": {"machines": [CENTOS]}, "hv2": {"machines": [STOPPED]}}) == ""
+    assert "There is" not in "".join(table({"hv1": {"machines": [CENTOS]}, "hv2": {"machines": [STOPPED]}}))
 
 
-def test_capacity_in_short() -> None:
-    host = {
-        "vcpus": {"total": 16, "committed": 6, "running": 4},
-        "memory": {"total_mib": 32093, "committed_mib": 6144, "running_mib": 4096, "free_mib": 25949},
-        "machines": [{}, {}, {}],
-        "pools": [
-            {"name": "default", "active": True, "available_mib": 81920, "capacity_mib": 102400},
-            {"name": "old", "active": False, "available_mib": None, "capacity_mib": None},
-        ],
-        "errors": [],
-    }
-    assert FILTERS["tree"](FILTERS["capacity"]({"hv1": {"host": host}, "hv2": {"failed": True, "msg": "no"}})) == (
-        "hv1:\n  CPUs: 16\n  CPUs committed: 6\n  CPUs of running machines: 4\n  Memory: 32093 MiB\n"
-        "  Memory free: 25949 MiB\n  Memory committed: 6144 MiB\n  Memory of running machines: 4096 MiB\n"
-        "  Machines: 3\n  Pool default: 81920 MiB free of 102400 MiB\n  Pool old: not active\n"
-        "hv2: did not answer: no"
+def test_no_machines_are_said_as_in_a_list() -> None:
+    assert FILTERS["query"]({"hv1": {"machines": []}, "hv2": {"failed": True, "msg": "no"}}) == (
+        "hv1: none\nhv2: did not answer: no"
     )
+    assert table({"hv1": {"machines": []}, "hv2": {"failed": True, "msg": "no"}}) == [
+        "No machines found on hv1.",
+        "hv2: did not answer: no",
+    ]
+    assert FILTERS["query"]({"hv1": [], "hyper6": [CENTOS]}).startswith("centos\n")
 
 
 @pytest.mark.parametrize(
@@ -233,7 +315,16 @@ def test_trees(value: t.Any, text: str) -> None:
     ("name", "value", "message"),
     [
         ("query", [CENTOS], "brine.virt.query: the input is not a mapping. Give the registered results"),
-        ("states", {"hv1": "x"}, "brine.virt.states: hv1: this is not a list of machines. Give what virt_info"),
+        ("machines_data", {"hv1": "x"}, "brine.virt.machines_data: hv1: this is not a list of machines. Give what"),
+        ("machines_table", {"hv1": []}, "brine.virt.machines_table: the input is not a list of machines. Give what"),
+        ("hypervisors_data", {"hv1": {"host": {}}}, "brine.virt.hypervisors_data: hv1: these are not the facts of a"),
+        (
+            "hypervisors_data",
+            {"hv1": {"host": {"memory": {"total_mib": 1}, "vcpus": {"total": 1}, "pools": []}}},
+            "brine.virt.hypervisors_data: hv1: these are not the facts of a hypervisor. Give what virt_host_info "
+            "returned, with machines and pools in its gather_subset",
+        ),
+        ("hypervisors_table", [], "brine.virt.hypervisors_table: the input is not a list of hypervisors. Give what"),
         ("query", {"hv1": [{"uuid": 1}]}, "brine.virt.query: hv1: this is not a list of machines"),
     ],
 )

@@ -18,6 +18,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
 
 from ansible_collections.brine.virt.plugins.inventory.domains import InventoryModule
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import FACTS
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import HypervisorEntry
 
 UUID = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11"
@@ -61,6 +62,9 @@ def plugin() -> InventoryModule:
         "leading_separator": True,
         "trust_guest_addresses": False,
         "ssh_common_args": "",
+        "facts": list(FACTS),
+        "hostnames": [],
+        "filters": [],
     }
     return plugin
 
@@ -236,7 +240,7 @@ def test_a_whole_run(inventory: Inventory, node_uri: str, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_variable_that_cannot_be_read_costs_its_own_hypervisor_at_most(inventory: Inventory, node_uri: str) -> None:
-    """What the connection does not need is not looked at, and one warning names the hypervisor and the variable."""
+    """What the connection does not need is not read, and one warning names the hypervisor and the variable."""
     hosts = {
         "hypervisors": {
             "hosts": {
@@ -480,6 +484,9 @@ def test_a_name_that_the_inventory_does_not_know_is_its_own_address(plugin: Inve
         ({"hypervisors": ["hv1"], "timeout": 0}, "timeout is 0.0. Give a number above 0"),
         ({"hypervisors": ["hv1"], "transport": "tcp"}, "tcp"),
         ({"hypervisors": [{"nam": "hv1"}]}, "hypervisors[0]: unknown option 'nam'. Did you mean name?"),
+        ({"hypervisors": ["hv1"], "facts": ["disk"]}, "Valid values are: address, hardware, disks,"),
+        ({"hypervisors": ["hv1"], "filters": [{"only": "x"}]}, "filters[0]: {'only': 'x'} is no filter."),
+        ({"hypervisors": ["hv1"], "hostnames": [""]}, "hostnames[0]: '' is no expression."),
         ({"hypervisor_group": "cloud"}, "hypervisor_group: there is no group 'cloud' in the inventory parsed before"),
     ],
 )
@@ -511,6 +518,61 @@ def test_answers_are_cached_as_plain_data(inventory: Inventory, node_uri: str, t
     assert "db-from-cache" in second.data["virt_machines"]["hosts"]
     assert second.data["_meta"]["hostvars"]["web1"] == first.data["_meta"]["hostvars"]["web1"]
     assert UUID in (tmp_path / "kh").read_text()
+
+
+@pytest.mark.slow
+def test_a_silent_hypervisor_is_listed_as_it_was_when_there_is_a_cache(
+    inventory: Inventory, node_uri: str, tmp_path: Path
+) -> None:
+    known_hosts = tmp_path / "kh"
+    options: dict[str, t.Any] = {
+        "known_hosts": "kh",
+        "cache": True,
+        "cache_plugin": "ansible.builtin.jsonfile",
+        "cache_connection": str(tmp_path / "cache"),
+        "cache_timeout": 1,
+    }
+    inventory(cloud=_cloud(hypervisors=[{"name": "hv1", "uri": node_uri}], **options))
+    lines = known_hosts.read_text()
+    (cached,) = (tmp_path / "cache").iterdir()
+    os.utime(cached, (1e9, 1e9))  # too old for anything else
+    silent = [{"name": "hv1", "uri": "qemu+unix:///system?socket=/nonexistent/socket"}]
+    run = inventory(cloud=_cloud(hypervisors=silent, **options))
+    assert set(run.data["virt_machines"]["hosts"]) == {"db1", "half", "web1"}
+    since = run.data["_meta"]["hostvars"]["web1"]["virt_stale_since"]
+    assert f"Hypervisor hv1 did not answer, its machines are listed as of {since}: cannot connect" in run.errors
+    assert known_hosts.read_text() == lines
+    os.utime(cached, (1e9, 1e9))
+    run = inventory(cloud=_cloud(hypervisors=silent, strict_hypervisors=True, **options))
+    assert "Hypervisor hv1 did not answer" in run.errors
+    assert "virt_machines" not in run.data
+
+
+@pytest.mark.slow
+def test_an_inventory_can_insist_on_every_hypervisor(inventory: Inventory, node_uri: str) -> None:
+    dead = {"name": "hv2", "uri": "qemu+unix:///system?socket=/nonexistent/socket"}
+    cloud = _cloud(hypervisors=[{"name": "hv1", "uri": node_uri}, dead], known_hosts="", strict_hypervisors=True)
+    run = inventory(cloud=cloud)
+    assert "cloud.virt.yml: Hypervisor hv2 did not answer, its machines are missing: cannot connect" in run.errors
+    assert "virt_machines" not in run.data
+
+
+def test_filters_and_names_are_the_users_expressions(inventory: Inventory, node_uri: str) -> None:
+    cloud = _cloud(
+        hypervisors=[{"name": "hv1", "uri": node_uri}],
+        known_hosts="",
+        facts=["tags", "description"],
+        filters=[{"exclude": "state == 'shutoff' and not managed"}, {"include": "motto is defined"}, {"exclude": True}],
+        # The title is what somebody wrote into the machine: it names nothing and is no template.
+        hostnames=["title", "name ~ '.' ~ hypervisor"],
+    )
+    run = inventory(cloud=cloud)
+    assert run.data["virt_machines"]["hosts"] == ["web1.hv1"]
+    web1 = run.data["_meta"]["hostvars"]["web1.hv1"]
+    assert web1["virt_title"] == "{{ lookup('pipe', 'touch /tmp/never') }}"
+    assert "front end" in web1["virt_tags"]
+    assert not {"ansible_host", "virt_disks", "virt_nics", "virt_vcpus", "virt_stale_since"} & set(web1)
+    assert "WARNING" not in run.errors
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
 
+from ansible_collections.brine.virt.plugins.module_utils._host.info.machines import SUBSETS
+from ansible_collections.brine.virt.plugins.module_utils._module import subset_choices
 from ansible_collections.brine.virt.plugins.modules import virt_host_info, virt_info
 
 Call = t.Callable[..., dict[str, t.Any]]
@@ -72,7 +74,43 @@ def test_one_machine_in_a_list_is_one_machine(call: Call) -> None:
 
 
 def test_no_addresses_when_nobody_wants_them(call: Call) -> None:
-    assert call(virt_info, name="web1", addresses=False)["machine"]["addresses"] == []
+    machine = call(virt_info, name="web1", addresses=False)["machine"]
+    assert "addresses" not in machine and "address" not in machine
+    assert machine["vcpus"] == 2
+
+
+@pytest.mark.parametrize(
+    ("filters", "machines"),
+    [
+        ({"state": ["running"]}, ["web1"]),
+        ({"state": "running,shutoff", "name": "db1,web1"}, ["db1", "web1"]),
+        ({"tag": "web"}, ["web1"]),
+        ({"uuid": "7F2A4A4E-5D0B-4B0E-9F3E-0D6D8A4D2F11"}, ["web1"]),
+        ({"uuid": "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11", "state": "shutoff"}, []),
+    ],
+)
+def test_filters(call: Call, filters: dict[str, t.Any], machines: list[str]) -> None:
+    result = call(virt_info, gather_subset=["min"], **filters)
+    assert [machine["name"] for machine in result["machines"]] == machines
+    assert result["missing"] == []
+    assert "known" not in result
+
+
+def test_all_names_come_with_one_that_is_missing(call: Call) -> None:
+    assert call(virt_info, name="wbe1")["known"] == ["db1", "half", "web1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"state": "runing"}, "state must be one or more of: running, paused"),
+        ({"gather_subset": "disk"}, "gather_subset must be one or more of: all, min, metadata"),
+        ({"uuid": "web1"}, "uuid: 'web1' is not a UUID"),
+    ],
+)
+def test_an_unknown_word_is_refused(call: Call, arguments: dict[str, t.Any], words: str) -> None:
+    result = call(virt_info, **arguments)
+    assert result["failed"] is True and words in result["msg"]
 
 
 @pytest.mark.parametrize("check_mode", [False, True])
@@ -81,6 +119,28 @@ def test_the_hypervisor(call: Call, check_mode: bool) -> None:
     assert result["changed"] is False
     assert result["host"]["memory"]["free_mib"] == 10752
     assert [image["name"] for image in result["host"]["images"]] == ["debian"]
+
+
+@pytest.mark.parametrize(
+    ("subset", "keys"),
+    [
+        ("min", set()),
+        ("capabilities", {"machine_types", "default_machine_type"}),
+        ("machines", {"machines", "arriving"}),
+        ("pools", {"pools"}),
+        ("networks", {"networks", "bridges", "bridge_details"}),
+        ("images", {"images"}),
+        ("certificates", {"certificates", "revocation_lists"}),
+    ],
+)
+def test_a_hypervisor_says_what_it_is_asked(call: Call, subset: str, keys: set[str]) -> None:
+    least = call(virt_host_info, gather_subset=["min"])["host"]
+    host = call(virt_host_info, gather_subset=[subset])["host"]
+    assert set(host) - set(least) == keys
+    assert set(least["memory"]) == {"total_mib"}
+    assert ("free_mib" in host["memory"]) is (subset == "machines")
+    assert ("committed" in host["vcpus"]) is (subset == "machines")
+    assert host["kvm"] is False
 
 
 def test_images_are_looked_for_where_told(call: Call) -> None:
@@ -102,10 +162,20 @@ def test_an_unknown_option_is_refused(call: Call, module: t.Any) -> None:
     assert "nmae" in result["msg"]
 
 
+@pytest.mark.parametrize(("module", "names"), [(virt_info, SUBSETS), (virt_host_info, virt_host_info.SUBSETS_OF_ALL)])
+def test_the_documented_subsets_are_those_that_there_are(module: t.Any, names: tuple[str, ...]) -> None:
+    assert yaml.safe_load(module.DOCUMENTATION)["options"]["gather_subset"]["choices"] == subset_choices(names)
+
+
 @pytest.mark.parametrize("module", [virt_info, virt_host_info])
 def test_the_documented_keys_are_those_returned(call: Call, module: t.Any) -> None:
     documented = yaml.safe_load(module.RETURN)
     if module is virt_info:
-        assert set(call(module)["machines"][0]) == set(documented["machines"]["contains"])
+        everything = call(module, gather_subset=["all"])["machines"][0]
+        assert set(everything) == set(documented["machines"]["contains"])
+        only_asked = {
+            k for k, v in documented["machines"]["contains"].items() if "gather_subset" in v.get("returned", "")
+        }
+        assert set(call(module)["machines"][0]) == set(everything) - only_asked
     else:
         assert set(call(module)["host"]) == set(documented["host"]["contains"])

@@ -62,6 +62,19 @@ def test_options_that_are_wrong_are_not_repeated(logged: list[str], capsys: pyte
     assert logged == []
 
 
+@pytest.mark.parametrize("wrong", [{"no_such_option": 1}, {"vcpus": 1, "start": "perhaps"}])
+def test_what_the_action_plugin_sends_is_no_option_and_is_nowhere_repeated(
+    wrong: dict[str, t.Any], logged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = {"values": json.dumps({"HIDDEN_0123456789abcdef_1_": SECRET}), "masks": [SECRET]}
+    answer = call(virt_init, capsys, **{**MACHINE, "title": SECRET, **wrong}, _withheld=sent)
+    assert json.loads(answer)["failed"] is True
+    assert "_withheld" not in json.loads(answer)["msg"]
+    answer += call(virt_init, capsys, **MACHINE, _withheld=sent)
+    assert "hunter22" not in answer
+    assert "hunter22" not in "".join(logged)
+
+
 def test_without_secrets_it_works_and_logs_as_ever(logged: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     answer = call(virt_init, capsys, **MACHINE)
     assert "action plugin" not in answer

@@ -25,6 +25,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
+from ansible_collections.brine.virt.plugins.module_utils._operations.images import FORGETS, have_image
 from ansible_collections.brine.virt.plugins.modules import virt_image
 
 CONTENT = b"\x01" * 1024
@@ -160,10 +161,11 @@ def test_an_image_of_the_web_comes_once(task: Task, node: t.Any, web: t.Any, pac
     assert (checked["changed"], web.asked, node.names()) == (True, [], [])
     first = task(**spec)
     assert (first["changed"], web.asked, node.names()) == (True, ["image"], [VOLUME])
+    assert (checked["stored"], first["stored"]) == (False, True)
     assert (node.directory / VOLUME).read_bytes() == CONTENT
     for check_mode in (True, False):
         again = task(check_mode=check_mode, **spec)
-        assert again["changed"] is False
+        assert (again["changed"], again["stored"]) == (False, True)
         assert again["image"] == first["image"]
         assert again["diff"] == {"before": {"volumes": [VOLUME]}, "after": {"volumes": [VOLUME]}}
     assert (web.asked, node.names()) == (["image"], [VOLUME])
@@ -216,6 +218,8 @@ def test_a_compressed_file_here_is_looked_into(task: Task, node: t.Any, source: 
     for check_mode in (True, True, False, False):
         result = task(path=f"{tmp_path}/source.xz", check_mode=check_mode)
         assert (result["changed"], result["image"]["volume"]) == (False, VOLUME)
+        # A run would still note the file, so that the next one need not look into it.
+        assert result["stored"] is not check_mode
         assert task(src="x", checksum=sha(XZ), check_mode=True)["changed"] is check_mode
     assert node.names() == [VOLUME]
 
@@ -305,7 +309,7 @@ def test_what_the_file_system_forgets_is_transferred_again(
         warnings.clear()
         defaults = {name: option.get("default") for name, option in virt_image.ARGUMENTS.items()}
         spec = {**defaults, "name": "debian", "url": url, "checksum": checksum, "uri": node.uri()}
-        return virt_image.have_image(spec, check_mode=False, warn=warnings.append)
+        return have_image(spec, check_mode=False, warn=warnings.append)
 
     def unsupported(*_args: object) -> None:
         raise OSError(errno.ENOTSUP, "Operation not supported")
@@ -315,7 +319,7 @@ def test_what_the_file_system_forgets_is_transferred_again(
     url = web.put("image.xz", XZ)
     for changed in (True, False):
         assert have(url, sha(XZ))["changed"] is changed
-        assert warnings == [virt_image.FORGETS.format(pool="images", name="debian")]
+        assert warnings == [FORGETS.format(pool="images", name="debian")]
     assert (web.asked, node.names()) == (["image.xz"] * 2, [VOLUME])
     # What is not compressed is known by its name, or by reading it.
     for algorithm in ("sha256", "sha512"):

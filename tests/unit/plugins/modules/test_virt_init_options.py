@@ -18,8 +18,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import MACHINE_RULES, Machine, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import MACHINE_RULES, Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import read_specs_here
 from ansible_collections.brine.virt.plugins.modules import virt_init, virt_profile_info
@@ -61,6 +62,7 @@ VALUES: dict[str, tuple[t.Any, t.Any]] = {
     "enable_qcow": (True, False),
     "boot_dev": ("hd", "network"),
     "stop_on_reboot": (True, False),
+    "state": ("stopped", "present"),
     "start": (False, True),
     "autostart": (True, False),
     "title": ("a", "b"),
@@ -68,6 +70,8 @@ VALUES: dict[str, tuple[t.Any, t.Any]] = {
     "tags": (["a"], ["b"]),
     "labels": (["a"], ["b"]),
     "anti_affinity": (["a"], ["b"]),
+    "order": (10, "none"),
+    "delay_seconds": (30, 0),
     "variables": ({"a": 1}, {"a": 2}),
 }
 # What else a machine needs for an option to show.
@@ -248,3 +252,19 @@ def test_an_image_that_is_none_is_named() -> None:
     virt_init.check_images({"a": {"volume": "a.qcow2"}, "b": {}})
     with pytest.raises(InputError, match=r"images\.c: 'x' is not an image\. Give what virt_image returned as image"):
         virt_init.check_images({"c": "x"})
+
+
+@pytest.mark.parametrize(
+    ("task", "sentence"),
+    [
+        ({"name": "a", "state": "absent"}, "state: virt_init removes no machine. Remove it with virt_purge"),
+        (
+            {"machines": [MINE, {"name": "b", "state": "absent"}, {"name": "c"}], "vcpus": 1, "memory": 1},
+            "machines[1].state: virt_init removes no machine. Remove it with virt_purge",
+        ),
+    ],
+)
+def test_no_machine_is_removed_here(task: dict[str, t.Any], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        specs(**task)
+    assert str(caught.value) == sentence

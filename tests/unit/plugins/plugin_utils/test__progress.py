@@ -77,7 +77,7 @@ def test_the_size_of_a_file_that_grows_is_told(tmp_path: Path, connection: Conne
             end = time.monotonic() + 10
             while size not in sizes and time.monotonic() < end:
                 time.sleep(0.02)
-    # A look may fall between the file's being made and its being filled.
+    # It may be read between its being created and its being filled.
     assert [size for size in dict.fromkeys(sizes) if size] == [10, 20]
 
 

@@ -27,7 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
@@ -130,9 +130,8 @@ def _copy(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Co
 def _look_at(handle: t.Any, image_format: str) -> _CopySource:
     with translate_errors("cannot inspect the volume to copy"):
         name, pool = handle.name(), handle.storagePoolLookupByVolume().name()
-        root = parse_xml(handle.XMLDesc(0))
-    seen = root.find("target/format")
-    by_libvirt = "raw" if seen is None else seen.get("type", "raw")
+        root = read_description(f"volume {name} of pool {pool}", handle.XMLDesc(0))
+    by_libvirt = attribute(root, "target/format", "type") or "raw"
     if "qcow2" in (image_format, by_libvirt) and image_format != by_libvirt:
         # libvirt copies and converts by its own word.
         raise ConflictError(

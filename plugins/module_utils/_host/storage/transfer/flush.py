@@ -19,13 +19,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    suppress_codes,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import make_volume, new_volume_element
-from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import flush_name, is_flush_name
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import flush_name, is_flush_name
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
 # Fewer than a PCI bus has places.
@@ -146,14 +151,11 @@ def _flushing(conn: VirConnect, paths: Sequence[str]) -> list[t.Any]:
         for handle in conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_TRANSIENT):
             if not is_flush_name(handle.name()):
                 continue
-            try:
-                sources = parse_xml(handle.XMLDesc(0)).iterfind("devices/disk/source")
-            except libvirt.libvirtError as exc:
-                if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
-                    raise
-                continue
-            if {source.get("file", "") for source in sources} & set(paths):
-                found.append(handle)
+            with suppress_codes(libvirt.VIR_ERR_NO_DOMAIN):
+                domain = read_description(f"machine {handle.name()}", handle.XMLDesc(0))
+                sources = domain.iterfind("devices/disk/source")
+                if {source.get("file", "") for source in sources} & set(paths):
+                    found.append(handle)
     return found
 
 

@@ -9,8 +9,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import Rule, inside, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import Rule, inside
 
 
 @dataclass(frozen=True)

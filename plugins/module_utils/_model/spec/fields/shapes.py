@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
@@ -131,12 +132,9 @@ class ListField:
             value = [value]
         there = have if isinstance(have, (list, tuple)) else ()
         return tuple(
-            self._check_against(row, f"{where}[{index}]", known)
+            check_against(partial(self._check_row, have=known), row, f"{where}[{index}]", known)
             for index, (row, known) in enumerate(zip_longest(value, there[: len(value)]))
         )
-
-    def _check_against(self, row: t.Any, where: str, have: Values | None) -> t.Any:
-        return check_against(lambda item, place: self._check_row(item, place, have), row, where, have)
 
     def _check_row(self, row: t.Any, where: str, have: Values | None) -> Values:
         if self.short is not None and not isinstance(row, Mapping):
@@ -181,6 +179,13 @@ def _take_equal(
     return None
 
 
+def _plain_names(names: Sequence[t.Any], where: str) -> Sequence[t.Any]:
+    for index, name in enumerate(names):
+        if isinstance(name, (Mapping, list)):
+            raise InputError(f"{name!r} is not a name", where=f"{where}[{index}]")
+    return names
+
+
 @dataclass(frozen=True)
 class NamedListField:
     """A mapping from names to mappings that are elements of one name, such as ``<timer name='hpet' present='no'/>``.
@@ -200,7 +205,7 @@ class NamedListField:
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> dict[t.Any, Values]:
         if isinstance(value, (list, tuple)) and self.default is not None:
-            value = {name: self.default for name in value}
+            value = dict.fromkeys(_plain_names(value, where), self.default)
         if not isinstance(value, Mapping):
             raise InputError(f"{value!r} is not a mapping", where=where)
         there = have if isinstance(have, Mapping) else {}
@@ -210,13 +215,10 @@ class NamedListField:
                 row = {self.short: row}
             # A name that is not offered is one that the machine has.
             clean_name = name if name in there else self.name_rule(name, where)
-            clean[clean_name] = self._check_row(row or {}, validators.inside(where, str(name)), there.get(clean_name))
+            known = there.get(clean_name)
+            rule = partial(check_table, table=self.table, required=self.required, have=known)
+            clean[clean_name] = check_against(rule, row or {}, validators.inside(where, str(name)), known)
         return clean
-
-    def _check_row(self, row: t.Any, where: str, have: Values | None) -> t.Any:
-        return check_against(
-            lambda item, place: check_table(item, place, self.table, self.required, have), row, where, have
-        )
 
     def write(self, parent: etree._Element, value: Mapping[t.Any, Mapping[str, t.Any]]) -> None:
         if not value:

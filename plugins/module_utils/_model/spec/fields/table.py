@@ -19,16 +19,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import KIB, etree, size_kib_in_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import (
-    KIB,
-    parse_size_kib,
-    parse_size_mib,
-    size_kib_in_xml,
-)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_kib, parse_size_mib
 
 Values = dict[str, t.Any]
 
@@ -80,11 +76,7 @@ def check_against(rule: validators.Rule, value: t.Any, where: str, have: t.Any) 
 def table_rules(table: Table, have: t.Any = None) -> dict[str, validators.Rule]:
     """The rule of each field by its key. have: what the machine has, as read_table reads it; None for a new machine."""
     there = have if isinstance(have, Mapping) else {}
-
-    def rule_of(field: Field) -> validators.Rule:
-        return lambda value, where: check_field(field, value, where, there.get(field.key))
-
-    return {field.key: rule_of(field) for field in table}
+    return {field.key: partial(check_field, field, have=there.get(field.key)) for field in table}
 
 
 def rules_beside(
@@ -92,11 +84,8 @@ def rules_beside(
 ) -> dict[str, validators.Rule]:
     """The rules of words that stand beside the fields of a table, and those of its fields. have: as in table_rules."""
     there = have or {}
-
-    def rule_of(key: str, rule: validators.Rule) -> validators.Rule:
-        return lambda value, where: check_against(rule, value, where, there.get(key))
-
-    return {**{key: rule_of(key, rule) for key, rule in words.items()}, **table_rules(table, have)}
+    beside = {key: partial(check_against, rule, have=there.get(key)) for key, rule in words.items()}
+    return {**beside, **table_rules(table, have)}
 
 
 def check_table(
@@ -106,11 +95,7 @@ def check_table(
 
     have: what the machine has, as read_table reads it; None for a new machine.
     """
-    clean = validators.read_mapping(value, where, table_rules(table, have))
-    for key in required:
-        if key not in clean:
-            raise InputError(f"{key} is missing", where=where or None)
-    return clean
+    return validators.read_mapping(value, where, table_rules(table, have), required)
 
 
 def write_table(parent: etree._Element, table: Table, values: Mapping[str, t.Any]) -> None:

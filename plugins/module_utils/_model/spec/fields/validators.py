@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import re
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, one_of_these
 
 # A rule takes the value and its place, and gives back the clean value or raises InputError.
 Rule = t.Callable[[t.Any, str], t.Any]
@@ -30,19 +28,13 @@ def inside(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-def one_of_these(word: str, known: t.Iterable[str]) -> str:
-    """The hint for a word that is not known: the nearest one, or all of them."""
-    names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1)
-    if near:
-        return f"Did you mean {near[0]}?"
-    return f"Known: {', '.join(names)}" if names else "None are known"
-
-
-def read_mapping(value: t.Any, where: str, rules: Mapping[str, Rule]) -> dict[str, t.Any]:
+def read_mapping(
+    value: t.Any, where: str, rules: Mapping[str, Rule], required: t.Iterable[str] = (), hint: str | None = None
+) -> dict[str, t.Any]:
     """The keys of a mapping by their rules; keys that are absent or null are absent in the result.
 
-    Raises InputError for anything but a mapping, and with a line for each unknown key and each value that is refused.
+    required: keys that have to be there; hint: what to say to whom one is missing. Raises InputError for anything but a
+    mapping, with a line for each unknown key and each value that is refused, and for the first key that is missing.
     """
     if not isinstance(value, Mapping):
         raise InputError(
@@ -57,6 +49,9 @@ def read_mapping(value: t.Any, where: str, rules: Mapping[str, Rule]) -> dict[st
             if item is not None:
                 clean[str(key)] = rules[key](item, inside(where, str(key)))
     mistakes.conclude()
+    for key in required:
+        if key not in clean:
+            raise InputError(f"{key} is missing", where=where or None, hint=hint)
     return clean
 
 
@@ -191,11 +186,6 @@ def any_mapping(value: t.Any, where: str) -> dict[str, t.Any]:
     if not isinstance(value, Mapping):
         raise InputError(f"{value!r} is not a mapping", where=where)
     return {text(key, where): item for key, item in value.items()}
-
-
-def size(value: t.Any, where: str) -> int:
-    """A size in MiB."""
-    return parse_size_mib(value, where)
 
 
 def mac(value: t.Any, where: str) -> str:

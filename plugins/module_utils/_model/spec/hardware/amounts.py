@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
     TextField,
     Values,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import COUNT, CPU
 
 
@@ -50,7 +51,7 @@ class _Memory(GroupField):
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
         if not isinstance(value, Mapping):
-            size = validators.size(value, where)
+            size = parse_size_mib(value, where)
             return {"maximum": size, "current": size}
         values = super().check({_SALT_MEMORY.get(str(k), k): v for k, v in value.items()}, where, have)
         if "slots" in values and "max" not in values:

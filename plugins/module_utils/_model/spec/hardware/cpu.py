@@ -126,6 +126,12 @@ class _Topology(GroupField):
         return {"sockets": 1, "cores": 1, "threads": 1, **super().check(value, where, have)}
 
 
+def _pins(key: str, number: str) -> NamedListField:
+    """The host's CPUs that threads of a kind may run on, by the number of the thread."""
+    cpus = (AttributeField("cpuset", validators.cpu_set, "@cpuset"),)
+    return NamedListField(key, key, number, INDEX, cpus, short="cpuset", required=("cpuset",))
+
+
 _TUNING = GroupField(
     "tuning",
     "cputune",
@@ -139,25 +145,9 @@ _TUNING = GroupField(
         TextField("emulator_quota", _QUOTA, "emulator_quota"),
         TextField("iothread_period", _PERIOD, "iothread_period"),
         TextField("iothread_quota", _QUOTA, "iothread_quota"),
-        NamedListField(
-            "vcpupin",
-            "vcpupin",
-            "vcpu",
-            INDEX,
-            (AttributeField("cpuset", validators.cpu_set, "@cpuset"),),
-            short="cpuset",
-            required=("cpuset",),
-        ),
+        _pins("vcpupin", "vcpu"),
         AttributeField("emulatorpin", validators.cpu_set, "emulatorpin@cpuset"),
-        NamedListField(
-            "iothreadpin",
-            "iothreadpin",
-            "iothread",
-            INDEX,
-            (AttributeField("cpuset", validators.cpu_set, "@cpuset"),),
-            short="cpuset",
-            required=("cpuset",),
-        ),
+        _pins("iothreadpin", "iothread"),
         _Schedulers(
             "vcpusched",
             "vcpusched",

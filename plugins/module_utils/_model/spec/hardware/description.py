@@ -27,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
     FlagField,
     TextField,
     Values,
+    drop,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.amounts import MEMORY, VCPUS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU, INDEX, NUMATUNE
@@ -79,9 +80,7 @@ def drop_boot_orders(domain: etree._Element, keep: t.Container[etree._Element] =
     """Take single devices, but those to keep, out of the boot order; whether there was one."""
     orders = [order for order in domain.iterfind("devices/*/boot") if order.getparent() not in keep]
     for order in orders:
-        home = order.getparent()
-        if home is not None:
-            home.remove(order)
+        drop(order)
     return bool(orders)
 
 

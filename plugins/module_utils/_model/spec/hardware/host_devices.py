@@ -11,7 +11,11 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import host_device, integer
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
+    host_device_name,
+    host_device_names,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import make
 
 # As lspci writes it, and as libvirt names the node device (virsh nodedev-list).
 _PCI = re.compile(r"(?:pci_)?([0-9a-f]{4})[:_]([0-9a-f]{2})[:_]([0-1][0-9a-f])[._]([0-7])", re.IGNORECASE)
@@ -33,12 +37,10 @@ class HostDevices:
         return tuple(_check(device, f"{where}[{index}]") for index, device in enumerate(value))
 
     def write(self, parent: etree._Element, value: t.Sequence[str]) -> None:
-        home = parent.find("devices")
-        if home is None:
-            home = etree.SubElement(parent, "devices")
+        home = make(parent, "devices")
         there: dict[str, etree._Element] = {}
         for old in parent.findall(self.path):
-            name = _name(old)
+            name = host_device_name(old)
             if name is not None:
                 there[name] = old
                 home.remove(old)
@@ -51,7 +53,7 @@ class HostDevices:
                 home.append(kept)
 
     def read(self, parent: etree._Element) -> tuple[str, ...]:
-        return tuple(name for name in map(_name, parent.findall(self.path)) if name)
+        return host_device_names(parent)
 
 
 def _check(value: t.Any, where: str) -> str:
@@ -80,18 +82,3 @@ def _write(home: etree._Element, device: str) -> None:
         vendor, product = device.split(":")
         etree.SubElement(source, "vendor", id=f"0x{vendor}")
         etree.SubElement(source, "product", id=f"0x{product}")
-
-
-def _name(element: etree._Element) -> str | None:
-    """The device of a <hostdev> in our words; None for one that this list cannot name."""
-    if element.get("type") == "pci":
-        source = element.find("source")
-        return None if source is None else host_device(source)
-    if element.get("type") == "usb":
-        vendor, product = element.find("source/vendor"), element.find("source/product")
-        if vendor is not None and product is not None:
-            try:
-                return f"{integer(vendor.get('id')):04x}:{integer(product.get('id')):04x}"
-            except ValueError:
-                return None
-    return None

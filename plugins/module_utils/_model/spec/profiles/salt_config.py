@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.device_shapes import read_devices
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.devices import read_devices
 
 _KINDS = ("disk", "nic")
 _SECTION = "virt"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Collection, Iterable
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
@@ -24,7 +23,10 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     read_migration_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints, is_at_source
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import (
+    Endpoints,
+    find_state_at_source,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.volume_identity import (
     is_as_it_was_made,
     is_the_one,
@@ -39,7 +41,7 @@ def clear_target(
     trusted: as in delete_proven. Raises an error of ours, and deletes nothing, when it is not certain that the machine
     has stayed.
     """
-    if not is_at_source(endpoints, uuid):
+    if find_state_at_source(endpoints, uuid) is None:
         raise HostError("the machine is not at the source any more, so nothing on the target is deleted")
     with endpoints.open_source() as source, endpoints.open_target() as target:
         with translate_errors("cannot tell the hypervisors apart"):
@@ -126,9 +128,3 @@ def manual_deletion(conn: VirConnect, ref: VolumeRef) -> str:
     with translate_errors("cannot ask libvirt for its URI"):
         uri = conn.getURI()
     return f"If it is not needed: virsh -c {uri} vol-delete --pool {ref.pool} {ref.name}"
-
-
-def require_none(stay: t.Sequence[str]) -> None:
-    """Raise HostError with what stays, if anything does."""
-    if stay:
-        raise HostError("; ".join(stay))

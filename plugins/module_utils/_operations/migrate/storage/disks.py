@@ -25,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.name impor
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeIdentity, VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import ALL, NONE, MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
@@ -209,9 +210,8 @@ class _Planner:
 
     def _source_of(self, disk: etree._Element) -> DiskSource:
         if disk.get("type") == "volume":
-            source = disk.find("source")
-            pool = self.source.pools.get("" if source is None else source.get("pool", ""), self.place)
-            return pool.source_of("" if source is None else source.get("volume", ""))
+            source = need(disk, "source")
+            return self.source.pools.get(source.get("pool", ""), self.place).source_of(source.get("volume", ""))
         found = DiskSource.read(disk)
         if found is None:
             raise UnsupportedError(f"its source is of type {disk.get('type')}, which cannot be moved", where=self.place)
@@ -281,7 +281,7 @@ class _Planner:
         return next((ref for ref in stale.made if ref == VolumeRef(there.name, name)), None)
 
     def _is_cleared(self, there: Pool, volume: Volume) -> bool:
-        """Whether the target's volume of this name was left by a move of this machine, which is cleared first.
+        """Whether the target's volume of this name was left by a move of this machine, which is removed first.
 
         A volume that only has the name of one that was left there may be somebody else's.
         """

@@ -145,11 +145,7 @@ def delete_upload(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bo
 
 
 def _is_still(pool: Pool, name: str, conn: VirConnect, upload: Upload) -> bool:
-    try:
-        with translate_errors(f"cannot look up volume {name} of pool {pool.name}"):
-            found = read_upload(read_start(pool.handle.storageVolLookupByName(name), conn, MARK_BYTES))
-    except NotFoundError:
-        return False
+    found = _upload_of(pool, name, conn)
     return found is not None and found.token == upload.token
 
 

@@ -11,7 +11,7 @@ import posixpath
 import uuid
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
@@ -42,7 +42,7 @@ def is_shared(here: Pool, there: Pool, *, seen: bool, probe: bool) -> bool:
 def _origin(pool: Pool) -> bytes:
     """Where a pool's storage is, in libvirt's words, without what each hypervisor has of its own."""
     with translate_errors(f"cannot inspect storage pool {pool.name}"):
-        source = parse_xml(pool.handle.XMLDesc(0)).find("source")
+        source = read_description(f"storage pool {pool.name}", pool.handle.XMLDesc(0)).find("source")
     if source is None:
         return b""
     for own in [*source.findall("auth"), *source.findall("initiator")]:

@@ -16,7 +16,7 @@ import os
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import (
@@ -119,6 +119,6 @@ def _key(pool: Pool, volume: t.Any) -> str:
 def _written(volume: t.Any) -> str:
     """Of a file, the time of its last change and its size; nothing where libvirt does not tell the time."""
     with translate_errors(f"cannot inspect volume {volume.name()}"):
-        root = parse_xml(volume.XMLDesc(0))
+        root = read_description(f"volume {volume.name()}", volume.XMLDesc(0))
     time = root.findtext("target/timestamps/mtime")
     return f"{time} {root.findtext('capacity')}" if time and root.get("type", FILE) == FILE else ""

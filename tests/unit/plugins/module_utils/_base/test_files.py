@@ -6,6 +6,7 @@ waiting, and nothing that somebody else could have put in its place."""
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 import typing as t
@@ -18,6 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.files import (
     LockTimeout,
     locked_file,
     read_setting,
+    read_text,
+    root_hint,
     write_whole,
 )
 
@@ -125,3 +128,19 @@ def test_a_file_that_is_not_there_has_no_settings(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="cannot be read"):
         read_setting(str(tmp_path), "port")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.ENOSPC, errno.ELOOP, errno.EISDIR, errno.EROFS])
+@pytest.mark.parametrize("user", [0, 1000])
+def test_to_become_root_is_said_to_who_is_not_and_may_not(
+    monkeypatch: pytest.MonkeyPatch, number: int, user: int
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    helps = user == 1000 and number in (errno.EACCES, errno.EPERM)
+    assert root_hint(OSError(number, os.strerror(number))) == ("Run as root (become: true)" if helps else None)
+
+
+def test_what_root_cannot_read_either_has_no_such_hint(tmp_path: Path) -> None:
+    with pytest.raises(HostError) as refused:
+        read_text(str(tmp_path))
+    assert str(refused.value) == f"{tmp_path} cannot be read: Is a directory"

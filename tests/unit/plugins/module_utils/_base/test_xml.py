@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base import xml
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml, read_description
 
 
 def test_a_document_is_parsed() -> None:
@@ -44,3 +45,18 @@ def test_comments_are_kept_unless_said_otherwise() -> None:
     text = "<domain><!-- words --></domain>"
     assert len(parse_xml(text)) == 1
     assert len(parse_xml(text, keep_comments=False)) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("<domain>&x;</domain>", "Entity 'x' not defined, line 1"),
+        ("<a>" * 300 + "</a>" * 300, "Excessive depth in document: 256"),
+        ("<!DOCTYPE domain><domain/>", "an XML document with a document type is not accepted"),
+    ],
+)
+def test_of_what_libvirt_describes_the_error_says_whose_description_it_is(text: str, reason: str) -> None:
+    with pytest.raises(HostError) as caught:
+        read_description("machine ent1", text)
+    assert str(caught.value).startswith(f"the description of machine ent1 cannot be read as XML: {reason}")
+    assert "<string>" not in str(caught.value)

@@ -193,3 +193,9 @@ def test_an_error_without_a_code_is_none_that_this_libvirt_lacks(monkeypatch: py
     monkeypatch.delattr(connection.libvirt, "VIR_ERR_NO_DOMAIN_METADATA")
     error = connection.libvirt.libvirtError("virStorageVolDelete() failed")
     assert connection.translate_error(error, "cannot delete it").__class__ is HostError
+
+
+def test_an_error_is_no_longer_than_somebody_reads() -> None:
+    """Of a guest agent's error libvirt repeats every word."""
+    error = connection.libvirt.libvirtError("a" * 100_000)
+    assert len(str(connection.translate_error(error, "the guest agent did not answer"))) < 3000

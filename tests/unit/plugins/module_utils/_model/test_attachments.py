@@ -14,6 +14,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.attachments impo
     host_device,
     integer,
     nic_source,
+    start_files,
+    ties_of_domain,
 )
 
 PCI = "<address type='pci' domain='0x0000' bus='0x03' slot='0x10' function='0x1'/>"
@@ -101,3 +103,103 @@ def test_numbers_are_read_as_libvirt_reads_them(text: str | None, number: int) -
 )
 def test_the_agent_is_connected_when_the_live_xml_says_so(devices: str, connected: bool) -> None:
     assert agent_is_connected(etree.fromstring(f"<domain><devices>{devices}</devices></domain>")) is connected
+
+
+FILE = "a file of the hypervisor"
+
+
+@pytest.mark.parametrize(
+    ("xml", "tie"),
+    [
+        ("<devices><hostdev/></devices>", "a device of the hypervisor"),
+        ("<devices><filesystem/></devices>", "a folder of the hypervisor"),
+        ("<devices><interface type='hostdev'/></devices>", "a network card of the hypervisor"),
+        ("<devices><interface type='vdpa'/></devices>", "a network card of the hypervisor"),
+        ("<devices><tpm><backend type='passthrough'/></tpm></devices>", "the TPM of the hypervisor"),
+        ("<devices><tpm><backend type='external'/></tpm></devices>", "a TPM that a program of the hypervisor emulates"),
+        ("<devices><tpm><backend type='emulator'/></tpm></devices>", None),
+        (
+            "<devices><memory model='nvdimm'><source><path>/pmem</path></source></memory></devices>",
+            f"persistent memory in {FILE}",
+        ),
+        (
+            "<devices><memory model='virtio-pmem'><source><path>/pmem</path></source></memory></devices>",
+            f"persistent memory in {FILE}",
+        ),
+        ("<devices><memory model='dimm'><source><nodemask>1</nodemask></source></memory></devices>", None),
+        (
+            "<devices><pstore backend='acpi-erst'><path>/p</path></pstore></devices>",
+            f"a store for crash reports in {FILE}",
+        ),
+        ("<devices><shmem name='s'/></devices>", "memory that it shares with others of the hypervisor"),
+        ("<devices><smartcard mode='host'/></devices>", "a smart card of the hypervisor"),
+        ("<devices><smartcard mode='host-certificates'/></devices>", "a smart card of the hypervisor"),
+        ("<devices><smartcard mode='passthrough' type='spicevmc'/></devices>", None),
+        ("<devices><input type='passthrough'/></devices>", "an input device of the hypervisor"),
+        (
+            "<devices><input type='evdev'><source dev='/dev/input/event1'/></input></devices>",
+            "an input device of the hypervisor",
+        ),
+        ("<devices><input type='tablet'/></devices>", None),
+        (
+            "<devices><graphics type='egl-headless'><gl rendernode='/dev/dri/renderD128'/></graphics></devices>",
+            "a graphics card of the hypervisor",
+        ),
+        (
+            "<os><nvram type='block'><source dev='/dev/x'/></nvram></os>",
+            "the variables of its UEFI on a device of the hypervisor",
+        ),
+        ("<os><nvram type='network'/></os>", None),
+        (
+            "<launchSecurity type='sev'><session>x</session></launchSecurity>",
+            "a launch session with the processor of the hypervisor",
+        ),
+        ("<launchSecurity type='sev'><policy>0x1</policy></launchSecurity>", None),
+        ("<devices><rng><backend model='random'>/dev/urandom</backend></rng></devices>", None),
+        (
+            "<devices><rng><backend model='egd' type='unix'><source mode='connect'/></backend></rng></devices>",
+            "a socket of the hypervisor",
+        ),
+        ("<devices><audio type='file' path='/a.wav'/></devices>", None),
+        ("<devices><panic model='isa'/></devices>", None),
+        ("<os><kernel>/k</kernel></os>", None),
+    ],
+)
+def test_what_ties_a_machine_to_its_hypervisor(xml: str, tie: str | None) -> None:
+    assert ties_of_domain(etree.fromstring(f"<domain>{xml}</domain>")) == ([tie] if tie else [])
+
+
+@pytest.mark.parametrize("device", ["serial", "parallel", "console", "channel", "smartcard", "redirdev"])
+@pytest.mark.parametrize(
+    ("attributes", "tie"),
+    [
+        ("type='dev'><source path='/dev/ttyS0'/>", "a character device of the hypervisor"),
+        ("type='pipe'><source path='/p'/>", "a pipe of the hypervisor"),
+        ("type='unix'><source mode='connect' path='/s'/>", "a socket of the hypervisor"),
+        ("type='unix'><source mode='bind' path='/s'/>", None),
+        ("type='file'><source path='/log'/>", None),
+        ("type='pty'><log file='/log'/>", None),
+    ],
+)
+def test_what_a_line_ends_in(device: str, attributes: str, tie: str | None) -> None:
+    domain = etree.fromstring(f"<domain><devices><{device} {attributes}</{device}></devices></domain>")
+    assert ties_of_domain(domain) == ([tie] if tie else [])
+
+
+@pytest.mark.parametrize(
+    ("xml", "found"),
+    [
+        ("<os><kernel>/k</kernel><initrd>/i</initrd></os>", [("kernel", "/k"), ("initial RAM disk", "/i")]),
+        ("<os><dtb>/d</dtb></os>", [("device tree", "/d")]),
+        ("<os><shim>/s</shim></os>", [("shim", "/s")]),
+        ("<os><acpi><table type='slic'>/t</table></acpi></os>", [("ACPI table", "/t")]),
+        (
+            "<sysinfo type='fwcfg'><entry name='a' file='/f'/><entry name='b'>x</entry></sysinfo>",
+            [("firmware configuration", "/f")],
+        ),
+        ("<devices><interface><rom file='/r'/></interface></devices>", [("boot ROM", "/r")]),
+        ("<devices><interface><rom enabled='no'/></interface></devices>", []),
+    ],
+)
+def test_the_files_that_a_start_needs(xml: str, found: list[tuple[str, str]]) -> None:
+    assert start_files(etree.fromstring(f"<domain>{xml}</domain>")) == found

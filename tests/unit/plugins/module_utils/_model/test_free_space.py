@@ -31,7 +31,7 @@ GIB = 1024**3
         # What grows as it is written to does not count, and is not named.
         ([SpaceRequest("a", "x", 10 * GIB, 10 * GIB), SpaceRequest("b", "x", 10 * GIB, 0)], None),
         ([SpaceRequest("a", "x", 1, 2), SpaceRequest("b", "x", 1, 0)], "pool 'a' has 1.0B free"),
-        # Of two looks at one place, the later one may have found less.
+        # Of two checks of one place, the later one may have found less.
         ([SpaceRequest("a", "x", 10, 5), SpaceRequest("b", "x", 9, 5)], "9.0B free"),
     ],
 )

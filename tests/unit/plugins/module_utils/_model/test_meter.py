@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter, describe, format_seconds
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import MIB
 
 
 class _Clock:
@@ -40,7 +40,7 @@ def test_lines_come_in_intervals_with_rate_and_end() -> None:
     ]
 
 
-def test_another_phase_begins_anew() -> None:
+def test_another_phase_begins_at_zero() -> None:
     clock, lines = _Clock(), list[str]()
     meter = ProgressMeter(lines.append, "web1", clock=clock, quiet_seconds=0)
     meter.at("disks", 50 * MIB, 100 * MIB)

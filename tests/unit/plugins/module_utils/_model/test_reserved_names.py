@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import STATES
-from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import flush_name, reserved_meaning
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import flush_name
+from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import reserved_meaning
 
 HOSTS = [
     "localhost",

@@ -48,7 +48,8 @@ def test_parse_keeps_order_repeats_and_continued_values() -> None:
 def test_static_uplink_gives_all_to_the_bridge() -> None:
     netdev, bridge, uplink = make(
         "[Match]\nMACAddress=52:54:00:11:22:33\n[Network]\nAddress=192.0.2.10/24\nGateway=192.0.2.1\nDNS=192.0.2.53\n"
-        "Domains=example.org\n[Route]\nDestination=198.51.100.0/24\nGateway=192.0.2.2\n[Route]\nDestination=203.0.113.0/24\n"
+        "Domains=example.org\n"
+        "[Route]\nDestination=198.51.100.0/24\nGateway=192.0.2.2\n[Route]\nDestination=203.0.113.0/24\n"
     )
     assert entries(netdev, "NetDev") == [(("Name", "br0"), ("Kind", "bridge"), ("MACAddress", MAC))]
     assert entries(bridge, "Match") == [(("Name", "br0"),)]
@@ -63,8 +64,9 @@ def test_static_uplink_gives_all_to_the_bridge() -> None:
 
 def test_every_entry_lands_on_one_side() -> None:
     _netdev, bridge, uplink = make(
-        "[Match]\nName=eth0\n[Link]\nMTUBytes=9000\nRequiredForOnline=routable\n[Network]\nVLAN=storage\nDHCP=yes\nLLDP=no\n"
-        "[DHCPv4]\nRouteMetric=10\n[CAKE]\nBandwidth=1G\n[IPv6AcceptRA]\nToken=static:::1\n[RoutingPolicyRule]\nTable=7\n"
+        "[Match]\nName=eth0\n[Link]\nMTUBytes=9000\nRequiredForOnline=routable\n"
+        "[Network]\nVLAN=storage\nDHCP=yes\nLLDP=no\n[DHCPv4]\nRouteMetric=10\n[CAKE]\nBandwidth=1G\n"
+        "[IPv6AcceptRA]\nToken=static:::1\n[RoutingPolicyRule]\nTable=7\n"
     )
     assert entries(bridge, "Link") == [(("RequiredForOnline", "routable"),)]
     assert entries(uplink, "Link") == [(("MTUBytes", "9000"),)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import typing as t
 from pathlib import Path
@@ -17,9 +18,10 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machines
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, make_plans, run_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
 
 POOL = "<pool type='dir'><name>{name}</name><target><path>{path}</path></target></pool>"
 VOLUME = "<volume><name>{name}</name><capacity>1048576</capacity><target><format type='qcow2'/></target></volume>"
@@ -36,15 +38,18 @@ IMAGE = "tiny-0123456789abcdef.qcow2"
 SHARE = "Two machines may share it only if both are shareable or readonly"
 
 
-WRITE: dict[str, t.Any] = {"source": "x.qcow2"}
-SHAREABLE: dict[str, t.Any] = {"source": "x.qcow2", "shareable": True}
-READONLY: dict[str, t.Any] = {"source": "x.qcow2", "readonly": True}
-CDROM: dict[str, t.Any] = {"source": "x.qcow2", "device": "cdrom"}
-FLOPPY: dict[str, t.Any] = {"source": "x.qcow2", "device": "floppy"}
-OVERLAY: dict[str, t.Any] = {"backing": "x.qcow2"}
-ON_IMAGE: dict[str, t.Any] = {"image": IMAGE}
-# By a pool of the same files that is not the image store.
-INTO_IMAGE: dict[str, t.Any] = {"source": IMAGE, "pool": "same"}
+class Disks:
+    """A disk of a machine, by what it does with the volume x.qcow2 or with the image."""
+
+    WRITE: t.ClassVar[dict[str, t.Any]] = {"source": "x.qcow2"}
+    SHAREABLE: t.ClassVar[dict[str, t.Any]] = {"source": "x.qcow2", "shareable": True}
+    READONLY: t.ClassVar[dict[str, t.Any]] = {"source": "x.qcow2", "readonly": True}
+    CDROM: t.ClassVar[dict[str, t.Any]] = {"source": "x.qcow2", "device": "cdrom"}
+    FLOPPY: t.ClassVar[dict[str, t.Any]] = {"source": "x.qcow2", "device": "floppy"}
+    OVERLAY: t.ClassVar[dict[str, t.Any]] = {"backing": "x.qcow2"}
+    ON_IMAGE: t.ClassVar[dict[str, t.Any]] = {"image": IMAGE}
+    # By a pool of the same files that is not the image store.
+    INTO_IMAGE: t.ClassVar[dict[str, t.Any]] = {"source": IMAGE, "pool": "same"}
 
 
 class Host:
@@ -107,6 +112,8 @@ def one(name: str, *disks: dict[str, t.Any], **more: t.Any) -> dict[str, t.Any]:
 
 @contextlib.contextmanager
 def open_host(directory: Path) -> t.Iterator[Host]:
+    if not shutil.which("qemu-img"):
+        pytest.skip("qemu-img is not installed")
     (directory / "node.xml").write_text("<node/>")
     with open_connection(f"test://{directory}/node.xml") as conn:
         yield Host(conn, directory)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 import typing as t
 from collections.abc import Iterator
 
@@ -23,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platform import GuestPlatforms
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE,
@@ -31,15 +33,16 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     migration_note_to_xml,
     read_migration_note,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine, read_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine, read_machines
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import read_decision
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
-    MachinePlan,
-    MachineResult,
+    check_still_chosen,
     left_running,
     make_plans,
-    preview_results,
     run_plans,
+    unbootable,
 )
 
 # The test driver cannot be written to, so there is no seed.
@@ -65,7 +68,7 @@ def plan(conn: t.Any, **changes: t.Any) -> MachinePlan:
     return make_plans([read_machine({**SPEC, **changes})], Hypervisor(conn, image_pool="images"), "")[0]
 
 
-def make(conn: t.Any, **changes: t.Any) -> MachineResult:
+def make(conn: t.Any, **changes: t.Any) -> MachinePlan:
     return run_plans([plan(conn, **changes)], concurrency=1)[0]
 
 
@@ -94,9 +97,9 @@ def test_a_new_machine(conn: t.Any) -> None:
 
 def test_previewing_changes_nothing_and_says_the_same(conn: t.Any) -> None:
     before = (volumes(conn), sorted(list_domains(conn)))
-    ahead = preview_results([plan(conn)])[0].as_result()
+    ahead = plan(conn).as_result()
     assert (volumes(conn), sorted(list_domains(conn))) == before
-    assert ahead == make(conn).as_result()
+    assert {**make(conn).as_result(), "seconds": 0.0} == ahead
 
 
 def test_a_second_time_there_is_nothing_to_do(conn: t.Any) -> None:
@@ -116,6 +119,73 @@ def test_what_placement_keeps_to_is_noted_and_changes_like_tags(conn: t.Any) -> 
     assert run_plans([changed], concurrency=1)[0].error is None
     notes = notes_of(conn, "new1")
     assert (notes.labels, notes.anti_affinity, notes.tags) == (("ssd",), (), ("one",))
+
+
+def test_the_start_order_is_noted_and_changes_while_the_machine_runs(conn: t.Any) -> None:
+    made = make(conn, order=10, delay_seconds=30)
+    assert (made.after["order"], made.after["delay_seconds"]) == (10, 30)
+    assert (notes_of(conn, "new1").order, notes_of(conn, "new1").delay_seconds) == (10, 30)
+    assert list(plan(conn).steps) == list(plan(conn, order=10, delay_seconds=30).steps) == []
+    (record,) = observe_machines(conn, addresses=False, names=["new1"])
+    assert (record["order"], record["delay_seconds"]) == (10, 30)
+    # What was read changes nothing.
+    assert list(plan(conn, **{key: record[key] for key in ("order", "delay_seconds")}).steps) == []
+    changed = plan(conn, order=5, delay_seconds=0)
+    assert (changed.before, changed.after) == (
+        {"order": 10, "delay_seconds": 30},
+        {"order": 5, "delay_seconds": 0},
+    )
+    assert list(changed.pending) == []
+    assert run_plans([changed], concurrency=1)[0].actions == ["write the metadata of new1"]
+    assert conn.lookupByName("new1").isActive()
+    assert make(conn, order="none").error is None
+    assert (notes_of(conn, "new1").order, notes_of(conn, "new1").delay_seconds) == (None, 0)
+    assert list(plan(conn, order="none").steps) == []
+
+
+def started(conn: t.Any, *specs: dict[str, t.Any], concurrency: int = 8) -> list[str]:
+    """Make these machines side by side; the order in which they were started, which is that of their numbers."""
+    machines = [read_machine({**SPEC, "disks": None, "image": None, "disk_profile": None, **spec}) for spec in specs]
+    outcomes = run_plans(
+        make_plans(machines, Hypervisor(conn, image_pool="images"), "machines"), concurrency=concurrency
+    )
+    assert [outcome.machine.name for outcome in outcomes] == [spec["name"] for spec in specs]
+    up = [conn.lookupByName(spec["name"]) for spec in specs if spec["name"] in list_domains(conn)]
+    return [domain.name() for domain in sorted(up, key=lambda domain: domain.ID()) if domain.isActive()]
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 8])
+def test_machines_start_in_their_order(conn: t.Any, concurrency: int) -> None:
+    specs = ({"name": "any"}, {"name": "web", "order": 20}, {"name": "off", "order": 1, "start": False})
+    assert started(conn, *specs, {"name": "db", "order": 3}, concurrency=concurrency) == ["db", "web", "any"]
+    # Their own orders count as well where the task does not name them.
+    for name in ("any", "web", "db"):
+        conn.lookupByName(name).destroy()
+    specs = ({"name": "any"}, {"name": "web"}, {"name": "db"})
+    assert started(conn, *specs, concurrency=concurrency) == ["db", "web", "any"]
+
+
+def test_those_behind_wait_for_the_longest_delay_of_those_that_started(conn: t.Any) -> None:
+    began = time.monotonic()
+    assert started(conn, {"name": "db", "order": 1}, {"name": "web", "delay_seconds": 600}) == ["db", "web"]
+    assert time.monotonic() - began < 1.5
+    specs = ({"name": "db2", "order": 1, "delay_seconds": 2}, {"name": "db3", "order": 1, "delay_seconds": 1})
+    assert started(conn, *specs, {"name": "web2"})[-1] == "web2"
+    assert 2 <= time.monotonic() - began < 6
+
+
+def test_one_that_fails_holds_nobody_up(conn: t.Any) -> None:
+    def fail() -> None:
+        raise HostError("no")
+
+    specs = ({"name": "db", "order": 1, "delay_seconds": 600}, {"name": "web", "order": 2})
+    machines = [read_machine({**SPEC, **spec}) for spec in specs]
+    plans = make_plans(machines, Hypervisor(conn, image_pool="images"), "machines")
+    broken = [dataclasses.replace(step, apply=fail) if step.turn else step for step in plans[0].steps]
+    outcomes = run_plans([dataclasses.replace(plans[0], steps=broken), plans[1]], concurrency=8)
+    assert [str(outcome.error) for outcome in outcomes] == ["no", "None"]
+    assert "db" not in list_domains(conn)
+    assert conn.lookupByName("web").isActive()
 
 
 def test_the_default_cpu_is_for_new_machines_that_do_not_say_it(conn: t.Any) -> None:
@@ -238,7 +308,7 @@ def test_an_error_that_nobody_expected_while_planning_is_that_machines_alone(
     hypervisor = Hypervisor(conn, image_pool="images")
     plans = make_plans(specs, hypervisor, "machines")
     assert left_running(plans, hypervisor) == []
-    outcomes = preview_results(plans) if check_mode else run_plans(plans, concurrency=2)
+    outcomes = plans if check_mode else run_plans(plans, concurrency=2)
     assert [outcome.error is None for outcome in outcomes] == [True, False, True], outcomes
     result = outcomes[1].as_result()
     assert (result["failed"], result["changed"], result["created"]) == (True, False, False)
@@ -353,7 +423,7 @@ def test_what_can_be_changed_is_changed_once(conn: t.Any, change: dict[str, t.An
 def test_a_stopped_machine_is_started_and_nothing_waits(conn: t.Any) -> None:
     make(conn, start=False)
     todo = plan(conn, memory=1024)
-    assert (todo.before["start"], todo.after["start"], list(todo.pending)) == (False, True, [])
+    assert (todo.before["state"], todo.after["state"], list(todo.pending)) == ("stopped", "running", [])
     assert list(plan(conn, start=False).steps) == []
 
 
@@ -493,3 +563,39 @@ def test_a_machine_of_ours_that_comes_between_plan_and_act_is_never_rolled_back(
     assert "could not be rolled back" not in error
     assert conn.lookupByName("new1").UUIDString() == theirs
     assert notes_of(conn, "new1").tags == ("theirs",)
+
+
+EMPTY: dict[str, t.Any] = {"name": "new1", "vcpus": 1, "memory": 512, "seed": {"method": "none"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["new1"]),
+        ({"disks": [{"name": "cd", "device": "cdrom"}], "boot": {"devices": ["hd", "cdrom"]}}, ["new1"]),
+        ({"image": "debian"}, []),
+        ({"disks": [{"name": "cd", "device": "cdrom", "source": "https://example.org/install.iso"}]}, []),
+        ({"disk_profile": "none"}, []),
+        ({"boot": {"devices": ["network"]}}, []),
+        ({"boot": {"kernel": "/boot/vmlinuz"}}, []),
+        ({"nics": [{"name": "eth0", "boot_order": 1}]}, []),
+    ],
+)
+def test_a_new_machine_with_nothing_to_boot_from_is_named(
+    conn: t.Any, options: dict[str, t.Any], expected: list[str]
+) -> None:
+    hypervisor = Hypervisor(conn, image_pool="images")
+    assert unbootable(make_plans([read_machine({**EMPTY, **options})], hypervisor, "")) == expected
+    existing = read_machine({"name": "web1", "vcpus": 1, "memory": 512})
+    assert not unbootable([MachinePlan(existing, False, (), {}, {})])
+
+
+def test_in_check_mode_a_machine_that_leaves_takes_no_memory(conn: t.Any) -> None:
+    make(conn, start=False)
+    hypervisor = Hypervisor(conn, image_pool="images")
+    others = sum(int(d.xml.findtext("memory") or 0) // 1024 for n, d in hypervisor.domains.items() if n != "new1")
+    decision = read_decision({"memory_mib": others + 512, "leaving": ["new1"]}, "decision")
+    wanted = [read_machine({**SPEC, "name": "new2"})]
+    check_still_chosen(wanted, hypervisor, decision, leaving=decision.leaving)
+    with pytest.raises(ConflictError, match="512 MiB of memory are needed, 0 are free"):
+        check_still_chosen(wanted, hypervisor, decision)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import typing as t
 
@@ -14,26 +13,17 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import usage as volume_usage
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machines
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import (
     BASE,
-    CDROM,
-    FLOPPY,
     IMAGE,
-    INTO_IMAGE,
-    ON_IMAGE,
-    OVERLAY,
-    READONLY,
     SHARE,
-    SHAREABLE,
-    WRITE,
+    Disks,
     Host,
     one,
 )
-
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 AS_WELL = (
     "machines[1].disks[0].source: volume x.qcow2 is also requested as disk d of machine a "
@@ -56,17 +46,17 @@ BELOW = (
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        (WRITE, WRITE, AS_WELL),
-        (WRITE, SHAREABLE, AS_WELL),
-        (READONLY, WRITE, AS_WELL),
-        (CDROM, WRITE, AS_WELL),
-        (FLOPPY, FLOPPY, AS_WELL),
-        (WRITE, OVERLAY, BREAKS.format(key="backing", volume="x.qcow2")),
-        (SHAREABLE, OVERLAY, BREAKS.format(key="backing", volume="x.qcow2")),
-        (OVERLAY, WRITE, BELOW.format(key="backing", volume="x.qcow2")),
-        (OVERLAY, SHAREABLE, BELOW.format(key="backing", volume="x.qcow2")),
-        (INTO_IMAGE, ON_IMAGE, STORED.format(0)),
-        (ON_IMAGE, INTO_IMAGE, STORED.format(1)),
+        (Disks.WRITE, Disks.WRITE, AS_WELL),
+        (Disks.WRITE, Disks.SHAREABLE, AS_WELL),
+        (Disks.READONLY, Disks.WRITE, AS_WELL),
+        (Disks.CDROM, Disks.WRITE, AS_WELL),
+        (Disks.FLOPPY, Disks.FLOPPY, AS_WELL),
+        (Disks.WRITE, Disks.OVERLAY, BREAKS.format(key="backing", volume="x.qcow2")),
+        (Disks.SHAREABLE, Disks.OVERLAY, BREAKS.format(key="backing", volume="x.qcow2")),
+        (Disks.OVERLAY, Disks.WRITE, BELOW.format(key="backing", volume="x.qcow2")),
+        (Disks.OVERLAY, Disks.SHAREABLE, BELOW.format(key="backing", volume="x.qcow2")),
+        (Disks.INTO_IMAGE, Disks.ON_IMAGE, STORED.format(0)),
+        (Disks.ON_IMAGE, Disks.INTO_IMAGE, STORED.format(1)),
     ],
 )
 def test_machines_of_one_task_exclude_each_other(
@@ -78,14 +68,14 @@ def test_machines_of_one_task_exclude_each_other(
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (SHAREABLE, SHAREABLE),
-        (SHAREABLE, READONLY),
-        (READONLY, READONLY),
-        (CDROM, CDROM),
-        (OVERLAY, OVERLAY),
-        (OVERLAY, READONLY),
-        (ON_IMAGE, ON_IMAGE),
-        (WRITE, ON_IMAGE),
+        (Disks.SHAREABLE, Disks.SHAREABLE),
+        (Disks.SHAREABLE, Disks.READONLY),
+        (Disks.READONLY, Disks.READONLY),
+        (Disks.CDROM, Disks.CDROM),
+        (Disks.OVERLAY, Disks.OVERLAY),
+        (Disks.OVERLAY, Disks.READONLY),
+        (Disks.ON_IMAGE, Disks.ON_IMAGE),
+        (Disks.WRITE, Disks.ON_IMAGE),
     ],
 )
 def test_machines_of_one_task_that_go_together(host: Host, first: dict[str, t.Any], second: dict[str, t.Any]) -> None:
@@ -93,7 +83,7 @@ def test_machines_of_one_task_that_go_together(host: Host, first: dict[str, t.An
 
 
 def test_the_places_are_those_that_the_user_knows(host: Host) -> None:
-    specs = [{**BASE, **one(name, WRITE)} for name in "ab"]
+    specs = [{**BASE, **one(name, Disks.WRITE)} for name in "ab"]
     places = ["virt_vms[3]", "virt_vms[7]"]
     machines = read_machines(specs, where="machines", places=places)
     with pytest.raises(ConflictError) as caught:
@@ -106,17 +96,17 @@ def test_two_names_of_one_file_in_one_task(host: Host) -> None:
     os.link(host.path, host.directory / "default" / "hard.qcow2")
     host.know("hard.qcow2")
     assert "volume hard.qcow2 is also requested as disk d of machine a" in host.refused(
-        one("a", WRITE), one("b", {"source": "hard.qcow2"})
+        one("a", Disks.WRITE), one("b", {"source": "hard.qcow2"})
     )
 
 
 def test_one_machine_with_a_volume_twice(host: Host) -> None:
-    assert host.refused(one("a", WRITE, WRITE)) == (
+    assert host.refused(one("a", Disks.WRITE, Disks.WRITE)) == (
         "machines[0].disks[1].source: volume x.qcow2 is also requested as disk d of this machine "
         "(machines[0].disks[0].source). Two disks may share it only if both are shareable or readonly"
     )
-    assert "and break every overlay" in host.refused(one("a", WRITE, OVERLAY))
-    host.make(one("a", READONLY, READONLY))
+    assert "and break every overlay" in host.refused(one("a", Disks.WRITE, Disks.OVERLAY))
+    host.make(one("a", Disks.READONLY, Disks.READONLY))
 
 
 @pytest.mark.parametrize("running", [False, True], ids=["off", "running"])
@@ -148,10 +138,10 @@ def test_a_disk_under_another_name(host: Host, running: bool) -> None:
 
 
 def test_a_disk_that_only_the_running_machine_has(host: Host) -> None:
-    host.make(one("a", {**WRITE, "model": "sata"}, start=True))
+    host.make(one("a", {**Disks.WRITE, "model": "sata"}, start=True))
     host.make({"name": "a", "disks": [{"name": "d", "state": "absent"}]})
     assert (host.files("a"), host.files("a", 0)) == ([], ["x.qcow2"])
-    again = {"name": "a", "disks": [{"name": "e", "pool": "default", **WRITE}]}
+    again = {"name": "a", "disks": [{"name": "e", "pool": "default", **Disks.WRITE}]}
     assert host.refused(again) == (
         "machines[0].disks[0].source: the running machine has volume x.qcow2 as sda, until its next boot. Restart it "
         "first"
@@ -160,7 +150,7 @@ def test_a_disk_that_only_the_running_machine_has(host: Host) -> None:
     host.make(again)
 
 
-def test_the_hypervisor_is_looked_at_once_and_only_for_volumes_of_others(
+def test_the_hypervisor_is_checked_once_and_only_for_volumes_of_others(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = []
@@ -173,9 +163,9 @@ def test_the_hypervisor_is_looked_at_once_and_only_for_volumes_of_others(
     monkeypatch.setattr(volume_usage, "collect_users", counted)
     for name in ("w.qcow2", "y.qcow2", "z.qcow2"):
         host.add_volume(name)
-    host.make(one("a", {"size": 1}, ON_IMAGE), one("b", ON_IMAGE, {**CDROM, "source": "w.qcow2"}))
+    host.make(one("a", {"size": 1}, Disks.ON_IMAGE), one("b", Disks.ON_IMAGE, {**Disks.CDROM, "source": "w.qcow2"}))
     assert not looks
-    machines = [one("c", WRITE), one("d", {"source": "y.qcow2"}), one("e", {"backing": "z.qcow2"})]
+    machines = [one("c", Disks.WRITE), one("d", {"source": "y.qcow2"}), one("e", {"backing": "z.qcow2"})]
     host.make(*machines)
     assert len(looks) == 1
     # What they have already is not asked for again.

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import make_host_keys
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
 from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import SCRIPT, seed_archive, seed_files
@@ -48,13 +49,13 @@ def machine(seed: dict[str, t.Any] | None = None, **spec: t.Any) -> Machine:
 
 
 def calls(spec: Machine) -> list[list[str]]:
-    """The calls at the end of the script, as a real shell reads them: each function only tells its words."""
+    """The calls at the end of the script, as a real shell reads them: each function only prints its words."""
     tail = seed_files(spec, make_host_keys())[SCRIPT].decode().rpartition("\n}\n\n")[2]
-    tellers = "".join(f"{name}() {{ printf '%s\\0' {name} \"$@\"; printf '\\n\\0'; }}\n" for name in FUNCTIONS)
-    told = subprocess.run(["sh", "-eu"], input=(tellers + tail).encode(), capture_output=True, check=True)
-    assert not told.stderr
+    printers = "".join(f"{name}() {{ printf '%s\\0' {name} \"$@\"; printf '\\n\\0'; }}\n" for name in FUNCTIONS)
+    printed = subprocess.run(["sh", "-eu"], input=(printers + tail).encode(), capture_output=True, check=True)
+    assert not printed.stderr
     found: list[list[str]] = [[]]
-    for word in told.stdout.decode().split("\0")[:-1]:
+    for word in printed.stdout.decode().split("\0")[:-1]:
         if word == "\n" and found[-1]:
             found.append([])
         else:

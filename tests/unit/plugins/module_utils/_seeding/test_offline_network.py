@@ -11,7 +11,8 @@ import typing as t
 import pytest
 import yaml
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import network_config
 from ansible_collections.brine.virt.plugins.module_utils._seeding.offline_network import network_files
 

@@ -100,7 +100,10 @@ def test_names_that_only_look_like_those_of_secrets(name: str) -> None:
 
 
 def test_keys_of_tunnels() -> None:
-    """netplan names them by where they stand. https://netplan.readthedocs.io/en/stable/netplan-yaml/#properties-for-tunnels"""
+    """netplan names them by where they stand.
+
+    https://netplan.readthedocs.io/en/stable/netplan-yaml/#properties-for-tunnels
+    """
     keys = {"public": "cHVibGlj", "shared": "c2hhcmVk"}
     tunnel = {"mode": "wireguard", "key": "cHJpdmF0ZQ==", "peers": [{"keys": keys, "endpoint": "192.0.2.1:5182"}]}
     assert secrets_of({"network": {"version": 2, "tunnels": {"wg0": tunnel}}}) == {"cHJpdmF0ZQ==", "c2hhcmVk"}

@@ -99,7 +99,7 @@ def test_a_key_is_never_open_to_others(tmp_path: Path) -> None:
         write_file(str(tmp_path / "private" / "key.pem"), b"secret", ROOT, KEY_MODE)
     finally:
         os.umask(previous)
-    assert is_guarded(str(tmp_path / "private" / "key.pem"), ROOT, KEY_MODE)
+    assert is_guarded(str(tmp_path / "private" / "key.pem"), ROOT)
     assert (tmp_path / "private").stat().st_mode & 0o777 == 0o755
     alice = Owner("alice", os.geteuid(), os.getegid(), str(tmp_path))
     write_file(str(tmp_path / ".pki" / "libvirt" / "key.pem"), b"secret", alice, KEY_MODE)

@@ -15,7 +15,9 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars im
     host_vars,
     is_allowed_variable,
     known_hosts_path,
+    listed_machines,
     name_hosts,
+    needed_of,
     ssh_arguments,
 )
 
@@ -188,22 +190,42 @@ def _answer(hypervisor: str, *names: str) -> dict[str, t.Any]:
 def test_no_two_machines_share_a_name(
     answers: list[dict[str, t.Any]], taken: tuple[str, ...], hosts: list[str]
 ) -> None:
-    named = name_hosts(answers, taken)
+    named = name_hosts(listed_machines(answers), taken)
     assert [one.host for one in named] == hosts
     assert all((one.warning is None) == (one.host == one.record["name"]) for one in named)
+
+
+def test_machines_are_called_as_the_user_wants_and_no_two_the_same() -> None:
+    machines = listed_machines([_answer("hv1", "a", "b", "c"), _answer("hv2", "a", "d")])
+    wanted = {("hv1", "a"): "web", ("hv1", "b"): "web", ("hv2", "a"): "a.hv2", ("hv2", "d"): "localhost"}
+    named = name_hosts(machines, name_of=lambda machine: wanted.get((machine[0], machine[2]["name"])))
+    assert [one.host for one in named] == ["web_hv1", "web_hv1_hv1-b", "c", "a.hv2", "localhost_hv2"]
+    assert named[0].warning == "2 machines on hv1 are to be called web; the one on hv1 is listed as web_hv1."
+
+
+def test_only_the_facts_that_are_wanted_become_variables() -> None:
+    record = {"name": "a", "uuid": "1", "state": "running", "vcpus": 2, "disks": [], "tags": ["x"]}
+    variables = host_vars(record, hypervisor="hv1", uri="test:///default", facts=["tags"])
+    assert set(variables) == {
+        *("virt_name", "virt_uuid", "virt_state", "virt_managed", "virt_errors", "virt_hypervisor", "virt_uri"),
+        "virt_tags",
+    }
+    kept = needed_of({**record, "nics": [], "address": None, "seed": {}}, ["tags"])
+    assert set(kept) == {"name", "uuid", "state", "vcpus", "tags"}
+    assert {"nics", "address"} <= set(needed_of({**record, "nics": [], "address": None}, ["address"]))
 
 
 def test_a_claim_is_no_second_machine() -> None:
     first, second = _answer("hv1", "a", "b"), _answer("hv2", "a", "b")
     first["machines"][0]["claimed"] = first["machines"][1]["claimed"] = second["machines"][1]["claimed"] = True
-    named = name_hosts([first, second])
+    named = name_hosts(listed_machines([first, second]))
     assert [(one.host, one.hypervisor, one.warning) for one in named] == [("b", "hv1", None), ("a", "hv2", None)]
 
 
 def test_the_warning_says_what_happened() -> None:
-    first, second = name_hosts([_answer("hv1", "a"), _answer("hv2", "a")])
+    first, second = name_hosts(listed_machines([_answer("hv1", "a"), _answer("hv2", "a")]))
     assert first.warning == "There is a machine a on each of hv1, hv2; the one on hv1 is listed as a_hv1."
-    (third,) = name_hosts([_answer("hv1", "localhost")])
+    (third,) = name_hosts(listed_machines([_answer("hv1", "localhost")]))
     assert third.warning == (
         "The name of machine localhost on hv1 is the controller itself to Ansible and SSH; the one on hv1 is listed as "
         "localhost_hv1."

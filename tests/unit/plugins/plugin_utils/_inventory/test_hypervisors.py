@@ -108,7 +108,7 @@ def test_the_wrapper_passes_on_what_ansible_would_say(
 
 def test_ssh_is_called_through_the_wrapper_and_the_wrapper_goes(tmp_path: Path) -> None:
     program = tmp_path / "ssh"
-    # It reads before it ends: otherwise libvirt may find the pipe broken before it looks at what was said.
+    # It reads before it ends: otherwise libvirt may find the pipe broken before it reads what was said.
     program.write_text("#!/bin/sh\necho no such luck >&2\nhead -c 1 > /dev/null\nexit 255\n")
     program.chmod(0o700)
     scratch = tmp_path / "scratch"
@@ -182,3 +182,18 @@ def test_dead_and_silent_hypervisors_do_not_hide_the_others(node_uri: str) -> No
 
 def test_no_hypervisors_no_answers() -> None:
     assert ask_hypervisors([], concurrency=4, timeout_seconds=1) == []
+
+
+def test_what_no_fact_needs_is_not_asked(node_uri: str) -> None:
+    one = [InventoryHypervisor("hv1", node_uri)]
+    (all_of_it,) = ask_hypervisors(one, concurrency=1, timeout_seconds=20)
+    (little,) = ask_hypervisors(one, concurrency=1, timeout_seconds=20, facts=["tags"])
+    by_name = [{record["name"]: record for record in answer["machines"]} for answer in (all_of_it, little)]
+    assert by_name[0]["web1"]["address"] == "192.168.122.129"
+    assert by_name[0]["web1"]["errors"] == ["disk vda: its size is unknown for now: the machine is busy"]
+    # Without the question for sizes there is no error about them.
+    assert by_name[1]["web1"]["errors"] == []
+    assert not {"address", "disks", "nics"} & set(by_name[1]["web1"])
+    assert "front end" in by_name[1]["web1"]["tags"]
+    assert by_name[0].keys() == by_name[1].keys()
+    assert little["at"] >= all_of_it["at"]

@@ -52,6 +52,47 @@ def test_what_is_balanced_stays() -> None:
     assert (result["moves"], result["stay"], result["spread"]["reached"]) == ([], [], True)
 
 
+def test_it_is_said_why_nothing_is_moved() -> None:
+    full, empty = host(record("a", 600)), host()
+    for hosts, limit, reason in (
+        (
+            {"hv1": host(record("a", 200)), "hv2": empty},
+            20,
+            "No machine needs to be moved: hv1 (20.0 %) is 20.0 points above hv2 (0.0 %), within the limit of 20",
+        ),
+        (
+            {"hv1": host(record("a", 600, tied_by=["a device of the hypervisor"])), "hv2": empty},
+            20,
+            "No machine can be moved: hv1 (60.0 %) is 60.0 points above hv2 (0.0 %), but no machine of hv1 can be "
+            "moved elsewhere",
+        ),
+        (
+            {"hv1": full, "hv2": empty},
+            20,
+            "No machine can be moved: hv1 (60.0 %) is 60.0 points above hv2 (0.0 %), but each move would leave "
+            "hypervisors as far apart as they are, or has a target that refuses the machine",
+        ),
+        (
+            {"hv1": full, "hv2": host(maintenance={"since": None, "reason": None})},
+            20,
+            "No machine needs to be moved: machines cannot be moved between fewer than two hypervisors (left out, in "
+            "maintenance or without memory for machines: hv2)",
+        ),
+        ({"hv1": "no route"}, 20, "No machine needs to be moved: machines cannot be moved between fewer than two"),
+    ):
+        result = balance(hosts, limit)
+        assert (result["moves"], str(result["reason"]).startswith(reason)) == ([], True), result["reason"]
+
+
+def test_it_is_said_when_the_limit_is_not_reached() -> None:
+    assert balance({"hv1": host(record("a", 300), record("b", 200)), "hv2": host()})["reason"] is None
+    result = balance({"hv1": host(record("a", 500), record("b", 200)), "hv2": host()}, 20)
+    assert result["moves"] and result["reason"] == (
+        "The limit of 20 points is not reached: hv1 (50.0 %) is 30.0 points above hv2 (20.0 %), and no further move "
+        "brings them nearer"
+    )
+
+
 def test_of_equal_plans_the_first_by_name() -> None:
     hosts = {"hv1": host(record("b", 200), record("a", 200)), "hv3": host(), "hv2": host()}
     assert moved(balance(hosts, 21)) == [("a", "hv2")]

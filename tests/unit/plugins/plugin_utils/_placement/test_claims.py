@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.claims import settle
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.claims import decide_claims
 
 LOW, HIGH = "10000000-0000-4000-8000-000000000000", "f0000000-0000-4000-8000-000000000000"
 
@@ -46,23 +46,23 @@ def _machine(uuid: str) -> dict[str, t.Any]:
 )
 def test_what_stands_against_a_claim(rival: dict[str, t.Any] | None, last: bool, fate: str) -> None:
     seen = {"hv1": {"web1": _claim(LOW)}, "hv2": {"web1": rival} if rival else {}}
-    settled = settle(_plan(), {"hv1": {"web1": LOW}}, seen, last=last)
-    assert settled["again"] is (fate != "goes")
-    assert settled["waiting"] == (["web1"] if fate == "waits" else [])
-    assert settled["withdraw"] == ({"hv1": {"web1": LOW}} if fate == "yields" else {})
-    left = settled["plan"]["by_host"]["hv1"]
+    decided = decide_claims(_plan(), {"hv1": {"web1": LOW}}, seen, last=last)
+    assert decided["again"] is (fate != "goes")
+    assert decided["waiting"] == (["web1"] if fate == "waits" else [])
+    assert decided["withdraw"] == ({"hv1": {"web1": LOW}} if fate == "yields" else {})
+    left = decided["plan"]["by_host"]["hv1"]
     assert left == ([] if fate == "yields" else ["web1"])
-    assert [item["name"] for item in settled["plan"]["refused_machines"]] == (["web1"] if fate == "yields" else [])
-    assert [item["name"] for item in settled["plan"]["assignments"]] == left
+    assert [item["name"] for item in decided["plan"]["refused_machines"]] == (["web1"] if fate == "yields" else [])
+    assert [item["name"] for item in decided["plan"]["assignments"]] == left
 
 
 def test_only_the_machine_that_is_claimed_elsewhere_yields() -> None:
     claims = {"hv1": {"a": HIGH, "b": HIGH}}
     seen = {"hv1": {"a": _claim(HIGH), "b": _claim(HIGH)}, "hv2": {"a": _claim(LOW)}}
-    settled = settle(_plan("hv1", "a", "b"), claims, seen, last=False)
-    assert [machine["name"] for machine in settled["plan"]["new_by_host"]["hv1"]] == ["b"]
-    assert settled["plan"]["places_by_host"] == {"hv1": ["vms[1]"], "other": []}
-    (refused,) = settled["plan"]["refused_machines"]
+    decided = decide_claims(_plan("hv1", "a", "b"), claims, seen, last=False)
+    assert [machine["name"] for machine in decided["plan"]["new_by_host"]["hv1"]] == ["b"]
+    assert decided["plan"]["places_by_host"] == {"hv1": ["vms[1]"], "other": []}
+    (refused,) = decided["plan"]["refused_machines"]
     assert refused == {
         "name": "a",
         "hypervisor": None,
@@ -74,7 +74,7 @@ def test_only_the_machine_that_is_claimed_elsewhere_yields() -> None:
 def test_a_claim_that_another_run_has_gone_on_with_is_no_claim() -> None:
     """Two runs at one hypervisor share it."""
     seen = {"hv1": {"web1": _machine(HIGH)}, "hv2": {"web1": _claim(LOW)}}
-    assert settle(_plan(), {"hv1": {"web1": HIGH}}, seen, last=False)["again"] is False
+    assert decide_claims(_plan(), {"hv1": {"web1": HIGH}}, seen, last=False)["again"] is False
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_a_claim_that_another_run_has_gone_on_with_is_no_claim() -> None:
 )
 def test_what_is_made_without_a_claim_has_to_be_there_still(here: dict[str, t.Any] | None, kept: t.Any) -> None:
     plan = {**_plan(), "decisions": {"hv1": {"memory_mib": 1, "machines": {"old": LOW}}, "other": {"machines": {}}}}
-    settled = settle(plan, {"hv1": {}}, {"hv1": {"web1": here} if here else {}}, last=False)
-    assert settled["plan"]["decisions"] == {
+    decided = decide_claims(plan, {"hv1": {}}, {"hv1": {"web1": here} if here else {}}, last=False)
+    assert decided["plan"]["decisions"] == {
         "hv1": {"memory_mib": 1, "machines": {"old": LOW, **kept}},
         "other": {"machines": {}},
     }
     assert plan["decisions"]["hv1"]["machines"] == {"old": LOW}
-    claimed = settle(plan, {"hv1": {"web1": LOW}}, {"hv1": {"web1": _claim(LOW)}}, last=False)
+    claimed = decide_claims(plan, {"hv1": {"web1": LOW}}, {"hv1": {"web1": _claim(LOW)}}, last=False)
     assert claimed["plan"]["decisions"] == plan["decisions"]
 
 
@@ -111,15 +111,15 @@ Cloud = dict[str, dict[str, t.Any]]
 
 
 def _step(run: _Run, cloud: Cloud) -> tuple[_Run, Cloud]:
-    """The run after its next step, and the cloud then. A look and what follows from it are two steps."""
+    """The run after its next step, and the cloud then. A check and what follows from it are two steps."""
     if run.at == "claim":
         return replace(run, at="look"), {**cloud, run.host: _claim(run.uuid)}
     if run.at == "look":
         seen = {host: {"web1": entry} for host, entry in cloud.items()}
-        settled = settle(_plan(run.host), {run.host: {"web1": run.uuid}}, seen, last=False)
-        if settled["withdraw"]:
+        decided = decide_claims(_plan(run.host), {run.host: {"web1": run.uuid}}, seen, last=False)
+        if decided["withdraw"]:
             return replace(run, at="withdraw"), cloud
-        return (run if settled["waiting"] else replace(run, at="make")), cloud
+        return (run if decided["waiting"] else replace(run, at="make")), cloud
     if run.at == "withdraw":
         return replace(run, at="yielded"), {host: entry for host, entry in cloud.items() if host != run.host}
     return replace(run, at="made"), {**cloud, run.host: _machine(run.uuid)}

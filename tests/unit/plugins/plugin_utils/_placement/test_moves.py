@@ -40,7 +40,7 @@ def reasons(result: dict[str, t.Any]) -> dict[str, str]:
     return {item["name"]: item["why"] for item in result["stay"]}
 
 
-def test_a_named_machine_goes_where_the_most_memory_is_free() -> None:
+def test_a_named_machine_goes_where_the_load_is_lowest() -> None:
     hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(record("a")), "hv3": hypervisor(), "hv4": SILENT}
     result = plan(hosts, names=["web1"])
     assert result == {
@@ -51,9 +51,9 @@ def test_a_named_machine_goes_where_the_most_memory_is_free() -> None:
                 "target": "hv3",
                 "state": "running",
                 "memory_mib": 1024,
-                "why": "most free memory: 7168 MiB after this machine, next hv2 with 6144 MiB",
+                "why": "lowest load: 12 % of its memory committed with this machine, next hv2 with 25 %",
                 "refused": {
-                    "hv2": "less free memory: 6144 MiB after this machine",
+                    "hv2": "a higher load: 25 % of its memory committed with this machine",
                     "hv4": f"did not answer: {SILENT}",
                 },
                 "memory_ratio": 1.0,
@@ -317,7 +317,7 @@ MOVING = {"source": "one.example.org", "target": "two.example.org"}
 
 @pytest.mark.parametrize("target", [None, "hv2", "hv3"])
 def test_what_a_killed_move_of_a_stopped_machine_has_defined_elsewhere_is_no_second_life(target: str | None) -> None:
-    """virt_migrate clears it, and begins again."""
+    """virt_migrate removes it, and begins again."""
     half = record("web1", state="shutoff", moving=MOVING)
     hosts = {"hv1": hypervisor(half), "hv2": hypervisor(half), "hv3": hypervisor()}
     hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()

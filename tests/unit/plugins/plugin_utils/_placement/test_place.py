@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import places_of
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.place import place
 
@@ -69,11 +70,22 @@ def run(
     *,
     images: t.Any = None,
     settings: t.Any = None,
+    taken: t.Container[str] = (),
+    last_seen: t.Any = None,
     **options: t.Any,
 ) -> dict[str, t.Any]:
+    places = places_of(len(specs), "vms")
     machines = read_machines(specs, where="vms")
     return place(
-        machines, specs, hosts, images=images, settings=settings, options=PlacementOptions(**options), where="vms"
+        machines,
+        specs,
+        hosts,
+        images=images,
+        settings=settings,
+        options=PlacementOptions(**options),
+        places=places,
+        taken=taken,
+        last_seen=last_seen,
     )
 
 
@@ -90,19 +102,46 @@ def complaint(specs: list[t.Any], hosts: dict[str, t.Any], **more: t.Any) -> str
 # The choice
 
 
-def test_spread_takes_the_most_free_memory_and_counts_earlier_picks() -> None:
+def test_spread_takes_the_lowest_load_and_counts_earlier_picks() -> None:
     hosts = {"hv1": facts(total_mib=8448), "hv2": facts(total_mib=6448)}
     result = run([spec("a", 3000), spec("b", 1000), spec("c", 1000)], hosts)
-    # After a, hv1 has 5192 MiB and hv2 6192: b goes to hv2, which then ties with hv1; hv1 is the first by name.
-    assert where(result) == {"a": "hv1", "b": "hv2", "c": "hv1"}
+    # After a, hv1 is at 37 % and hv2 at 0 %; with c, hv1 would be at 49 % and hv2 at 32 %.
+    assert where(result) == {"a": "hv1", "b": "hv2", "c": "hv2"}
     assert result["assignments"][0] == {
         "name": "a",
         "hypervisor": "hv1",
         "existing": False,
-        "why": "most free memory: 5192 MiB after this machine, next hv2 with 3192 MiB",
-        "refused": {"hv2": "less free memory: 3192 MiB after this machine"},
+        "why": "lowest load: 37 % of its memory committed with this machine, next hv2 with 48 %",
+        "refused": {"hv2": "a higher load: 48 % of its memory committed with this machine"},
     }
-    assert result["assignments"][2]["refused"] == {"hv2": "as much free memory: 4192 MiB after this machine"}
+
+
+def test_small_machines_do_not_all_go_to_the_one_that_is_a_little_emptier() -> None:
+    hosts = {"hv1": facts(), "hv2": facts(committed_mib=700, machines={"db1": (700, 1)})}
+    result = run([spec(f"web{number}", 128) for number in range(1, 7)], hosts)
+    # Without a margin, all of them would go to hv1.
+    assert list(where(result).values()) == ["hv1", "hv1", "hv2", "hv1", "hv2", "hv1"]
+    third = result["assignments"][2]
+    assert third["why"] == (
+        "fewest machines (1) of those within 10 points of the lowest load: "
+        "10 % of its memory committed with this machine"
+    )
+    assert third["refused"] == {"hv1": "more machines (2): 5 % of its memory committed with this machine"}
+
+
+def test_a_hypervisor_that_is_much_fuller_gets_nothing_though_it_has_fewer_machines() -> None:
+    small = {f"m{number}": (64, 1) for number in range(9)}
+    hosts = {
+        "hv1": facts(committed_mib=576, machines=small),
+        "hv2": facts(committed_mib=4096, machines={"db1": (4096, 1)}),
+    }
+    assert where(run([spec("web1", 128)], hosts)) == {"web1": "hv1"}
+
+
+def test_a_large_hypervisor_takes_its_share_and_no_more() -> None:
+    hosts = {"large": facts(total_mib=64 * 1024 + 256), "small": facts(total_mib=16 * 1024 + 256)}
+    # The large one has more free memory to the end; its load is what counts.
+    assert list(where(run([spec(f"m{n}", 8192) for n in range(5)], hosts)).values()).count("small") == 1
 
 
 def test_pack_takes_the_least_that_still_fits() -> None:
@@ -130,8 +169,8 @@ def test_a_tie_is_said_as_one_and_why_a_better_one_lost() -> None:
     }
     (choice,) = run([spec("web2", 1000, **group)], hosts)["assignments"]
     assert choice["why"] == (
-        "most free memory: 5192 MiB after this machine, as much as on hv2, which is later by name; "
-        "hv3 has more but has web1, of the same anti-affinity group web"
+        "lowest load: 16 % of its memory committed with this machine, as much as on hv2, which is later by name; "
+        "hv3 has a lower load but has web1, of the same anti-affinity group web"
     )
     (choice,) = run([spec("web2", 1000, **group)], {name: hosts[name] for name in ("hv1", "hv3", "hv4")})["assignments"]
     assert choice["why"] == (
@@ -645,17 +684,17 @@ def test_a_free_machine_at_the_end_of_the_list_moves_none_before_it(
 )
 def test_a_new_machine_gets_no_name_of_something_else(name: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
-        place(read_machines([spec(name)]), [spec(name)], {"hv1": facts()}, taken=["web"], where="vms")
+        run([spec(name)], {"hv1": facts()}, taken=["web"])
     assert str(caught.value).startswith(words)
     # One that is there keeps its name.
     there = {"hv1": facts(machines={name: (1024, 1)})}
-    assert where(place(read_machines([spec(name)]), [spec(name)], there, taken=["web"])) == {name: "hv1"}
+    assert where(run([spec(name)], there, taken=["web"])) == {name: "hv1"}
 
 
 def _seen(
     specs: list[t.Any], hosts: dict[str, t.Any], last_seen: dict[str, list[str]], unseen: str = "refuse"
 ) -> t.Any:
-    return place(read_machines(specs), specs, hosts, last_seen=last_seen, options=PlacementOptions(unseen=unseen))
+    return run(specs, hosts, last_seen=last_seen, unseen=unseen)
 
 
 def test_a_machine_of_a_hypervisor_that_has_left_the_inventory_is_not_made_twice() -> None:
@@ -708,7 +747,7 @@ def test_a_claim_beside_the_machine_is_to_be_withdrawn() -> None:
     assert result["new_by_host"]["hv1"] == []
 
 
-# What is looked at again where the machines are made
+# What is checked again where the machines are created
 
 
 def test_what_a_hypervisor_was_chosen_by_is_told() -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import host as host_facts
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks as host_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import observe_host
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
 
 @pytest.fixture
@@ -208,3 +209,28 @@ def test_what_runs_guests_of_its_own_architecture(
     assert host_facts._domain_types(capabilities, arch) == types
     assert host_facts._machine_types(capabilities, arch) == machines
     assert host_facts._default_machine_type(capabilities, arch) == default
+
+
+def test_a_machine_that_no_parser_takes_is_committed_all_the_same(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        before = observe_host(conn)
+        define_unreadable(conn, memory_mib=512, vcpus=3)
+        after = observe_host(conn)
+    assert after["memory"]["committed_mib"] - before["memory"]["committed_mib"] == 512
+    assert after["vcpus"]["committed"] - before["vcpus"]["committed"] == 3
+
+
+def test_a_network_that_no_parser_takes_is_listed_with_an_error(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test driver keeps no metadata of networks, which is where libvirt lets such things in."""
+
+    def read(what: str, text: str) -> t.Any:
+        return read_description(what, text.replace("<name>", "<name>&x;"))
+
+    monkeypatch.setattr(host_networks, "read_description", read)
+    with open_connection(node_uri) as conn:
+        host = observe_host(conn)
+    assert host["networks"] == [
+        {"name": "default", "active": True, "autostart": False, "bridge": "virbr0", "forward": None}
+    ]
+    (error,) = host["errors"]
+    assert error.startswith("the description of network default cannot be read as XML: Entity 'x' not defined")

@@ -42,8 +42,12 @@ def call(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     monkeypatch.setattr(virt_maintenance, "write_maintenance", functools.partial(write_maintenance, path=str(path)))
     locked = functools.partial(hypervisor_lock, lock_dir=str(path.parent.parent / "locks"))
     monkeypatch.setattr(virt_maintenance, "hypervisor_lock", locked, raising=False)
+    # The tests need not be run by root.
+    monkeypatch.setattr(virt_maintenance, "require_root", lambda *_words: None)
     # Its libvirt has no secrets, and so cannot show anything to others.
     monkeypatch.setattr(virt_maintenance, "DEFAULT_URI", "test:///default")
+    # Nobody moves anything here.
+    monkeypatch.setattr(virt_maintenance, "SETTLE_SECONDS", 0.0)
 
     def run(**arguments: t.Any) -> dict[str, t.Any]:
         with patch_module_args(arguments), pytest.raises(SystemExit):
@@ -152,6 +156,46 @@ def test_what_others_cannot_see_is_a_warning(call: Call, path: Path, monkeypatch
     call(reason="fan")
     assert path.exists()
     assert "Moves from other hypervisors do not see this change" in warnings[0]
+
+
+def test_machines_that_do_not_arrive_in_time_are_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A move that is already under way is not stopped: it may be nearly done."""
+    warnings: list[str] = []
+    waited: list[bool] = []
+    monkeypatch.setattr(virt_maintenance.AnsibleModule, "warn", lambda _module, text: warnings.append(text))
+    # libvirt's test driver moves nothing.
+    monkeypatch.setattr(virt_maintenance, "arriving_machines", lambda _conn: ["a1", "a2"])
+
+    def wait(_conn: t.Any, *, wait_seconds: float, settle_seconds: float) -> dict[str, bool]:
+        waited.append(settle_seconds > 0)
+        assert 0 < wait_seconds <= 7
+        return {"a1": True, "a2": False}
+
+    monkeypatch.setattr(virt_maintenance, "wait_for_arriving", wait)
+    monkeypatch.setattr(virt_maintenance, "SETTLE_SECONDS", 1.0)
+    assert call(lock_timeout=7, _ansible_check_mode=True)["arriving"] == ["a1", "a2"]
+    assert waited == []
+    for changed in (True, False):
+        result = call(lock_timeout=7)
+        assert (result["arriving"], result["changed"]) == (["a1", "a2"], changed)
+        assert warnings[-2:] == [
+            "a1 is still being moved here, and will run here when its move ends.",
+            "a2 is still being moved here, and will run here when its move ends. Nothing of it has come for 30 s: "
+            "check at its source what it does.",
+        ]
+    # Only a new mark can have been missed by a move that is not seen here yet.
+    assert waited == [True, False]
+    assert call(state="absent")["arriving"] == []
+    assert len(waited) == 2
+
+
+def test_without_libvirt_nobody_knows_what_arrives(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(virt_maintenance.AnsibleModule, "warn", lambda _module, text: warnings.append(text))
+    monkeypatch.setattr(virt_maintenance, "DEFAULT_URI", "test:///nowhere.xml")
+    result = call()
+    assert (result["changed"], result["arriving"]) == (True, None)
+    assert warnings[-1].startswith("Machines that are being moved here cannot be seen: ")
 
 
 def test_what_libvirt_shows_is_read_as_it_was_written() -> None:

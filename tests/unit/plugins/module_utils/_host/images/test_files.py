@@ -99,7 +99,7 @@ def test_a_second_run_waits_and_then_says_for_whom(tmp_path: t.Any, holder: subp
     assert len(os.listdir(tmp_path)) == 1
 
 
-def test_a_killed_run_holds_no_lock_and_what_it_left_is_cleared(
+def test_a_killed_run_holds_no_lock_and_what_it_left_is_removed(
     tmp_path: t.Any, holder: subprocess.Popen[bytes]
 ) -> None:
     (tmp_path / "image.raw").touch()

@@ -10,11 +10,12 @@ import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import (
     MOST_ADDRESSES,
     Address,
     AgentLimits,
+    Leases,
     NicQuery,
     best_first,
     find_addresses,
@@ -157,3 +158,60 @@ def test_a_guest_cannot_fill_the_record_with_addresses() -> None:
     assert len(found[0]) == MOST_ADDRESSES
     assert found[0][0].address == "10.0.0.0"
     assert errors == []
+
+
+class LeasedNetworks:
+    """A hypervisor with one network that tells its leases, which libvirt's test driver never does."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def networkLookupByName(self, name: str) -> LeasedNetworks:  # noqa: N802 - libvirt's name
+        self.asked.append(name)
+        if name != "default":
+            raise libvirt.libvirtError("Network not found")
+        return self
+
+    def DHCPLeases(self) -> list[dict[str, t.Any]]:  # noqa: N802 - libvirt's name
+        return [
+            {"mac": WEB1_MAC.upper(), "ipaddr": "192.0.2.9", "prefix": 24},
+            {"mac": WEB1_MAC, "ipaddr": "2001:db8::9", "prefix": 128},
+            {"mac": "52:54:00:00:00:77", "ipaddr": "192.0.2.77", "prefix": 24},
+        ]
+
+
+def test_the_leases_of_a_network_are_asked_once_for_all_machines() -> None:
+    hypervisor = LeasedNetworks()
+    leases = Leases(hypervisor)
+    for _machine in range(3):
+        found, errors = find_addresses(
+            None,  # the machine itself is asked nothing
+            [NicQuery(WEB1_MAC, "network", network="default")],
+            running=True,
+            agent_connected=False,
+            limits=LIMITS,
+            leases=leases,
+        )
+        assert [address.as_dict() for address in found[0]] == [
+            {"address": "192.0.2.9", "prefix": 24, "family": "ipv4", "origin": "lease"},
+            {"address": "2001:db8::9", "prefix": 128, "family": "ipv6", "origin": "lease"},
+        ]
+        assert errors == []
+    assert hypervisor.asked == ["default"]
+
+
+def test_a_machine_is_asked_itself_where_its_network_does_not_tell_its_leases(node_uri: str) -> None:
+    hypervisor = LeasedNetworks()
+    leases = Leases(hypervisor)
+    with open_connection(node_uri) as conn:
+        for _time in range(2):
+            found, _errors = find_addresses(
+                conn.lookupByName("web1"),
+                [NicQuery(WEB1_MAC, "network", network="other")],
+                running=True,
+                agent_connected=False,
+                limits=LIMITS,
+                leases=leases,
+            )
+            assert [address.origin for address in found[0]] == ["lease"]
+    assert hypervisor.asked == ["other"]

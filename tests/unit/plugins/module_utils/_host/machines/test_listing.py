@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import typing as t
-
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import listing
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import AgentLimits
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
 
 def test_every_machine_is_there_sorted_by_name(node_uri: str) -> None:
@@ -75,7 +74,7 @@ def test_a_machine_that_went_since_it_was_listed_is_no_machine(node_uri: str) ->
         bulk = listing._ask_in_bulk(conn, None, sizes=True)
         (gone,) = [domain for domain in bulk.domains if domain.name() == "db1"]
         conn.lookupByName("db1").undefine()
-        assert listing._read_machine(gone, bulk, addresses=True, sizes=True, limits=AgentLimits(1)) is None
+        assert listing._read_machine(gone, bulk, leases=None, sizes=True, limits=AgentLimits(1)) is None
 
 
 def test_no_machines(node_uri: str) -> None:
@@ -87,30 +86,14 @@ def test_no_machines(node_uri: str) -> None:
         assert observe_machines(conn, addresses=True) == []
 
 
-@pytest.mark.parametrize(
-    ("stats", "expected"),
-    [
-        ({}, {}),
-        ({"block.count": 0}, {}),
-        (
-            {
-                "block.count": 2,
-                "block.0.name": "vda",
-                "block.0.capacity": 100,
-                "block.0.allocation": 40,
-                "block.0.physical": 50,
-                "block.1.name": "vdb",
-                "block.1.capacity": 200,
-                "block.1.allocation": 0,
-                "block.1.physical": 70,
-            },
-            {"vda": (100, 40), "vdb": (200, 70)},
-        ),
-        ({"block.count": 1, "block.0.name": "sda"}, {}),
-        ({"block.count": 1, "block.0.name": "vda", "block.0.capacity": 100}, {"vda": (100, None)}),
-    ],
-)
-def test_sizes_come_from_the_bulk_statistics(
-    stats: dict[str, t.Any], expected: dict[str, tuple[int, int | None]]
-) -> None:
-    assert listing._sizes_by_target(stats) == expected
+def test_a_machine_that_no_parser_takes_is_counted_by_what_libvirt_says_without_xml(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        handle = define_unreadable(conn)
+        (record,) = observe_machines(conn, addresses=True, names=["ent1"])
+        (whole,) = observe_machines(conn, addresses=True, names=["web1"])
+    assert record.keys() == whole.keys()
+    assert (record["uuid"], record["state"]) == (handle.UUIDString(), "shutoff")
+    assert [record[key] for key in ("vcpus", "vcpus_max", "memory_mib", "memory_max_mib")] == [2, 2, 16, 16]
+    # Placement leaves it where it is.
+    assert record["tied_by"] == ["a description that cannot be read as XML"]
+    assert record["errors"][0].startswith("the description of machine ent1 cannot be read as XML: Entity 'x'")

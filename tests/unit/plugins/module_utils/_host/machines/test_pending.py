@@ -58,6 +58,15 @@ NIC = "<interface type='bridge'><mac address='52:54:00:00:00:02'/><source bridge
         # An emulated machine of ours: live, the check is done, and a feature more is there.
         ("<cpu mode='host-model' check='partial'/>", EMULATED, []),
         ("<cpu mode='host-model' check='partial'/>", EMULATED.replace("Skylake-Client", "EPYC"), ["cpu"]),
+        *(
+            ("<cpu mode='host-model' check='partial'/>", EMULATED.replace(old, new), ["cpu"])
+            for old, new in (
+                ("</cpu>", "<vendor>AMD</vendor></cpu>"),
+                ("</cpu>", "<feature policy='disable' name='vmx'/></cpu>"),
+                ("'exact'", "'strict'"),
+                ("<cpu", "<cpu migratable='on'"),
+            )
+        ),
         ("'KiB'>1048576</memory>", "'KiB'>2097152</memory>", ["memory"]),
         (">2</vcpu>", ">4</vcpu>", ["vcpus"]),
         ("<boot dev='hd'/>", "<boot dev='network'/>", ["boot"]),
@@ -67,6 +76,84 @@ NIC = "<interface type='bridge'><mac address='52:54:00:00:00:02'/><source bridge
 )
 def test_only_what_waits_is_named(old: str, new: str, pending: list[str]) -> None:
     assert pending_of(parse_xml(LIVE), parse_xml(DEFINED.replace(old, new, 1) if old else DEFINED)) == pending
+
+
+# Another one, whose options are the rarer ones; and what QEMU makes of it: memory in whole MiB, where devices are, and
+# what libvirt fills in. A USB device is somewhere, and more has been attached than the definition has.
+TUNED = """
+<domain type='kvm'><name>db1</name>
+  <memory unit='KiB'>1048577</memory>
+  <memoryBacking><hugepages><page size='2048' unit='KiB'/></hugepages></memoryBacking>
+  <vcpu>2</vcpu><cputune><vcpupin vcpu='0' cpuset='0'/><vcpupin vcpu='1' cpuset='1'/></cputune>
+  <numatune><memory mode='strict' nodeset='0'/></numatune><os><kernel>/vmlinuz</kernel></os>
+  <features><acpi/><hyperv mode='host-model'><relaxed state='on'/></hyperv></features>
+  <cpu mode='maximum'><topology sockets='1' dies='1' cores='2' threads='1'/></cpu>
+  <clock offset='utc'><timer name='rtc' tickpolicy='catchup'/><timer name='hpet' present='no'/></clock>
+  <on_crash>destroy</on_crash>
+  <devices>
+    <video><model type='virtio'/></video>
+    <tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>
+    <rng model='virtio'><backend model='random'>/dev/urandom</backend><address type='pci' bus='0x05'/></rng>
+    <watchdog model='i6300esb' action='reset'><alias name='ua-dog'/></watchdog>
+    <filesystem type='mount' accessmode='passthrough'><driver type='virtiofs'/><source dir='/srv'/><target dir='srv'/>
+    </filesystem>
+    <hostdev mode='subsystem' type='usb'><source><vendor id='0x046d'/><product id='0xc52b'/></source></hostdev>
+  </devices></domain>
+"""
+MADE_OF_IT = (
+    ("1048577", "1049600"),
+    (
+        "<vcpupin vcpu='0' cpuset='0'/><vcpupin vcpu='1' cpuset='1'/>",
+        "<vcpupin vcpu='1' cpuset='1'/><vcpupin vcpu='0' cpuset='0'/>",
+    ),
+    ("mode='host-model'", "mode='custom'"),
+    ("<acpi/>", "<acpi/><smm state='on'/>"),
+    ("<cpu mode='maximum'>", "<cpu mode='custom' match='exact'><model>EPYC</model>"),
+    ("<timer name='rtc'", "<timer name='kvmclock' present='yes'/><timer name='rtc'"),
+    ("</rng>", "<alias name='rng0'/></rng>"),
+    ("bus='0x05'", "bus='0x07'"),
+    ("ua-dog", "watchdog0"),
+    ("<driver type='virtiofs'/>", "<driver type='virtiofs'/><binary path='/usr/libexec/virtiofsd'/>"),
+    ("<product id='0xc52b'/>", "<product id='0xc52b'/><address bus='1' device='3'/>"),
+    (
+        "<devices>",
+        "<devices><filesystem type='mount' accessmode='mapped'><source dir='/mnt'/><target dir='mnt'/></filesystem>",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "pending"),
+    [
+        ("", "", []),
+        ("1048577", "1049601", ["memory"]),
+        ("page size='2048'", "page size='1048576'", ["memory"]),
+        ("<page size='2048' unit='KiB'/>", "", ["memory"]),
+        ("</memoryBacking>", "<locked/></memoryBacking>", ["memory"]),
+        ("cpuset='1'", "cpuset='0'", ["cpu"]),
+        ("cores='2'", "cores='4'", ["cpu"]),
+        ("nodeset='0'", "nodeset='1'", ["numatune"]),
+        ("<acpi/>", "", ["features"]),
+        ("relaxed state='on'", "relaxed state='off'", ["features"]),
+        ("offset='utc'", "offset='localtime'", ["clock"]),
+        ("name='hpet' present='no'", "name='hpet' present='yes'", ["clock"]),
+        ("<on_crash>destroy", "<on_crash>preserve", ["events"]),
+        ("/vmlinuz", "/vmlinuz-6", ["boot"]),
+        ("type='virtio'/></video>", "type='vga'/></video>", ["video"]),
+        ("version='2.0'", "version='1.2'", ["tpm"]),
+        ("/dev/urandom", "/dev/random", ["rng"]),
+        ("<watchdog model='i6300esb' action='reset'><alias name='ua-dog'/></watchdog>", "", ["watchdog"]),
+        ("dir='/srv'/>", "dir='/home'/>", ["shared_folders"]),
+        ("dir='srv'/>", "dir='srv'/><readonly/>", ["shared_folders"]),
+        ("0xc52b", "0xc52c", ["host_devices"]),
+    ],
+)
+def test_what_libvirt_and_qemu_make_of_a_definition_waits_for_nothing(old: str, new: str, pending: list[str]) -> None:
+    live = TUNED
+    for defined, made in MADE_OF_IT:
+        assert defined in live
+        live = live.replace(defined, made, 1)
+    assert pending_of(parse_xml(live), parse_xml(TUNED.replace(old, new, 1))) == pending
 
 
 def test_records_say_it_on_request(node_uri: str) -> None:

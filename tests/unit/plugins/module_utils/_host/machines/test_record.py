@@ -16,8 +16,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.record i
     bare_record,
     nics_to_ask,
     record_from_xml,
+    sizes_by_target,
     state_name,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 
 POOLS = KnownPools({"/var/lib/libvirt/images": "default"}, {"rbd:ceph": "ceph"})
 
@@ -110,7 +112,7 @@ def test_nics_know_what_they_are_plugged_into(web1: t.Any) -> None:
         ("eth1", "52:54:00:00:00:02", "network", "default", "e1000e", "vnet8"),
         (None, "52:54:00:00:00:03", "direct", "enp1s0", "virtio", None),
     ]
-    assert [(nic.mac, nic.type, nic.static_cidrs) for nic in nics_to_ask(web1)] == [
+    assert [(nic.mac, nic.type, nic.static_cidrs) for nic in nics_to_ask(web1, read_notes(web1))] == [
         ("52:54:00:00:00:01", "bridge", ()),
         ("52:54:00:00:00:02", "network", ("192.0.2.5/24",)),
         ("52:54:00:00:00:03", "direct", ()),
@@ -143,3 +145,32 @@ def test_firmware_is_told_by_word_or_by_loader(xml: str, firmware: str) -> None:
 )
 def test_states_have_names(number: int | None, name: str) -> None:
     assert state_name(number) == name
+
+
+@pytest.mark.parametrize(
+    ("stats", "expected"),
+    [
+        ({}, {}),
+        ({"block.count": 0}, {}),
+        (
+            {
+                "block.count": 2,
+                "block.0.name": "vda",
+                "block.0.capacity": 100,
+                "block.0.allocation": 40,
+                "block.0.physical": 50,
+                "block.1.name": "vdb",
+                "block.1.capacity": 200,
+                "block.1.allocation": 0,
+                "block.1.physical": 70,
+            },
+            {"vda": (100, 40), "vdb": (200, 70)},
+        ),
+        ({"block.count": 1, "block.0.name": "sda"}, {}),
+        ({"block.count": 1, "block.0.name": "vda", "block.0.capacity": 100}, {"vda": (100, None)}),
+    ],
+)
+def test_sizes_come_from_the_bulk_statistics(
+    stats: dict[str, t.Any], expected: dict[str, tuple[int, int | None]]
+) -> None:
+    assert sizes_by_target(stats) == expected

@@ -65,6 +65,19 @@ def test_pools_that_other_hypervisors_may_see() -> None:
     assert shared_because(pool("fs", path="/srv/with blank")) is not None
 
 
+@pytest.mark.parametrize("kind", ["autofs", "fuse", "wekafs", "cvfs", "fuse.sshfs"])
+def test_a_file_system_that_is_not_known_to_be_of_one_host_may_be_shared(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(shared_pools, "file_system_type", lambda _path: kind)
+    assert shared_because(pool()) == f"storage pool p lies on a file system of type {kind}"
+
+
+def test_where_the_kernel_says_nothing_it_may_be_shared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shared_pools, "MOUNTS", str(tmp_path / "none"))
+    assert shared_because(pool()) == "storage pool p lies on a file system of type unknown"
+
+
 def test_pools_of_this_hypervisor_alone() -> None:
     assert shared_because(pool()) is None
     assert shared_because(pool(path="/srv/overlay")) is None

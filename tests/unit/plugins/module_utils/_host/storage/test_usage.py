@@ -307,7 +307,7 @@ def test_a_guest_that_writes_the_mark_of_an_overlay_into_its_raw_disk_claims_not
 
 
 def test_a_guest_cannot_keep_all_volumes_by_what_it_writes_into_its_raw_disk(host: Host) -> None:
-    """A header that leads to what cannot be looked at would make the use of every volume here unknown."""
+    """A header that leads to what cannot be checked would make the use of every volume here unknown."""
     circle = host.directory / "circle"
     circle.symlink_to(circle)
     claim = host.add_volume("b-system.raw", "-u", "-b", str(circle), "-F", "qcow2")
@@ -371,7 +371,7 @@ def test_a_saved_machine_has_what_it_was_saved_with(host: Host) -> None:
     assert host.use(besides="b").state == UNUSED
 
 
-def test_a_volume_that_libvirt_cannot_look_at_is_looked_at_here(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_volume_that_libvirt_cannot_check_is_checked_here(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     top = host.add_volume("top.qcow2", "-b", str(host.path), "-F", "qcow2")
 
     def broken(_volume: t.Any, _flags: int = 0) -> str:
@@ -382,7 +382,7 @@ def test_a_volume_that_libvirt_cannot_look_at_is_looked_at_here(host: Host, monk
 
 
 class TestFromAfar:
-    """Another machine's libvirt: no file can be looked at, libvirt's own words are all there is."""
+    """Another machine's libvirt: no file can be read, libvirt's own words are all there is."""
 
     def use(self, host: Host) -> VolumeUse:
         return Usage(host.conn, local=False).of(host.pool, "web1-system.qcow2")

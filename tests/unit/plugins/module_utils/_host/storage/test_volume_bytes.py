@@ -50,7 +50,7 @@ def test_a_read_that_failed_at_its_end_is_no_empty_volume() -> None:
     pool = Pool("default", "/srv/pool", 0, Handle())
     path = "/srv/pool/web1.qcow2"
     volume = Volume("web1.qcow2", "default", path, 1, 1, "qcow2", DiskSource("file", path))
-    # Its header would not be looked at: an empty volume is backed by nothing.
+    # Its header would not be read: an empty volume is backed by nothing.
     with pytest.raises(HostError, match=r"^cannot read volume web1.qcow2 of pool default: virStreamFinish\(\) failed"):
         read_volume(pool, volume)
 

@@ -191,7 +191,7 @@ def test_nothing_is_made_smaller(files: Pool) -> None:
 @needs_qemu_img
 @pytest.mark.parametrize("size", ["1T", "1M"])
 def test_a_raw_disk_is_as_large_as_its_file_whatever_stands_in_it(files: Pool, size: str) -> None:
-    """libvirt takes the disk for what its guest wrote into it, as soon as it looks at the pool again."""
+    """libvirt takes the disk for what its guest wrote into it, as soon as it refreshes the pool."""
     create_empty(files, "data", size_bytes=1 << 40, image_format="qcow2")
     disk = Path(files.path, "data")
     qemu_img("create", "-f", "qcow2", disk, size)
@@ -297,7 +297,7 @@ def test_a_cluster_in_the_words_of_qemu() -> None:
 
 @needs_qemu_img
 def test_qemu_knows_all_these_words(tmp_path: Path) -> None:
-    """It goes as far as looking at the key, which is none."""
+    """It goes as far as reading the key, which is none."""
     qemu_img("create", "-f", "raw", tmp_path / "image", "1M")
     command = [
         "qemu-img",

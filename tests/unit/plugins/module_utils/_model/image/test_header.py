@@ -17,7 +17,6 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     HEADER_BYTES,
-    backing_name,
     check_image_header,
     compression,
     disk_format,
@@ -121,27 +120,6 @@ def test_how_a_file_is_compressed(made: t.Callable[[bytes], bytes], how: str, co
         pytest.skip("zstd is not installed")
     assert compression(made(content)[:HEADER_BYTES]) == how
     assert compression(content) is None
-
-
-@needs_qemu_img
-def test_a_name_that_an_overlay_is_backed_by(tmp_path: t.Any) -> None:
-    def read(name: str) -> t.Callable[[int, int], bytes]:
-        content = (tmp_path / name).read_bytes()
-        return lambda offset, length: content[offset : offset + length]
-
-    (tmp_path / "base.raw").write_bytes(bytes(1024 * 1024))
-    for backing in ("base.raw", f"{tmp_path}/base.raw", f"file:{tmp_path}/base.raw"):
-        command = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", backing, "-F", "raw", "overlay"]
-        subprocess.run(command, cwd=tmp_path, check=True)
-        assert backing_name(read("overlay")) == backing
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "alone", "1M"], cwd=tmp_path, check=True)
-    (tmp_path / "short").write_bytes(b"QFI\xfb\x00")
-    assert [backing_name(read(name)) for name in ("alone", "base.raw", "short")] == [None, None, None]
-
-
-def test_a_header_that_lies_about_its_backing_name_is_not_followed() -> None:
-    header = b"QFI\xfb\x00\x00\x00\x03" + (2**40).to_bytes(8, "big") + (2**31).to_bytes(4, "big") + bytes(492)
-    assert backing_name(lambda offset, length: header[offset : offset + length]) is None
 
 
 def test_any_whole_sectors_are_a_raw_disk() -> None:

@@ -5,7 +5,7 @@
 
 Whatever is accepted here must be accepted there, in the same format. Deliberate differences: extended L2 entries, which
 QEMU has had since 5.2, are an unknown feature there; version 2 has no features, but their bytes count there;
-and a raw image is looked at there for partitions and ISO 9660.
+and a raw image is searched there for partitions and ISO 9660.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long a qcow2 file has to be by its own tables, on files of qemu-img's own making."""
+"""How long a qcow2 file has to be by its own tables, and what backs it, on files of qemu-img's own making."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.header imp
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import (
     BrokenQcow2Error,
     Read,
+    backing_name,
     needed_bytes,
     read_header,
 )
@@ -133,3 +134,23 @@ def test_what_is_no_qcow2_has_no_header() -> None:
     assert read_header(reader(b"QFI\xfb\0\0\0\1" + bytes(504))) is None
     with pytest.raises(BrokenQcow2Error, match="is truncated"):
         read_header(reader(b"QFI\xfb\0\0\0\3"))
+
+
+@needs_qemu_img
+def test_a_name_that_an_overlay_is_backed_by(tmp_path: Path) -> None:
+    def read(name: str) -> Read:
+        return reader((tmp_path / name).read_bytes())
+
+    (tmp_path / "base.raw").write_bytes(bytes(1024 * 1024))
+    for backing in ("base.raw", f"{tmp_path}/base.raw", f"file:{tmp_path}/base.raw"):
+        command = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", backing, "-F", "raw", "overlay"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        assert backing_name(read("overlay")) == backing
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "alone", "1M"], cwd=tmp_path, check=True)
+    (tmp_path / "short").write_bytes(b"QFI\xfb\x00")
+    assert [backing_name(read(name)) for name in ("alone", "base.raw", "short")] == [None, None, None]
+
+
+def test_a_header_that_lies_about_its_backing_name_is_not_followed() -> None:
+    header = b"QFI\xfb\x00\x00\x00\x03" + (2**40).to_bytes(8, "big") + (2**31).to_bytes(4, "big") + bytes(492)
+    assert backing_name(reader(header)) is None

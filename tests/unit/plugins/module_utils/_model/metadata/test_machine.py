@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
@@ -41,6 +42,7 @@ NOTES = st.builds(
             st.booleans(),
             st.sampled_from([None, "raw", "qcow2"]),
             st.none() | st.builds(CreationNote, TEXT.filter(bool), st.none() | st.integers(min_value=0), TEXT),
+            TEXT,
         ),
         max_size=3,
     ).map(tuple),
@@ -52,13 +54,17 @@ NOTES = st.builds(
     variables=st.dictionaries(TEXT, JSON, max_size=3),
     seed=st.none() | st.builds(SeedNote, TEXT, TEXT, st.none() | TEXT.filter(bool)),
     host_keys=st.lists(TEXT, max_size=2).map(tuple),
+    order=st.none() | st.integers(0, 9999),
+    delay_seconds=st.integers(0, 3600),
 )
 
 
 def as_they_count(notes: MachineNotes) -> MachineNotes:
     """Of a volume that is whole, nothing counts that was noted for the time of its making."""
     whole = notes.status == "ready"
-    volumes = (note.whole if whole and not note.building else note for note in notes.volumes)
+    volumes = (
+        dataclasses.replace(note, making=None) if whole and not note.building else note for note in notes.volumes
+    )
     return dataclasses.replace(notes, volumes=tuple(volumes))
 
 
@@ -72,6 +78,40 @@ def test_a_machine_of_others_has_no_notes() -> None:
     assert read_notes(domain) is None
 
 
+def test_a_broken_start_order_counts_as_none() -> None:
+    xml = notes_to_xml(MachineNotes(order=5, delay_seconds=7)).replace('"5"', '"-5"').replace('"7"', '"soon"')
+    notes = notes_from_element(etree.fromstring(xml))
+    assert (notes.order, notes.delay_seconds) == (None, 0)
+
+
 def test_broken_variables_count_as_none() -> None:
     xml = notes_to_xml(MachineNotes(variables={"a": 1})).replace('{"a": 1}', "{nonsense")
     assert notes_from_element(etree.fromstring(xml)).variables == {}
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        '{"a": {"__ansible_type": "_AnsibleTaggedStr", "value": "{{ 1 }}", "tags": []}}',
+        '{"a": [{"b": {"__ansible_unsafe": "{{ 1 }}"}}]}',
+        '{"__ansible_vault": "x"}',
+        '{"a": NaN}',
+        '{"a": -Infinity}',
+        f'{{"a": {"[" * 100_000}{"]" * 100_000}}}',
+        f'{{"a": {"[" * 60}{"]" * 60}}}',
+    ],
+    ids=lambda text: text[:40],
+)
+def test_variables_that_are_more_than_values_count_as_none(nonsense: str) -> None:
+    """Ansible would make objects of its own of some, and others no reader of JSON can take."""
+    xml = notes_to_xml(MachineNotes(variables={"a": 1}))
+    root = etree.fromstring(xml)
+    element = root.find("{*}variables")
+    assert element is not None
+    element.text = nonsense
+    assert notes_from_element(root).variables == {}
+
+
+def test_a_delay_that_nobody_can_have_asked_for_counts_as_none() -> None:
+    xml = notes_to_xml(MachineNotes(order=5, delay_seconds=7)).replace('"7"', f'"{"9" * 30}"')
+    assert notes_from_element(etree.fromstring(xml)).delay_seconds == 0

@@ -132,3 +132,17 @@ def test_a_volume_that_stays_behind_is_no_longer_the_machines() -> None:
     before = read_notes(root)
     assert before is not None
     assert read_notes(etree.fromstring(text)) == dataclasses.replace(before, volumes=before.volumes[:1])
+
+
+def test_what_told_a_volume_from_others_stays_with_it() -> None:
+    """What a move makes on the target is another volume, under the same name; on shared storage it is the same one."""
+    root = etree.fromstring(DOMAIN.replace("<brine:volume ", "<brine:volume identity='0f0f' "))
+    travels = read_notes(root)
+    assert travels is not None
+    first, *others = travels.volumes
+    ref = VolumeRef(first.pool, first.name)
+    assert first.identity == "0f0f"
+    text = migrated_domain_xml(root, {}, {ref: ref})
+    assert text is not None
+    moved = (dataclasses.replace(first, identity=""), *others)
+    assert read_notes(etree.fromstring(text)) == dataclasses.replace(travels, volumes=moved)

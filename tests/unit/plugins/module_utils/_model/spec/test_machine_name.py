@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machines
 
 
 def test_it_is_refused_with_its_place() -> None:

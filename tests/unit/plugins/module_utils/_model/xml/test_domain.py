@@ -13,7 +13,8 @@ import pytest
 from lxml import etree
 
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Disk, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import Placed, disk_targets
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import GuestPlatform, domain_xml

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims of names, and what is looked at again under the lock, on libvirt's test driver."""
+"""Claims of names, and what is checked again under the lock, on libvirt's test driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
     Claim,
     look_for,
@@ -77,7 +77,7 @@ def test_a_claim_becomes_the_machine_under_its_uuid(conn: t.Any) -> None:
     steps = [
         s.description for s in make_plans([read_machine(SPEC)], Hypervisor(conn, image_pool="images"), "")[0].steps
     ]
-    assert not [step for step in steps if "clear" in step]
+    assert not [step for step in steps if "remove" in step]
     assert make(conn, claims).error is None
     assert look_for(conn, ["new1"]) == {"new1": {"uuid": claims["new1"], "claimed": False}}
     notes = list_domains(conn)["new1"].notes

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs that were cut off or failed have left is cleared, and nothing that somebody has come to use."""
+"""What runs that were interrupted or failed have left is removed, and nothing that somebody has come to use."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     SeedNote,
     VolumeNote,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
-    MachinePlan,
-    MachineResult,
     make_plans,
     run_plans,
 )
@@ -60,7 +59,7 @@ def plan(conn: t.Any, **changes: t.Any) -> MachinePlan:
     return make_plans([read_machine({**SPEC, **changes})], Hypervisor(conn, image_pool="images"), "")[0]
 
 
-def make(conn: t.Any, **changes: t.Any) -> MachineResult:
+def make(conn: t.Any, **changes: t.Any) -> MachinePlan:
     return run_plans([plan(conn, **changes)], concurrency=1)[0]
 
 
@@ -91,7 +90,7 @@ def attach_live(conn: t.Any, volume: str) -> t.Any:
     return add_guest(conn, None, guest.UUIDString())
 
 
-def test_what_nobody_has_touched_is_cleared_and_made_again(conn: t.Any) -> None:
+def test_what_nobody_has_touched_is_removed_and_made_again(conn: t.Any) -> None:
     before = cut_off(conn).UUIDString()
     assert make(conn).error is None
     assert conn.lookupByName("new1").UUIDString() != before
@@ -99,7 +98,7 @@ def test_what_nobody_has_touched_is_cleared_and_made_again(conn: t.Any) -> None:
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_machine_that_runs_is_never_cleared(conn: t.Any, paused: bool) -> None:
+def test_a_machine_that_runs_is_never_removed(conn: t.Any, paused: bool) -> None:
     machine = cut_off(conn)
     machine.create()
     if paused:
@@ -151,7 +150,7 @@ def test_one_that_another_run_has_finished_after_the_plan_was_made_stays(conn: t
 
 
 @pytest.mark.parametrize("use", [add_guest, attach_live])
-def test_a_volume_that_another_machine_has_come_to_use_is_not_cleared(
+def test_a_volume_that_another_machine_has_come_to_use_is_not_removed(
     conn: t.Any, use: t.Callable[[t.Any, str], t.Any]
 ) -> None:
     cut_off(conn)
@@ -168,7 +167,7 @@ def test_a_volume_that_another_machine_has_come_to_use_is_not_cleared(
     assert volumes(conn) == {"new1-system.qcow2"}
 
 
-def test_what_may_be_in_use_where_nothing_can_be_seen_is_not_cleared(conn: t.Any) -> None:
+def test_what_may_be_in_use_where_nothing_can_be_seen_is_not_removed(conn: t.Any) -> None:
     cut_off(conn)
     conn.storagePoolDefineXML("<pool type='dir'><name>asleep</name><target><path>/x</path></target></pool>", 0)
     with pytest.raises(
@@ -193,7 +192,7 @@ class TestHalfAddedDisk:
         assert not [volume for volume in notes.volumes if volume.building]
         return {volume.name for volume in notes.volumes}
 
-    def test_it_is_cleared(self, conn: t.Any) -> None:
+    def test_it_is_removed(self, conn: t.Any) -> None:
         self.cut_off(conn)
         assert make(conn).error is None
         assert volumes(conn) == self.listed(conn) == {"new1-system.qcow2"}
@@ -213,7 +212,7 @@ class TestHalfAddedDisk:
         assert volumes(conn) == {"new1-system.qcow2", "new1-more.qcow2"}
         assert self.listed(conn) == {"new1-system.qcow2"}
 
-    def test_it_is_looked_at_again_when_it_is_to_go(self, conn: t.Any) -> None:
+    def test_it_is_checked_again_when_it_is_to_go(self, conn: t.Any) -> None:
         self.cut_off(conn)
         todo = plan(conn)
         add_guest(conn, "new1-more.qcow2")
@@ -235,11 +234,11 @@ class TestHalfAddedDisk:
         assert make(conn).error is None
         assert "new1-more.qcow2" in volumes(conn)
 
-    @pytest.mark.parametrize("changes", [{}, MORE], ids=["not wanted any more", "made again"])
-    def test_killed_anywhere_while_it_is_cleared_it_is_still_known(
+    @pytest.mark.parametrize("changes", [{}, MORE], ids=["not wanted any more", "created again"])
+    def test_killed_anywhere_while_it_is_removed_it_is_still_known(
         self, conn: t.Any, changes: dict[str, t.Any]
     ) -> None:
-        """A volume that stands in no notes is nobody's, and no run ever clears it."""
+        """A volume that stands in no notes is nobody's, and no run ever removes it."""
         self.cut_off(conn)
         # Off, as this driver cannot give a machine that runs another disk.
         conn.lookupByName("new1").destroy()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What has the name of a killed run's volume is cleared only if it is that run's work: real files, libvirt's test
+"""What has the name of a killed run's volume is removed only if it is that run's work: real files, libvirt's test
 driver, and qemu-img in the place of the daemon."""
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine, read_machines
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine, read_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
-    MachinePlan,
-    MachineResult,
     make_plans,
     run_plans,
 )
@@ -61,7 +60,7 @@ class Host:
         hypervisor = Hypervisor(self.conn, image_pool="default")
         return make_plans([read_machine({**SPEC, **changes})], hypervisor, "")[0]
 
-    def make(self, **changes: t.Any) -> MachineResult:
+    def make(self, **changes: t.Any) -> MachinePlan:
         return run_plans([self.plan(**changes)], concurrency=1)[0]
 
     def cut_off(self, steps: int, **changes: t.Any) -> None:
@@ -158,7 +157,7 @@ class TestNewMachine:
         host.must_have("new1-system.qcow2")
 
     @pytest.mark.parametrize("image_format", ["qcow2", "raw"])
-    def test_what_was_made_is_cleared_whatever_was_written_to_it(self, host: Host, image_format: str) -> None:
+    def test_what_was_made_is_removed_whatever_was_written_to_it(self, host: Host, image_format: str) -> None:
         disks = [{**SPEC["disks"][0], "format": image_format}]
         host.cut_off(2, disks=disks)
         file = host.pool / f"new1-system.{image_format}"
@@ -168,7 +167,7 @@ class TestNewMachine:
         assert host.make(disks=disks).error is None
         assert THEIRS not in file.read_bytes()
 
-    def test_what_was_made_and_not_marked_yet_holds_nothing_and_is_cleared(self, host: Host) -> None:
+    def test_what_was_made_and_not_marked_yet_holds_nothing_and_is_removed(self, host: Host) -> None:
         host.cut_off(2)
         file = host.pool / "new1-system.qcow2"
         marked = file.read_bytes()
@@ -183,7 +182,7 @@ class TestNewMachine:
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(file), "65M"], check=True)
         refused(host, "new1-system.qcow2")
 
-    def test_where_files_cannot_be_marked_only_what_holds_nothing_is_cleared(
+    def test_where_files_cannot_be_marked_only_what_holds_nothing_is_removed(
         self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*_words: t.Any) -> None:
@@ -218,11 +217,15 @@ class TestNewMachine:
         os.setxattr(file, ATTRIBUTE, b"0" * 32)
         refused(host, "new1-system.qcow2")
 
-    def test_a_finished_machine_notes_nothing_of_this(self, host: Host) -> None:
+    def test_a_finished_machine_notes_nothing_of_this_but_the_mark(self, host: Host) -> None:
         assert host.make().error is None
-        assert host.notes().volumes == (VolumeNote("default", "new1-system.qcow2", "disk", format="qcow2"),)
+        (note,) = host.notes().volumes
+        assert len(note.identity) == 32
+        assert note == VolumeNote("default", "new1-system.qcow2", "disk", format="qcow2", identity=note.identity)
         assert host.make(**MORE).error is None
-        assert [(note.building, note.making) for note in host.notes().volumes] == [(False, None)] * 2
+        assert [(one.building, one.making) for one in host.notes().volumes] == [(False, None)] * 2
+        assert host.notes().volumes[0] == note
+        assert len({one.identity for one in host.notes().volumes}) == 2
 
 
 class TestHalfAddedDisk:
@@ -255,7 +258,7 @@ class TestHalfAddedDisk:
         assert "nothing proves that volume new1-more.qcow2" in str(run_plans([todo], concurrency=1)[0].error)
         host.must_have("new1-more.qcow2")
 
-    @pytest.mark.parametrize("changes", [{}, MORE], ids=["not wanted any more", "made again"])
+    @pytest.mark.parametrize("changes", [{}, MORE], ids=["not wanted any more", "created again"])
     def test_killed_anywhere_again_what_was_made_is_still_known(self, host: Host, changes: dict[str, t.Any]) -> None:
         self.cut_off(host, made=True)
         with (host.pool / "new1-more.qcow2").open("ab") as file:

@@ -5,20 +5,16 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import (
-    OVERLAY,
     SHARE,
-    WRITE,
+    Disks,
     Host,
     one,
 )
 
 SHAREABLE = "<shareable/>"
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 
 def xml(host: Host, rest: str = "", *, by_pool: bool = False) -> str:
@@ -41,13 +37,13 @@ def test_a_disk_of_another_machine(host: Host, by_pool: bool) -> None:
 
 
 def test_machines_of_one_task(host: Host) -> None:
-    assert host.refused(one("a", xml=xml(host)), one("b", WRITE)) == (
+    assert host.refused(one("a", xml=xml(host)), one("b", Disks.WRITE)) == (
         f"machines[1].disks[0].source: volume x.qcow2 is also requested as disk vdx of machine a (machines[0].xml). "
         f"{SHARE}"
     )
-    assert "and break every overlay" in host.refused(one("a", xml=xml(host)), one("b", OVERLAY))
-    assert "machines[1].xml" in host.refused(one("a", WRITE), one("b", xml=xml(host, by_pool=True)))
-    host.make(one("a", OVERLAY), one("b", xml=xml(host, "<readonly/>")))
+    assert "and break every overlay" in host.refused(one("a", xml=xml(host)), one("b", Disks.OVERLAY))
+    assert "machines[1].xml" in host.refused(one("a", Disks.WRITE), one("b", xml=xml(host, by_pool=True)))
+    host.make(one("a", Disks.OVERLAY), one("b", xml=xml(host, "<readonly/>")))
 
 
 def test_what_others_are_backed_by(host: Host) -> None:

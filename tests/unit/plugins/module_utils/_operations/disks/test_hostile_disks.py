@@ -8,6 +8,7 @@ The driver looks into no file. What libvirt itself would say of each, its format
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import shutil
 import struct
@@ -30,9 +31,10 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     MachineNotes,
     VolumeNote,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, make_plans, run_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
@@ -317,4 +319,4 @@ def test_what_is_made_is_noted_with_its_format(host: Host) -> None:
     assert run_plans([host.plan()], concurrency=1)[0].error is None
     notes = list_domains(host.conn)["web1"].notes
     assert notes is not None
-    assert notes.volumes == (NOTE,)
+    assert [dataclasses.replace(note, identity="") for note in notes.volumes] == [NOTE]

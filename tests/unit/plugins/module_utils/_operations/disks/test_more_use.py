@@ -5,39 +5,34 @@
 
 from __future__ import annotations
 
-import shutil
 import typing as t
 
 import pytest
 
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import (
     IMAGE,
-    READONLY,
     SHARE,
-    SHAREABLE,
-    WRITE,
+    Disks,
     Host,
     one,
 )
-
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 IN_STORE: dict[str, t.Any] = {"source": IMAGE, "pool": "images"}
 
 
 def test_a_readonly_disk_becomes_one_that_writes_to_what_another_machine_has(host: Host) -> None:
     host.add_guest()
-    host.make(one("a", READONLY))
-    assert host.refused(one("a", {**WRITE, "readonly": False})) == (
+    host.make(one("a", Disks.READONLY))
+    assert host.refused(one("a", {**Disks.WRITE, "readonly": False})) == (
         f"machines[0].disks[0].readonly: volume x.qcow2 is a disk of machine guest. {SHARE}".replace(
             "volume x.qcow2", f"volume {host.path}"
         )
     )
-    host.plan(one("a", {**SHAREABLE, "readonly": False}))
+    host.plan(one("a", {**Disks.SHAREABLE, "readonly": False}))
     host.add_guest(has=False)
-    host.make(one("a", {**WRITE, "readonly": False}))
+    host.make(one("a", {**Disks.WRITE, "readonly": False}))
     assert "<readonly/>" not in host.conn.lookupByName("a").XMLDesc(2)
-    assert not host.plan(one("a", {**WRITE, "readonly": False}))[0].steps
+    assert not host.plan(one("a", {**Disks.WRITE, "readonly": False}))[0].steps
 
 
 def test_a_readonly_disk_on_an_image_of_the_store(host: Host) -> None:
@@ -60,9 +55,9 @@ def test_an_image_of_the_store_by_another_name(host: Host, by_path: bool) -> Non
 
 
 def test_what_an_overlay_is_on(host: Host) -> None:
-    host.make(one("a", READONLY), one("b", {"backing": "x.qcow2"}))
+    host.make(one("a", Disks.READONLY), one("b", {"backing": "x.qcow2"}))
     for more in ({"readonly": False}, {"readonly": False, "shareable": True}):
-        assert ", and must not be written to" in host.refused(one("a", {**WRITE, **more}))
+        assert ", and must not be written to" in host.refused(one("a", {**Disks.WRITE, **more}))
 
 
 def test_no_longer_shared(host: Host) -> None:
@@ -76,20 +71,20 @@ def test_no_longer_shared(host: Host) -> None:
 
 
 def test_two_disks_of_one_machine(host: Host) -> None:
-    host.make(one("a", READONLY, READONLY))
-    assert host.refused(one("a", {**WRITE, "readonly": False})) == (
+    host.make(one("a", Disks.READONLY, Disks.READONLY))
+    assert host.refused(one("a", {**Disks.WRITE, "readonly": False})) == (
         "machines[0].disks[0].readonly: disk e of this machine has the same volume. Remove e first (state: absent)"
     )
 
 
 def test_two_machines_of_one_task(host: Host) -> None:
-    host.make(one("a", READONLY))
+    host.make(one("a", Disks.READONLY))
     assert "is also requested as disk d of machine a" in host.refused(
-        one("a", {**WRITE, "readonly": False}), one("b", READONLY)
+        one("a", {**Disks.WRITE, "readonly": False}), one("b", Disks.READONLY)
     )
 
 
-@pytest.mark.parametrize("source", [IN_STORE, WRITE])
+@pytest.mark.parametrize("source", [IN_STORE, Disks.WRITE])
 def test_a_readonly_disk_that_was_not_made_for_the_machine_does_not_grow(host: Host, source: dict[str, t.Any]) -> None:
     host.add_guest()
     host.make(one("a", {**source, "readonly": True}))
@@ -100,7 +95,7 @@ def test_a_readonly_disk_that_was_not_made_for_the_machine_does_not_grow(host: H
 
 
 def test_a_volume_that_others_have_does_not_grow(host: Host) -> None:
-    host.make(one("a", WRITE))
+    host.make(one("a", Disks.WRITE))
     assert host.plan(one("a", {"size": 2}))[0].steps
     host.add_volume("over.qcow2", "-b", str(host.path), "-F", "qcow2")
     assert "backs volume default/over.qcow2" in host.refused(one("a", {"size": 2}))

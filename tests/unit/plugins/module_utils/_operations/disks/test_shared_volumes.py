@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import typing as t
 
@@ -20,19 +19,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import (
-    CDROM,
-    FLOPPY,
     IMAGE,
-    OVERLAY,
-    READONLY,
     SHARE,
-    SHAREABLE,
-    WRITE,
+    Disks,
     Host,
     one,
 )
-
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 
 def test_what_only_a_snapshot_has(host: Host) -> None:
@@ -41,11 +33,11 @@ def test_what_only_a_snapshot_has(host: Host) -> None:
     guest.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>", 0)
     guest.destroy()
     host.add_guest(has=False)
-    assert host.refused(one("a", WRITE)) == (
+    assert host.refused(one("a", Disks.WRITE)) == (
         "machines[0].disks[0].source: volume x.qcow2 is used by snapshot before of machine guest. Machine guest may "
         "resume with that volume as long as that exists"
     )
-    assert host.refused(one("a", OVERLAY)) == (
+    assert host.refused(one("a", Disks.OVERLAY)) == (
         "machines[0].disks[0].backing: snapshot before of machine guest may write to volume x.qcow2, which would "
         "break every overlay on it"
     )
@@ -57,15 +49,15 @@ def test_a_saved_state_that_cannot_be_read(host: Host) -> None:
     guest.create()
     guest.managedSave(0)
     host.add_guest(has=False)
-    assert host.refused(one("a", WRITE)) == (
+    assert host.refused(one("a", Disks.WRITE)) == (
         "machines[0].disks[0].source: it cannot be determined whether something uses volume x.qcow2: the saved "
         "state of machine guest cannot be read. Resolve that first, or set readonly for the disk"
     )
-    assert host.refused(one("a", OVERLAY)) == (
+    assert host.refused(one("a", Disks.OVERLAY)) == (
         "machines[0].disks[0].backing: the saved state of machine guest cannot be read, so that it cannot be "
         "determined whether something writes to volume x.qcow2, which would break every overlay on it"
     )
-    host.plan(one("a", READONLY))
+    host.plan(one("a", Disks.READONLY))
     host.plan(one("b", {"size": 1}))
 
 
@@ -77,14 +69,14 @@ def test_a_saved_state_that_can(host: Host, monkeypatch: pytest.MonkeyPatch) -> 
     guest.managedSave(0)
     host.add_guest(has=False)
     monkeypatch.setattr(type(guest), "managedSaveGetXMLDesc", lambda _self, _flags=0: was)
-    assert host.refused(one("a", WRITE)) == (
+    assert host.refused(one("a", Disks.WRITE)) == (
         "machines[0].disks[0].source: volume x.qcow2 is used by the saved state of machine guest. Machine guest may "
         "resume with that volume as long as that exists"
     )
-    assert host.refused(one("a", OVERLAY)).startswith(
+    assert host.refused(one("a", Disks.OVERLAY)).startswith(
         "machines[0].disks[0].backing: the saved state of machine guest may write to volume x.qcow2"
     )
-    host.plan(one("a", READONLY))
+    host.plan(one("a", Disks.READONLY))
 
 
 @pytest.mark.parametrize("way", ["pool by a symbolic link", "hard link", "symbolic link", "nested pool"])
@@ -137,10 +129,10 @@ def test_what_a_machine_is_backed_by_outside_all_pools(host: Host) -> None:
     host.add_guest()
     host.path = below
     words = "volume x.qcow2 backs a disk of machine guest, and must not be written to"
-    for disk in (WRITE, SHAREABLE):
+    for disk in (Disks.WRITE, Disks.SHAREABLE):
         assert words in host.refused(one("a", disk))
-    host.plan(one("a", READONLY))
-    host.plan(one("a", OVERLAY))
+    host.plan(one("a", Disks.READONLY))
+    host.plan(one("a", Disks.OVERLAY))
 
 
 def test_what_libvirt_itself_says_that_a_running_machine_is_backed_by(host: Host) -> None:
@@ -154,10 +146,10 @@ def test_what_libvirt_itself_says_that_a_running_machine_is_backed_by(host: Host
 
 def test_a_pool_that_is_not_active(host: Host) -> None:
     host.add_pool("asleep", active=False)
-    assert "uses volume x.qcow2: storage pool asleep is not active" in host.refused(one("a", WRITE))
+    assert "uses volume x.qcow2: storage pool asleep is not active" in host.refused(one("a", Disks.WRITE))
     # An overlay that nobody sees does nothing to another overlay, and a reader nothing to anybody.
-    host.plan(one("a", OVERLAY))
-    host.plan(one("a", READONLY))
+    host.plan(one("a", Disks.OVERLAY))
+    host.plan(one("a", Disks.READONLY))
 
 
 def test_what_was_made_for_a_machine_it_takes_back_even_so(host: Host) -> None:
@@ -179,25 +171,25 @@ def test_a_volume_of_a_move_that_has_not_ended(host: Host) -> None:
     host.add_guest(
         has=False, notes=f"<m:move xmlns:m='{NAMESPACE}' source='elsewhere' target='{here}' uri='x'>{made}</m:move>"
     )
-    assert host.refused(one("a", WRITE)) == (
+    assert host.refused(one("a", Disks.WRITE)) == (
         "machines[0].disks[0].source: volume x.qcow2 belongs to a move of machine guest that has not finished. Let it "
         "finish first, or start it again"
     )
-    assert "writes to volume x.qcow2" in host.refused(one("a", OVERLAY))
+    assert "writes to volume x.qcow2" in host.refused(one("a", Disks.OVERLAY))
 
 
 def test_what_only_the_notes_of_a_machine_list_is_free(host: Host) -> None:
     """Taken out with virsh: no task could free it otherwise, and the machine does not take it back while it is used."""
     notes = MachineNotes(volumes=(VolumeNote("default", "x.qcow2", "disk", format="qcow2"),))
     host.add_guest(has=False, notes=notes_to_xml(notes))
-    host.make(one("a", WRITE))
+    host.make(one("a", Disks.WRITE))
 
 
 def test_a_floppy_is_written_to_unless_it_says_otherwise(host: Host) -> None:
     host.add_guest()
-    assert "is a disk of machine guest" in host.refused(one("a", FLOPPY))
-    host.plan(one("a", {**FLOPPY, "readonly": True}))
-    host.plan(one("a", CDROM))
+    assert "is a disk of machine guest" in host.refused(one("a", Disks.FLOPPY))
+    host.plan(one("a", {**Disks.FLOPPY, "readonly": True}))
+    host.plan(one("a", Disks.CDROM))
 
 
 def test_an_image_of_the_store_is_not_written_to(host: Host) -> None:

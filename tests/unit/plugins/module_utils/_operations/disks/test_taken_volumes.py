@@ -12,9 +12,10 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, make_plans, run_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
 
 GUEST = """
 <domain type='test'><name>guest</name>{uuid}<memory>1</memory><os><type>hvm</type></os>

@@ -23,7 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.loc
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import (
     MigrationResult,
     MigrationSpec,
-    Removal,
+    TaskMigrations,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
@@ -51,11 +51,11 @@ def recorder() -> Recorder:
 
 def walk(migration: MigrationPlan) -> MigrationResult:
     """Carry out one plan, as a task does."""
-    removal = Removal(None, threading.Event(), ProgressFile(None))
+    migrations = TaskMigrations(None, threading.Event(), ProgressFile(None))
     spec = MigrationSpec("web1", "hv2", "", MigrationOptions())
-    removal._targets[spec.uri] = t.cast(t.Any, type("", (), {"allocations": {}})())
+    migrations._targets[spec.uri] = t.cast(t.Any, type("", (), {"allocations": {}})())
     outcome = MigrationResult(spec, "hv1", "hv2", migration)
-    removal._run_migration(outcome)
+    migrations._run_migration(outcome)
     return outcome
 
 
@@ -128,7 +128,7 @@ def test_a_machine_that_is_off_and_still_here_has_not_been_moved(
     monkeypatch: pytest.MonkeyPatch, active: bool, found: MachineLocation, undefine_source: bool, is_on_target: bool
 ) -> None:
     """libvirt failed between defining it there and forgetting it here: it is not to be left in two places."""
-    monkeypatch.setattr(switch, "is_up", lambda _ends, _uuid: bool(found.source))
+    monkeypatch.setattr(switch, "find_state_at_source", lambda _ends, _uuid: found.source)
     monkeypatch.setattr(switch, "find_location", lambda _ends, _uuid: found)
     machine = t.cast(t.Any, SimpleNamespace(name="web1", uuid="", active=active))
     migration_options = MigrationOptions(undefine_source=undefine_source)
@@ -181,7 +181,7 @@ def switched(monkeypatch: pytest.MonkeyPatch, active: bool, found: MachineLocati
 
 
 class Domain:
-    """A machine whose migration takes as long as it is looked at three times."""
+    """A machine whose migration takes as long as it is asked about three times."""
 
     def __init__(self) -> None:
         self.looks = 0
@@ -198,7 +198,7 @@ class Domain:
 
 
 def test_a_line_of_progress_that_cannot_be_told_does_not_end_a_migration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before, it was taken for a failure while libvirt went on, and the target was cleared beneath the machine."""
+    """Before, it was taken for a failure while libvirt went on, and the target was cleaned up beneath the machine."""
     monkeypatch.setattr(migrating, "_LOOK_SECONDS", 0.01)
 
     def on_progress(*_progress: t.Any) -> None:

@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import typing as t
+from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._host import locks
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import machines
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
@@ -29,11 +33,11 @@ def carry_out(monkeypatch: pytest.MonkeyPatch, migrations: dict[str, t.Any]) -> 
         return contextlib.nullcontext()
 
     monkeypatch.setattr(machines, "plan_migration", planned)
-    monkeypatch.setattr(machines, "hypervisor_lock", unlocked)
+    monkeypatch.setattr(machines, "machine_lock", unlocked)
     with open_connection("test:///default") as conn:
-        removal = machines.Removal(conn, threading.Event(), ProgressFile(None))
+        task = machines.TaskMigrations(conn, threading.Event(), ProgressFile(None))
         specs = [machines.MigrationSpec(name, "test:///default", "", MigrationOptions()) for name in migrations]
-        outcomes = removal.carry_out(specs, concurrency=2)
+        outcomes = task.carry_out(specs, concurrency=2)
     return {outcome.spec.name: outcome.as_result() for outcome in outcomes}
 
 
@@ -57,3 +61,17 @@ def test_an_error_while_it_is_moved_is_that_machines_alone(monkeypatch: pytest.M
     assert "unexpected RuntimeError in test_machines_faults.py, line" in found["a"]["msg"]
     assert undone == (["x"] if part == "before" else [])
     assert (found["b"]["failed"], found["b"]["changed"]) == (False, True)
+
+
+def test_a_machine_that_another_run_moves_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
+    monkeypatch.setattr(locks, "hypervisor_lock", locked)
+    with open_connection("test:///default") as conn, locked("move-a", wait_seconds=0):
+        task = machines.TaskMigrations(conn, threading.Event(), ProgressFile(None))
+        spec = machines.MigrationSpec("a", "test:///default", "", MigrationOptions())
+        (outcome,) = task.carry_out([spec], concurrency=1)
+    said = str(outcome.error)
+    assert said.startswith(
+        "another run is moving machine a, changing its power state or removing it. Wait for it to end; "
+    )
+    assert said.endswith("/locks/move-a.lock shows its process")

@@ -18,7 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    InputError,
+    VirtError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
@@ -32,7 +37,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import options as migration_options
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import plan as migrations
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import recheck, source_and_target, switch
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import (
+    recheck,
+    source_and_target,
+    steps,
+    switch,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints, write_note
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.plan import (
@@ -43,6 +53,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.pla
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import MigrationTarget
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import volume_identity as identity
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 IMAGE = "debian-0123456789abcdef.qcow2"
@@ -122,7 +133,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callabl
     """Make two hypervisors, and get back what plans a migration between them."""
     locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
     monkeypatch.setattr(switch, "hypervisor_lock", locked)
-    # The one file that is looked at past libvirt.
+    # The one file that is read past libvirt.
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / IMAGE).write_bytes(b"image")
     with ExitStack() as stack:
@@ -315,7 +326,7 @@ def _note(source: str, target: str) -> str:
     )
 
 
-def test_what_a_run_that_was_cut_off_has_left_there_is_cleared_first(world: World_) -> None:
+def test_what_a_run_that_was_cut_off_has_left_there_is_removed_first(world: World_) -> None:
     migration = world(note=_note("hv1", "hv3"))()
     assert migration.actions[0] == "remove what an interrupted run left on hv3"
 
@@ -334,7 +345,7 @@ def test_the_volumes_of_a_machine_that_has_arrived_are_no_left_overs(world: Worl
 
 
 def test_a_volume_that_only_has_the_name_of_a_left_over_is_somebody_elses(world: World_) -> None:
-    """The target was cleared by hand after a kill, and somebody has made another volume there."""
+    """The target was cleaned up by hand after a kill, and somebody has made another volume there."""
     note = _note("hv1", "hv2").replace("qemu+tls://hv2/system", "test:///pools/target.xml")
     with pytest.raises(VirtError, match=r"has a volume web1-system\.qcow2 already"):
         world(note=note, target_volumes=volume("web1-system.qcow2", "qcow2"))()
@@ -378,7 +389,7 @@ def _half_moved(
 
 
 @pytest.mark.parametrize("uri", ["", "qemu+tls://192.0.2.2/system"], ids=["the same URI", "another URI"])
-def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_cleared_first(
+def test_what_a_killed_move_of_a_stopped_machine_has_defined_there_is_removed_first(
     world: World_, monkeypatch: pytest.MonkeyPatch, uri: str
 ) -> None:
     """What it has of memory and disks there is its own, and is free again by then."""
@@ -452,13 +463,13 @@ def test_a_volume_that_somebody_makes_there_before_this_run_does_stays(
         cleared.extend(ref.name for ref in note.made)
         return []
 
-    monkeypatch.setattr(migrations, "clear_target", clear)
+    monkeypatch.setattr(steps, "clear_target", clear)
     assert step.undo is not None
     step.undo()
     assert cleared == ["web1-system.qcow2"]
 
 
-def test_what_the_plan_is_based_on_is_looked_at_again(world: World_) -> None:
+def test_what_the_plan_is_based_on_is_checked_again(world: World_) -> None:
     plan = world()
     migration = plan()
     migration.recheck()
@@ -484,7 +495,7 @@ def test_what_the_plan_is_based_on_is_looked_at_again(world: World_) -> None:
 
 
 @pytest.mark.parametrize(("image_there", "looks"), [(True, 1), (False, 2)], ids=["at once", "after an image was sent"])
-def test_the_target_is_looked_at_again_once_and_after_what_takes_long(
+def test_the_target_is_checked_again_once_and_after_what_takes_long(
     world: World_, monkeypatch: pytest.MonkeyPatch, image_there: bool, looks: int
 ) -> None:
     seen: list[str] = []
@@ -495,7 +506,7 @@ def test_the_target_is_looked_at_again_once_and_after_what_takes_long(
             super().__init__(uri, conn)
 
     monkeypatch.setattr(recheck, "MigrationTarget", Counted)
-    monkeypatch.setattr(migrations, "copy_image_to_target", lambda *_words: None)
+    monkeypatch.setattr(steps, "copy_image_to_target", lambda *_words: None)
     monkeypatch.setattr(switch, "is_stored", lambda *_words: True)
     migration = world(disks=SYSTEM, target_images=volume(IMAGE, "qcow2") if image_there else "")()
     assert len(migration.before) == (2 if image_there else 3)
@@ -747,3 +758,18 @@ def test_a_machine_whose_volume_somebody_else_uses_is_not_moved(world: World_, l
 def test_a_machine_whose_volume_is_below_another_one_is_not_moved(world: World_) -> None:
     with pytest.raises(VirtError, match=r"afterwards: it is used by volume default/clone\.qcow2\. Change that"):
         world(source_volumes=CLONE)()
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_machine_that_no_parser_takes_is_in_nobodys_way(world: World_, side: str) -> None:
+    """But what it may use is not deleted."""
+    plan = world()
+    view = plan.source if side == "source" else plan.target.hypervisor  # type: ignore[attr-defined]
+    define_unreadable(view.conn)
+    words = "the description of machine ent1 cannot be read as XML"
+    if side == "source":
+        with pytest.raises(ConflictError, match=rf"could not be deleted here afterwards: .*{words}"):
+            plan()
+    assert "move web1 to hv2" in plan(source_volumes="none" if side == "source" else "own").actions
+    with pytest.raises(HostError, match=words):
+        plan("ent1")

@@ -132,6 +132,28 @@ def test_what_lies_in_no_pool_stays_behind_when_the_machine_is_off(
     check_source_machine(dataclasses.replace(off, active=True), "")
 
 
+@pytest.mark.parametrize("active", [False, True])
+def test_persistent_memory_stays_behind_also_when_the_machine_runs(pair: Pair, active: bool) -> None:
+    pmem = {"devices": "<memory model='nvdimm'><source><path>/pmem</path></source></memory>"}
+    with pytest.raises(VirtError, match="it has persistent memory in a file of the hypervisor"):
+        check_source_machine(dataclasses.replace(pair.having(**pmem), active=active), "")
+
+
+def test_a_file_that_the_next_start_needs_is_to_be_there(pair: Pair, tmp_path: Path) -> None:
+    kernel = {"loader": f"<kernel>{tmp_path}/boot/kernel</kernel>"}
+    running = pair.having(**kernel)
+    off = dataclasses.replace(running, active=False)
+    # QEMU opens it there before a running machine comes.
+    check_target(running, pair.target, MigrationOptions(), "")
+    said = pair.refused(off)
+    assert f"its kernel {tmp_path}/boot/kernel is in no storage pool there, and would stay behind" in said
+    assert "virsh pool-refresh" in said
+    pool = f"<pool type='dir'><name>boot</name><target><path>{tmp_path}/boot</path></target></pool>"
+    there = pair.target.hypervisor.conn.storagePoolCreateXML(pool, 0)
+    there.createXML("<volume><name>kernel</name><capacity>1</capacity></volume>", 0)
+    check_target(off, pair.target, MigrationOptions(), "")
+
+
 def test_a_saved_machine_has_its_memory_in_a_file_here(pair: Pair) -> None:
     pair.machine.handle.managedSave()
     with pytest.raises(VirtError, match="web1 is saved to a file of this hypervisor"):
@@ -155,10 +177,12 @@ def error(number: int) -> libvirt.libvirtError:
     return exc
 
 
-def test_a_running_machine_needs_its_firmware_there(pair: Pair) -> None:
+def test_a_machine_needs_its_firmware_there(pair: Pair) -> None:
     loaders = "<domainCapabilities><os><loader><value>/usr/fw2.fd</value></loader></os></domainCapabilities>"
     pair.target.hypervisor.conn = Conn(pair.target.hypervisor.conn, getDomainCapabilities=lambda *_words: loaders)
     assert "its firmware /fw.fd is not there" in pair.refused(pair.having(**UEFI))
+    off = dataclasses.replace(pair.having(loader="<loader type='rom'>/bios.bin</loader>"), active=False)
+    assert "its firmware /bios.bin is not there" in pair.refused(off)
     has = pair.having(loader="<loader type='pflash'>/usr/fw2.fd</loader>")
     check_target(has, pair.target, MigrationOptions(), "")
 

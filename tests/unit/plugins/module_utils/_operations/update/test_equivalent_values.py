@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shutil
 import typing as t
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
 
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 NIC = {"name": "eth0", "network": "n1"}
 
 

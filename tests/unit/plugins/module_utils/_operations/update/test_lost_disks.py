@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shutil
 import typing as t
 
 import pytest
@@ -15,8 +14,6 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
-
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 EMPTY: dict[str, t.Any] = {"size": 1}
 LARGER: dict[str, t.Any] = {"size": 2}

@@ -16,9 +16,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import redefine
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import MachinePlan, make_plans, run_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 SPEC: dict[str, t.Any] = {

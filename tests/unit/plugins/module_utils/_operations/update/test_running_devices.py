@@ -6,7 +6,6 @@ here."""
 
 from __future__ import annotations
 
-import shutil
 import typing as t
 
 import pytest
@@ -17,8 +16,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines import d
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import run_plans
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
-
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 FOREIGN = "<disk type='file' device='disk'><source file='/srv/theirs.img'/><target dev='vdb' bus='virtio'/></disk>"
 

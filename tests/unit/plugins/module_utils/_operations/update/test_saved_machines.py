@@ -6,14 +6,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 import typing as t
 
 import pytest
 
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
-
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,32 +13,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import (
-    WaitState,
-    _why_no_address,
-    wait_for_machines,
-)
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import wait_for_machines
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import WaitState
 
+NIC = "<interface type='network'><source network='default'/><target dev='testnet0'/></interface>"
 CLOUD_INIT = "Cloud-init v. 22.4.2 running 'modules:final' at Sat\n"
-TABLE = "the hypervisor's neighbour table does not know its MAC address"
-
-
-@pytest.mark.parametrize(
-    ("errors", "end"),
-    [
-        ([], f"its guest agent is not connected, and {TABLE}"),
-        # Not said to lack something, and libvirt's own trouble with it is of no use to anybody.
-        (
-            ["cannot read the neighbour table: internal error: wrong nlmsg len"],
-            ", and its guest agent is not connected",
-        ),
-        (["x", "cannot read the neighbour table: y"], "its guest agent is not connected; besides, x"),
-    ],
-)
-def test_what_is_said_of_a_table_that_could_not_be_read(errors: list[str], end: str) -> None:
-    with open_connection("test:///default") as conn:
-        said, _stage = _why_no_address(conn, {"name": "test", "errors": errors})
-    assert said.endswith(end)
 
 
 @dataclass
@@ -49,19 +29,26 @@ class Guest:
     last_line: list[str] = field(default_factory=list)
     # What its console says, by the second.
     script: dict[float, str] = field(default_factory=dict)
+    # What is done to it, by the second.
+    acts: dict[float, t.Callable[[t.Any], t.Any]] = field(default_factory=dict)
+    domain: t.Any = None
 
     def pause(self, seconds: float) -> None:
         for at in sorted(self.script):
             if self.now < at <= self.now + seconds:
                 with self.log.open("a", encoding="utf-8") as file:
                     file.write(self.script[at])
+        for at, act in self.acts.items():
+            if self.now < at <= self.now + seconds:
+                act(self.domain)
         self.now += seconds
 
-    def wait(self, timeout_seconds: float, nics: str = "") -> WaitState:
+    def wait(self, timeout_seconds: float, devices: str = "") -> WaitState:
         with open_connection("test:///default") as conn:
             domain = f"""<domain type='test'><name>web1</name><memory>1024</memory><os><type>hvm</type></os>
-                <devices>{nics}<serial type='pty'><log file='{self.log}'/></serial></devices></domain>"""
+                <devices>{devices}<serial type='pty'><log file='{self.log}'/></serial></devices></domain>"""
             conn.createXML(domain)
+            self.domain = conn.lookupByName("web1")
             try:
                 (wait_state,) = wait_for_machines(
                     conn,
@@ -73,7 +60,8 @@ class Guest:
                     pause=self.pause,
                 )
             finally:
-                conn.lookupByName("web1").destroy()
+                with contextlib.suppress(Exception):
+                    self.domain.destroy()
         return wait_state
 
 
@@ -140,16 +128,41 @@ def test_the_stage_is_told_when_it_changes_and_every_ten_seconds(guest: Guest) -
         "0 s: booting: web1",
         "10 s: booting: web1",
         "20 s: booting: web1",
-        "22 s: cloud-init, no address yet: web1",
-        "32 s: booted, no address yet: web1",
+        "21 s: cloud-init, no address yet: web1",
+        "31 s: booted, no address yet: web1",
     ]
 
 
 def test_an_address_is_told_with_its_origin(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     # The driver's address is nobody's.
     monkeypatch.setattr("socket.create_connection", _refused)
-    guest.wait(1, "<interface type='network'><source network='default'/><target dev='testnet0'/></interface>")
+    guest.wait(1, NIC)
     assert guest.last_line == ["0 s: DHCP lease, no SSH yet: web1"]
+
+
+def test_one_that_somebody_powers_off_is_given_up_at_once_with_the_reason(guest: Guest) -> None:
+    guest.acts = {5: lambda domain: domain.suspend()}
+    wait_state = guest.wait(600)
+    assert (wait_state.hopeless, wait_state.waited_seconds) == (True, 5.0)
+    assert wait_state.seen == "it is paused (somebody paused it)"
+    assert (wait_state.failed_stage and wait_state.failed_stage.name) == "running"
+    assert "brine.virt.power -e vm=web1 -e state=running" in wait_state.next_step
+
+
+def test_one_that_is_undefined_meanwhile_is_given_up_and_does_not_end_the_wait(guest: Guest) -> None:
+    guest.acts = {5: lambda domain: domain.destroy()}
+    wait_state = guest.wait(600)
+    assert (wait_state.hopeless, wait_state.waited_seconds) == (True, 5.0)
+    assert wait_state.seen == "it is no longer defined on this hypervisor"
+    assert [(stage.name, stage.ok) for stage in wait_state.stages] == [("defined", False), ("cloud-init", None)]
+    assert "provision again" in wait_state.next_step
+
+
+def test_cloud_inits_error_is_said_with_what_was_seen(guest: Guest) -> None:
+    guest.script = {5: f"{CLOUD_INIT}[   9.1] cloud-init[412]: 2026 - util.py[WARNING]: Failed to run bootcmd\n"}
+    wait_state = guest.wait(20)
+    assert wait_state.seen.endswith("; cloud-init reports: Failed to run bootcmd")
+    assert wait_state.stages[-1].ok is False
 
 
 def _refused(*_args: t.Any, **_options: t.Any) -> t.Any:

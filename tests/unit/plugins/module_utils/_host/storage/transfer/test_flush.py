@@ -29,7 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
     flushed,
     is_being_flushed,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import flush_name, is_flush_name
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import flush_name, is_flush_name
 
 POOL = (
     "<pool type='{kind}'><name>{name}</name><source><name>vg</name></source><target><path>{path}</path></target></pool>"
@@ -166,7 +166,7 @@ def test_it_is_paused_and_goes_with_its_connection(conn: t.Any, monkeypatch: pyt
 
 
 def test_the_state_of_one_that_began_a_moment_ago_stays(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another move may begin, and come to save its own, between the looks at the domains and at the volumes."""
+    """Another move may begin, and come to save its own, between the checks of the domains and of the volumes."""
     qemu, pool = Qemu(4096), conn.storagePoolLookupByName("files")
     pool.createXML(VOLUME.replace("disk", NAME))
     listed: list[bool] = []

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
 
 ACCEPTED: list[tuple[validators.Rule, t.Any, t.Any]] = [
     (validators.text, "a\tb\n<&>", "a\tb\n<&>"),
@@ -33,7 +34,7 @@ ACCEPTED: list[tuple[validators.Rule, t.Any, t.Any]] = [
     (validators.list_of(validators.name), "a", ("a",)),
     (validators.list_of(validators.name), [], ()),
     (validators.any_mapping, {"a": [1], 2: None}, {"a": [1], "2": None}),
-    (validators.size, "1GiB", 1024),
+    (parse_size_mib, "1GiB", 1024),
     (validators.mac, "52-54-00-AA-bb-cc ", "52:54:00:aa:bb:cc"),
     (validators.interface_address, "192.0.2.10/24", "192.0.2.10/24"),
     (validators.interface_address, "2001:DB8::1/64", "2001:db8::1/64"),
@@ -74,7 +75,7 @@ REFUSED: list[tuple[validators.Rule, t.Any, str]] = [
     (validators.choice("a", "b"), ["a"], "Choose one of a, b"),
     (validators.list_of(validators.name), {"a": 1}, "is not a list"),
     (validators.any_mapping, ["a"], "is not a mapping"),
-    (validators.size, "big", "is not a size"),
+    (parse_size_mib, "big", "is not a size"),
     (validators.mac, "52:54:00:aa:bb", "Write it like"),
     (validators.mac, "01:00:5e:00:00:01", "is not a MAC address of a nic"),
     (validators.mac, 525400, "Write it like"),
@@ -105,7 +106,7 @@ def test_a_bad_item_of_a_list_is_named_by_its_number() -> None:
         validators.list_of(validators.name)(["a", "-"], "x.y")
 
 
-RULES: dict[str, validators.Rule] = {"size": validators.size, "name": validators.name}
+RULES: dict[str, validators.Rule] = {"size": parse_size_mib, "name": validators.name}
 
 
 def test_a_mapping_by_its_rules_with_nulls_left_out() -> None:

@@ -145,6 +145,7 @@ def test_short_ways_to_say_it(option: str, written: t.Any, value: t.Any) -> None
         ("memory", {}, "memory"),
         ("cpu", {"mode": "host-model", "model": "EPYC"}, "cpu.model"),
         ("cpu", {"topology": {"cores": 0}}, "cpu.topology.cores"),
+        ("cpu", {"features": ["vmx", {"name": "svm"}]}, "cpu.features[1]"),
         ("cpu", {"tuning": {"vcpupin": {0: "all"}}}, "cpu.tuning.vcpupin.0.cpuset"),
         ("clock", {"timers": {"sundial": {}}}, "clock.timers"),
         ("graphics", {"type": "vnc", "tls": True}, "graphics.tls"),

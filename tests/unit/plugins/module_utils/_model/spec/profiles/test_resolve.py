@@ -13,7 +13,7 @@ import yaml
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.device_shapes import read_devices
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.devices import read_devices
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.resolve import (
     read_profiles,
     resolve_devices,
@@ -151,12 +151,15 @@ BAD: list[tuple[t.Any, t.Any, t.Any, str]] = [
     ({"p": [8192]}, "p", None, "virt_disk_profiles.p[0]: 8192 is not a device"),
     ({"p": [{}]}, "p", None, "virt_disk_profiles.p[0]: {} is not a device"),
     ({"p": [{"a": 8192}]}, "p", None, "virt_disk_profiles.p[0].a: 8192 is not a mapping of options"),
-    ({"p": [{"size": 1, "pool": "x"}]}, "p", None, "virt_disk_profiles.p[0]: the device has no name"),
-    ({"p": [{"a": {}, "size": 1}]}, "p", None, "virt_disk_profiles.p[0]: the device has no name"),
+    ({"p": [{"size": 1, "pool": "x"}]}, "p", None, "virt_disk_profiles.p[0]: the disk has no name"),
+    ({"p": [{"a": {}, "size": 1}]}, "p", None, "virt_disk_profiles.p[0]: the disk has no name"),
     ({"p": {"a": {"name": "b"}}}, "p", None, "virt_disk_profiles.p.a: the device is called 'a' and 'b'"),
     ({"p": [{"a": {}}, {"a": {}}]}, "p", None, "virt_disk_profiles.p[1].a: the name 'a' is given twice"),
     ({"p": {"a/b": {}}}, "p", None, "virt_disk_profiles.p.a/b: 'a/b' is not a name"),
-    ({}, "default", [{"size": 1, "pool": "x"}], "vms[0].disks[0]: the device has no name"),
+    ({}, "default", [{"size": 1, "pool": "x"}], "vms[0].disks[0]: the disk has no name"),
+    ({}, "default", [{"size": "8GiB"}], "vms[0].disks[0]: the disk has no name. Write {name: NAME, ...}"),
+    ({}, "default", {"size": "8GiB", "pool": "x"}, "vms[0].disks: the disk has no name. Write {name: NAME, ...}"),
+    ({}, "default", {"a": {}, "size": 1}, "vms[0].disks.size: 1 is not a mapping of options"),
     ({}, "default", "none", "vms[0].disks: 'none' is not a list of devices"),
 ]
 

@@ -10,7 +10,8 @@ import typing as t
 import pytest
 import yaml
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 
 DEFAULT_DISK = """\
 virt.disk:

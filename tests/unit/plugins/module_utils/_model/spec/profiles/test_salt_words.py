@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.resolve import (
     read_profiles,
     resolve_devices,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 
 BASE: dict[str, t.Any] = {"name": "m", "vcpus": 1, "memory": 512}
 WORDS: list[tuple[dict[str, t.Any], dict[str, t.Any]]] = [

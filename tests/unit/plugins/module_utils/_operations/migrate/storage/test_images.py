@@ -160,7 +160,7 @@ class Found:
 
 @pytest.fixture
 def wait(files: Files, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., None]:
-    """Wait for the image that somebody brings, with a short timeout; told is called at every look."""
+    """Wait for the image that somebody brings, with a short timeout; told is called at every check."""
     monkeypatch.setattr(migrated_images, "_WAIT_SECONDS", 0.3)
     monkeypatch.setattr(migrated_images, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter brine.virt.numbered."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: numbered
+short_description: Put sentences into one line
+version_added: "0.1.0"
+author:
+  - brine.virt maintainers (@brine-virt)
+description:
+  - Joins sentences, for the message of a failure, which Ansible prints as one line. Several are numbered, so that it
+    can be seen where one ends. Each ends with a full stop.
+options:
+  _input:
+    description: The sentences.
+    type: list
+    elements: str
+    required: true
+"""
+
+EXAMPLES = r"""
+---
+- name: Fail if there are mistakes
+  ansible.builtin.fail:
+    msg: "{{ mistakes | brine.virt.numbered }} Nothing was changed."
+  when: mistakes | length > 0
+"""
+
+RETURN = r"""
+_value:
+  description: One line.
+  type: str
+  sample: "(1) memory is missing. (2) there is no bridge 'dmz' on this hypervisor. Known: br0."
+"""
+
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ansible.errors import AnsibleFilterError
+
+
+def numbered(sentences: t.Any) -> str:
+    """One line; see RETURN."""
+    if not isinstance(sentences, Iterable) or isinstance(sentences, (str, Mapping)):
+        raise AnsibleFilterError("brine.virt.numbered: the input is not a list of sentences")
+    whole = [_ended(" ".join(str(sentence).split())) for sentence in sentences]
+    if len(whole) == 1:
+        return whole[0]
+    return " ".join(f"({number}) {sentence}" for number, sentence in enumerate(whole, 1))
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
+
+
+class FilterModule:
+    """Tells Ansible the filters of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """The filters by name."""
+        return {"numbered": numbered}

@@ -1,0 +1,51 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Filters of the playbook brine.virt.power. Each is documented in a file of its name."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._power_targets import autostart_targets, power_targets
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.power import power_report
+
+
+def power_targets_filter(results: t.Any, **given: t.Any) -> dict[str, t.Any]:
+    """Which machines are meant; power_targets.yml describes it."""
+    try:
+        return power_targets(results, given)
+    except VirtError as exc:
+        raise AnsibleFilterError(f"brine.virt.power_targets: {exc}") from exc
+
+
+def autostart_targets_filter(results: t.Any, hypervisors: t.Any) -> dict[str, t.Any]:
+    """Which machines are off although they start with their hypervisor; autostart_targets.yml describes it."""
+    try:
+        return autostart_targets(results, list(hypervisors))
+    except VirtError as exc:
+        raise AnsibleFilterError(f"brine.virt.autostart_targets: {exc}") from exc
+
+
+def power_report_filter(results: t.Any, left_out: t.Any = None) -> dict[str, t.Any]:
+    """What became of them; power_report.yml describes it."""
+    try:
+        return power_report(results, left_out if isinstance(left_out, Mapping) else {})
+    except VirtError as exc:
+        raise AnsibleFilterError(f"brine.virt.power_report: {exc}") from exc
+
+
+class FilterModule:
+    """Tells Ansible the filters of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """The filters by name."""
+        return {
+            "power_targets": power_targets_filter,
+            "autostart_targets": autostart_targets_filter,
+            "power_report": power_report_filter,
+        }

@@ -1,0 +1,58 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filters purges, adoptions and export: what playbooks decide by the answers of all hypervisors.
+
+Each is documented in a file of its name.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import yes_or_no
+from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.adoptions import choose_adoptions
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.export import export_file
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_purges
+
+
+def purges_filter(results: t.Any, names: t.Any, on: str | None = None, errors: str = "raise") -> dict[str, t.Any]:
+    """What is to be done; see purges.yml."""
+    return answer(lambda: choose_purges(results, _names(names), on), errors, "brine.virt.purges: ")
+
+
+def adoptions_filter(results: t.Any, names: t.Any, on: str | None = None, errors: str = "raise") -> dict[str, t.Any]:
+    """What is to be done; see adoptions.yml."""
+    return answer(lambda: choose_adoptions(results, _names(names), on), errors, "brine.virt.adoptions: ")
+
+
+def export_filter(
+    results: t.Any,
+    names: t.Any = (),
+    file: str = "vms.yml",
+    old: str | None = None,
+    force: t.Any = False,
+    errors: str = "raise",
+) -> dict[str, t.Any]:
+    """The file; see export.yml."""
+
+    def work() -> dict[str, t.Any]:
+        return export_file(results, _names(names), file=file, old=old, force=yes_or_no(force, "force"))
+
+    return answer(work, errors, "brine.virt.export: ")
+
+
+def _names(names: t.Any) -> t.Sequence[str]:
+    if isinstance(names, str) or not isinstance(names, (list, tuple)):
+        raise InputError(f"{names!r} is not a list of names", where="names")
+    return names
+
+
+class FilterModule:
+    """Tells Ansible the filters of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """The filters by name."""
+        return {"purges": purges_filter, "adoptions": adoptions_filter, "export": export_filter}

@@ -1,0 +1,82 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lookup brine.virt.unknown_options."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: unknown_options
+short_description: Find misspelled options on the command line
+version_added: "0.1.0"
+author:
+  - brine.virt maintainers (@brine-virt)
+description:
+  - Of the variables on the command line of the run (C(-e), also C(-e @FILE)), finds those that are probably meant for
+    one of a playbook's options. Either they are spelt nearly like it, or they are another word for it, such as
+    C(target) for C(to). If the option is given as well, the variable is taken to be the user's own.
+  - Other variables that are not options are named in a warning, as sites pass their own. Names that begin with
+    C(virt_) or C(ansible_) are not checked.
+  - C(vm), C(on), C(tag), C(in_state), C(only_pending) and C(keep_disks) limit what some playbooks do. One of them that
+    is not an option gets a sentence too, because the playbook would do more than it was told to.
+  - The playbooks of the collection use it.
+options:
+  _terms:
+    description: The options of the playbook.
+    type: list
+    elements: str
+    required: true
+  choices:
+    description:
+      - By option, the words that it may hold. There is a sentence for each word on the command line that is none of
+        them; a text is split at commas. With an empty list any word is right, and there is a sentence if none is given.
+    type: dict
+    default: {}
+seealso:
+  - plugin: brine.virt.extra_vars
+    plugin_type: lookup
+  - plugin: brine.virt.misspelled
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+---
+- name: Check that no option is misspelled
+  ansible.builtin.assert:
+    that: "query('brine.virt.unknown_options', 'vm', 'to', choices={'output': ['text', 'json']}) | length == 0"
+"""
+
+RETURN = r"""
+_raw:
+  description: A sentence for each.
+  type: list
+  elements: str
+  sample: ["target: unknown option. Did you mean to?"]
+"""
+
+import typing as t
+
+from ansible.plugins.lookup import LookupBase
+from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
+
+from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
+    mistaken_choices,
+    mistaken_options,
+)
+
+
+class LookupModule(LookupBase):
+    """Reads the command line alone."""
+
+    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
+        """The sentences; see RETURN."""
+        self.set_options(var_options=variables, direct=kwargs)
+        # Ansible has read them once for the whole run, and gives them back from there.
+        loader: t.Any = self._loader
+        given = load_extra_vars(loader)
+        sentences, others = mistaken_options(given, [str(name) for name in terms])
+        sentences += mistaken_choices(given, self.get_option("choices"))
+        if others:
+            Display().warning(f"Not an option of this playbook: {', '.join(others)}")
+        return sentences

@@ -1,0 +1,306 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is asked of single machines only for those who want it: snapshots, jobs, backing chains, guest system, uptime.
+
+Every question here is at least one call for each machine, and so nobody asks it unasked. No disk of a guest is opened
+for its chain: of a running machine the live XML has what QEMU uses. Of one that is off the descriptions of the volumes
+have it, which libvirt reads when it looks through their pool; each layer counts only under the format that the layer
+above it names, as the bytes of a raw disk are the guest's to write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import typing as t
+from collections.abc import Collection, Mapping, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    is_local,
+    libvirt,
+    suppress_codes,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import ACTIVE_STATES
+from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected, disk_source
+
+SNAPSHOTS, JOBS, CHAINS, OS, UPTIME = "snapshots", "jobs", "backing_chains", "os", "uptime"
+DETAILS = (SNAPSHOTS, JOBS, CHAINS, OS, UPTIME)
+# Under which key of a record each stands; a chain stands in its disk.
+DETAIL_KEYS = {SNAPSHOTS: "snapshots", JOBS: "jobs", OS: "os", UPTIME: "uptime_seconds"}
+_THREADS = 8
+# virDomainJobOperation and virDomainBlockJobType, by their numbers from 1 on.
+# https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainJobOperation
+_JOBS = (
+    *("start", "save", "restore", "migration_in", "migration_out"),
+    *("snapshot", "snapshot_revert", "dump", "backup", "snapshot_delete"),
+)
+_BLOCK_JOBS = ("pull", "copy", "commit", "active_commit", "backup")
+# virDomainJobType: a job that goes on now, with or without a known end.
+_GOING_ON = (1, 2)
+# Of what a guest says of itself, as much as anybody needs.
+_LONGEST_TEXT = 200
+# A chain that is longer leads in a circle.
+_MOST_LAYERS = 64
+# Formats that have nothing behind them.
+_WITHOUT_BACKING = frozenset({None, "raw", "iso", "dir", "luks"})
+_OS_KEYS = {"id": "os.id", "name": "os.pretty-name", "version": "os.version-id", "kernel": "os.kernel-release"}
+
+VirDomain = t.Any
+Record = dict[str, t.Any]
+Layer = dict[str, t.Any]
+
+
+def add_details(
+    conn: VirConnect,
+    records: Sequence[Record],
+    wanted: Collection[str],
+    *,
+    agent_timeout_seconds: int,
+    timeout_seconds: float | None = None,
+) -> None:
+    """Fill the wanted ones of DETAILS into the records of machines, in place; null is what cannot be known.
+
+    For CHAINS the records have their disks. OS needs a connection that is not read-only. A machine that does not answer
+    in time gets the reason in its ``errors``. Raises VirtError only when the machines cannot be listed.
+    """
+    asked = [detail for detail in wanted if detail in DETAILS]
+    if not asked or not records:
+        return
+    with translate_errors("cannot list the machines"):
+        domains = {domain.UUIDString(): domain for domain in conn.listAllDomains()}
+    questions = _Questions(conn, asked, agent_timeout_seconds)
+
+    def ask(record: Record) -> tuple[Record, list[str]]:
+        return questions.answer(domains[record["uuid"]], record)
+
+    there = [record for record in records if record["uuid"] in domains]
+    outcomes = dict(
+        zip(
+            (record["uuid"] for record in there),
+            map_in_threads(ask, there, threads=_THREADS, timeout_seconds=timeout_seconds),
+        )
+    )
+    for record in records:
+        record.update(questions.nothing_known)
+        outcome = outcomes.get(record["uuid"])
+        if outcome is not None and outcome.value is not None:
+            found, errors = outcome.value
+            chains = found.pop(CHAINS, None)
+            record.update(found)
+            record["errors"] = [*record["errors"], *errors]
+        else:
+            chains = None
+            if outcome is not None:
+                record["errors"] = [*record["errors"], f"{', '.join(asked)}: {outcome.error}"]
+        if CHAINS in asked:
+            for disk in record["disks"]:
+                disk["backing_chain"] = (chains or {}).get(disk["target"])
+
+
+class _Questions:
+    """What is asked of each machine."""
+
+    def __init__(self, conn: VirConnect, asked: Sequence[str], agent_timeout_seconds: int) -> None:
+        self._asked = asked
+        self._agent_timeout_seconds = agent_timeout_seconds
+        self._local = is_local(conn.getURI())
+        self._chains = BackingChains(conn)
+        self.nothing_known: Mapping[str, None] = dict.fromkeys(DETAIL_KEYS[one] for one in asked if one in DETAIL_KEYS)
+
+    def answer(self, domain: VirDomain, record: Record) -> tuple[Record, list[str]]:
+        """What one machine says, and sentences about what it does not."""
+        found: Record = {}
+        errors: list[str] = []
+        running = record["state"] in ACTIVE_STATES
+        if UPTIME in self._asked and running and self._local:
+            found["uptime_seconds"] = process_seconds(record["name"])
+        root = None
+        if CHAINS in self._asked or (running and not {JOBS, OS}.isdisjoint(self._asked)):
+            with _noted(errors), translate_errors("libvirt does not show its XML"):
+                root = read_description(f"machine {record['name']}", domain.XMLDesc())
+        if SNAPSHOTS in self._asked:
+            with _noted(errors):
+                found["snapshots"] = read_snapshots(domain)
+        if JOBS in self._asked:
+            with _noted(errors):
+                found["jobs"] = _read_jobs(domain, root) if running else []
+        if CHAINS in self._asked and root is not None:
+            found[CHAINS] = {}
+            for disk in root.iterfind("devices/disk"):
+                name = attribute(disk, "target", "dev")
+                with _noted(errors, f"disk {name}: "):
+                    found[CHAINS][name] = self._chains.of_disk(disk, running=running)
+        if OS in self._asked and record["state"] == "running" and root is not None and agent_is_connected(root):
+            with _noted(errors):
+                found["os"] = self._ask_os(domain)
+        return found, errors
+
+    def _ask_os(self, domain: VirDomain) -> dict[str, str | None]:
+        with translate_errors("the guest agent did not report its operating system"):
+            domain.agentSetResponseTimeout(self._agent_timeout_seconds)
+            try:
+                said = domain.guestInfo(libvirt.VIR_DOMAIN_GUEST_INFO_OS, 0)
+            finally:
+                # The limit belongs to the domain, not to the call: left behind, it would cut off a long freeze.
+                with contextlib.suppress(libvirt.libvirtError):
+                    domain.agentSetResponseTimeout(libvirt.VIR_DOMAIN_AGENT_RESPONSE_TIMEOUT_BLOCK)
+        return {key: _short(said.get(name)) for key, name in _OS_KEYS.items()}
+
+
+@contextlib.contextmanager
+def _noted(errors: list[str], what: str = "") -> t.Iterator[None]:
+    try:
+        yield
+    except VirtError as exc:
+        errors.append(f"{what}{exc}")
+
+
+def _short(text: t.Any) -> str | None:
+    return None if text is None else str(text)[:_LONGEST_TEXT]
+
+
+def read_snapshots(domain: VirDomain) -> list[dict[str, t.Any]]:
+    """The names of a machine's snapshots, each after the one that it follows, and which of them is the current one."""
+    with translate_errors("cannot list its snapshots"):
+        names = [one.getName() for one in domain.listAllSnapshots(libvirt.VIR_DOMAIN_SNAPSHOT_LIST_TOPOLOGICAL)]
+        current = None
+        # It may go between the two calls.
+        with suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
+            current = domain.snapshotCurrent().getName() if names else None
+    return [{"name": name, "current": name == current} for name in names]
+
+
+def _read_jobs(domain: VirDomain, root: etree._Element | None) -> list[dict[str, t.Any]] | None:
+    """What goes on with a running machine and its disks; None where libvirt does not tell it."""
+    disks = [] if root is None else root.findall("devices/disk[source]")
+    targets = [target for target in (attribute(disk, "target", "dev") for disk in disks) if target]
+    # The driver for tests knows no jobs, and the target of a migration knows nothing of this one.
+    unknown = suppress_codes(libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_OPERATION_UNSUPPORTED)
+    with translate_errors("cannot read its jobs"), unknown:
+        jobs = [job_of(domain.jobStats()), *(block_job_of(one, domain.blockJobInfo(one, 0)) for one in targets)]
+        return [job for job in jobs if job is not None]
+    return None
+
+
+def job_of(stats: Mapping[str, t.Any]) -> dict[str, t.Any] | None:
+    """A machine's job from what virDomainGetJobStats says of it; times there are in ms, amounts in bytes."""
+    if stats.get("type") not in _GOING_ON:
+        return None
+    elapsed_ms = stats.get("time_elapsed")
+    return {
+        "type": _word(_JOBS, stats.get("operation")),
+        "disk": None,
+        "percent": _percent(stats.get("data_processed"), stats.get("data_total")),
+        "elapsed_seconds": None if elapsed_ms is None else elapsed_ms // 1000,
+    }
+
+
+def block_job_of(target: str, info: Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
+    """A disk's job from what virDomainGetBlockJobInfo says of it; nothing where there is none."""
+    if not info:
+        return None
+    return {
+        "type": _word(_BLOCK_JOBS, info.get("type")),
+        "disk": target,
+        "percent": _percent(info.get("cur"), info.get("end")),
+        "elapsed_seconds": None,
+    }
+
+
+def _word(words: Sequence[str], number: int | None) -> str:
+    return words[number - 1] if number is not None and 1 <= number <= len(words) else "unknown"
+
+
+def _percent(part: int | None, whole: int | None) -> int | None:
+    return min(100, 100 * part // whole) if part is not None and whole else None
+
+
+def process_seconds(machine: str, run: str = "/run/libvirt/qemu", proc: str = "/proc") -> int | None:
+    """How long the machine's QEMU has run on this host; None where that cannot be seen.
+
+    libvirt does not tell it. QEMU's process starts with the machine, and with its arrival from another hypervisor.
+    Source: proc(5), /proc/PID/stat, field 22 (starttime, in clock ticks after the boot), and /proc/uptime.
+    """
+    try:
+        with open(os.path.join(run, f"{os.path.basename(machine)}.pid"), encoding="ascii") as file:
+            pid = int(file.read())
+        with open(os.path.join(proc, str(pid), "stat"), encoding="utf-8", errors="replace") as file:
+            # The name of the program, in parentheses, may have blanks in it.
+            started_ticks = int(file.read().rpartition(")")[2].split()[19])
+        with open(os.path.join(proc, "uptime"), encoding="ascii") as file:
+            up_seconds = float(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return max(0, int(up_seconds - started_ticks / os.sysconf("SC_CLK_TCK")))
+
+
+class BackingChains:
+    """The chains of the disks of one hypervisor. A volume that many disks are backed by is asked for once."""
+
+    def __init__(self, conn: VirConnect) -> None:
+        self._conn = conn
+        self._backing: dict[str, tuple[str | None, str | None]] = {}
+
+    def of_disk(self, disk: etree._Element, *, running: bool) -> list[Layer]:
+        """What is behind a ``<disk>``, the nearest first; each layer with ``source`` and ``format``.
+
+        Raises an error of ours where that is not known.
+        """
+        source = disk.find("source")
+        if source is None or disk.get("device", "disk") not in ("disk", "lun"):
+            return []
+        told = disk.find("backingStore")
+        if running and told is not None:
+            return _told_layers(told)
+        return self._layers_of_volumes(source, disk.get("type"), attribute(disk, "driver", "type"))
+
+    def _layers_of_volumes(self, source: etree._Element, kind: str | None, disk_format: str | None) -> list[Layer]:
+        layers: list[Layer] = []
+        place, layer_format = disk_source(source, kind), disk_format
+        while layer_format not in _WITHOUT_BACKING:
+            if len(layers) >= _MOST_LAYERS:
+                raise HostError("its backing chain has no end")
+            if place is None:
+                raise HostError("what it is backed by is unknown")
+            if place not in self._backing:
+                self._backing[place] = self._ask(place, source if not layers else None, kind)
+            place, layer_format = self._backing[place]
+            if place is None:
+                return layers
+            if layer_format is None:
+                raise HostError(f"what it is backed by is unknown from {place} on: nothing names the format of that")
+            layers.append({"source": place, "format": layer_format})
+        return layers
+
+    def _ask(self, place: str, source: etree._Element | None, kind: str | None) -> tuple[str | None, str | None]:
+        """Path and format of what a volume is backed by, both None for one that is whole in itself."""
+        try:
+            with translate_errors(f"what {place} is backed by is unknown"):
+                if source is not None and kind == "volume":
+                    pool = self._conn.storagePoolLookupByName(source.get("pool"))
+                    volume = pool.storageVolLookupByName(source.get("volume"))
+                else:
+                    volume = self._conn.storageVolLookupByPath(place)
+                root = read_description(f"volume {place}", volume.XMLDesc())
+        except NotFoundError:
+            raise HostError(f"what {place} is backed by is unknown: no active storage pool has it") from None
+        path = root.findtext("backingStore/path")
+        return (path, attribute(root, "backingStore/format", "type")) if path else (None, None)
+
+
+def _told_layers(told: etree._Element) -> list[Layer]:
+    """The layers that a ``<backingStore>`` of a running machine nests; an empty one is the end."""
+    layers: list[Layer] = []
+    node: etree._Element | None = told
+    while node is not None and node.find("source") is not None:
+        layers.append(
+            {"source": disk_source(node.find("source"), node.get("type")), "format": attribute(node, "format", "type")}
+        )
+        node = node.find("backingStore")
+    return layers

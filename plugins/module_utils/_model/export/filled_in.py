@@ -1,0 +1,107 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What libvirt fills in by itself: values that a machine has though nobody asked for them.
+
+They are left out of an export, as they come again by themselves. A machine that has them keeps them, since what is not
+named stays. Sources: virDomainDefPostParse and qemuDomainDefPostParse of libvirt (src/conf/domain_postparse.c,
+src/qemu/qemu_postparse.c), and https://libvirt.org/formatdomain.html.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
+
+# What the first serial device of a machine is, by architecture.
+_SERIAL_TARGETS = ("isa-serial", "system-serial", "sclp-serial", "spapr-vio-serial")
+_RAW = ("protocol", "raw")
+_FULL_MODES = ("host-passthrough", "maximum")
+
+
+def without_filled_in(values: Values, *, emulated: bool = False) -> Values:
+    """The hardware of a machine, as read_table reads it by HARDWARE, without what libvirt has filled in.
+
+    emulated: whether the machine runs without KVM (``<domain type='qemu'>``).
+    """
+    found = dict(values)
+    cpu = found.get("cpu")
+    if isinstance(cpu, Mapping) and cpu.get("mode") == "custom":
+        found["cpu"] = _without(cpu, {"check": "none" if emulated else "partial"})
+    for key, clean in _CLEANERS.items():
+        if isinstance(found.get(key), (Mapping, tuple)):
+            found[key] = clean(found[key])
+    if _is_mirror(found.get("consoles", ()), found.get("serials", ())):
+        # libvirt makes a console of the first serial device.
+        found["consoles"] = ()
+    return found
+
+
+def _is_mirror(consoles: t.Any, serials: t.Any) -> bool:
+    if not isinstance(consoles, tuple) or not isinstance(serials, tuple) or len(consoles) != 1 or not serials:
+        return False
+    return dict(consoles[0]) in ({"type": "pty"}, dict(serials[0]))
+
+
+def _vcpus(values: Values) -> Values:
+    return _without(values, {"placement": "static"})
+
+
+def _cpu(values: Values) -> Values:
+    mode = values.get("mode")
+    usual: Values = {"fallback": "allow"}
+    if mode == "host-model":
+        usual["check"] = "partial"
+    if mode in _FULL_MODES:
+        usual.update(check="none", migratable=True)
+    if mode == "custom":
+        usual["match"] = "exact"
+    clean = _without(values, usual)
+    if isinstance(clean.get("topology"), Mapping):
+        clean["topology"] = _without(clean["topology"], {"dies": 1})
+    return clean
+
+
+def _serials(rows: Sequence[Values]) -> tuple[Values, ...]:
+    return tuple(
+        {
+            key: value
+            for key, value in row.items()
+            if (key, value) not in (("target_port", index), _RAW)
+            and not (key == "target_type" and value in _SERIAL_TARGETS)
+        }
+        for index, row in enumerate(rows)
+    )
+
+
+def _consoles(rows: Sequence[Values]) -> tuple[Values, ...]:
+    return tuple(
+        {
+            key: value
+            for key, value in row.items()
+            if (key, value) not in (("target_port", index), _RAW)
+            and not (key == "target_type" and index == 0 and value == "serial")
+        }
+        for index, row in enumerate(rows)
+    )
+
+
+def _video(values: Values) -> Values:
+    # The memory that each model has by itself (virDomainVideoDefaultRAM, in KiB), and one screen.
+    memory = {"qxl": 65536, "vga": 16384, "cirrus": 16384, "bochs": 16384, "vmvga": 16384}
+    return _without(values, {"heads": 1, "vram": memory.get(str(values.get("model")))})
+
+
+def _without(values: Mapping[str, t.Any], usual: Values) -> Values:
+    return {key: value for key, value in values.items() if key not in usual or usual[key] != value}
+
+
+_CLEANERS: dict[str, t.Callable[[t.Any], t.Any]] = {
+    "vcpus": _vcpus,
+    "cpu": _cpu,
+    "serials": _serials,
+    "consoles": _consoles,
+    "video": _video,
+}

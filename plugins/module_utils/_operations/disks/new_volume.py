@@ -1,0 +1,103 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A volume that a machine is to get: its name, what tells it from others, the step that makes it and its undoing."""
+
+from __future__ import annotations
+
+import typing as t
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import is_defined
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+
+
+def mark_for(pool: Pool, volume: str, own: Sequence[VolumeNote]) -> str:
+    """What is to tell a new volume from others of its name.
+
+    It is that of the one that it replaces: whenever this run is killed, the notes know the one that is there.
+    """
+    marks = (v.making.mark for v in own if v.making and (v.pool, v.name) == (pool.name, volume))
+    return next(marks, None) or uuid.uuid4().hex
+
+
+def free_name(
+    volume: str, machine: str, pool: Pool, hypervisor: Hypervisor, where: str, own: Sequence[VolumeNote] = ()
+) -> str:
+    """The volume's name, if no volume has it but one that an unfinished run of this same machine made.
+
+    Nor may another machine count on it: the names of different machines and disks can come to the same (disk ``b-c`` of
+    ``a`` and disk ``c`` of ``a-b``), and the other one's volume may not be made yet.
+    """
+    there = volume in hypervisor.volumes(pool)
+    ours = any(v.pool == pool.name and v.name == volume for v in own)
+    if there and not ours:
+        raise ConflictError(
+            f"pool {pool.name!r} has a volume {volume!r} already, which belongs to no machine of this name",
+            where=where,
+            hint=f"Use it as it is with source: {volume}, or if nobody needs it: "
+            f"virsh vol-delete {volume} --pool {pool.name}",
+        )
+    other = hypervisor.reserve_volume(pool, volume, machine)
+    # Who uses a volume that is to be removed is checked there.
+    if other is not None and not (there and ours):
+        raise ConflictError(
+            f"the name of volume {volume!r} in pool {pool.name!r} is reserved for machine {other}",
+            where=where,
+            hint="Choose another name here, or another pool",
+        )
+    return volume
+
+
+@dataclass(frozen=True)
+class VolumeOwner:
+    """The machine that a volume is made for.
+
+    new: it is made with the machine, and goes with it when that fails. uuid: of a machine that is there already.
+    """
+
+    hypervisor: Hypervisor
+    machine: str
+    new: bool
+    uuid: str | None = None
+
+    def delete(self, pool: Pool, volume: str) -> None:
+        """Delete a volume that this run has made, unless somebody has taken it into use meanwhile.
+
+        A machine that has left may have taken it along, in a pool that its new hypervisor shares.
+        """
+        if self.uuid is not None and not is_defined(self.hypervisor.conn, self.uuid):
+            raise ConflictError(
+                f"volume {volume} of pool {pool.name} is kept, as machine {self.machine} may still use it elsewhere",
+                hint=f"If it does not: virsh vol-delete {volume} --pool {pool.name}",
+            )
+        clearing = self.machine if self.new else None
+        delete_unused(self.hypervisor.conn, [(pool, volume)], owner=self.machine, clearing=clearing, fresh=True)
+
+
+def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str, maker: VolumeOwner) -> Step:
+    """The step that makes a volume; undoing it deletes it, unless it turned out to be somebody else's."""
+    theirs: list[VirtError] = []
+
+    def apply() -> None:
+        try:
+            # Whatever fails before the volume is made, what is there then is somebody else's.
+            volumes.require_not_there(pool, volume)
+            make()
+        except volumes.VolumeExistsError as exc:
+            theirs.append(exc)
+            raise
+
+    def undo() -> None:
+        if not theirs:
+            maker.delete(pool, volume)
+
+    return Step(what, apply, undo)

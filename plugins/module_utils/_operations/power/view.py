@@ -1,0 +1,165 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine as whoever changes its power state sees it: its state, what is in the way, and what selects it."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    NotFoundError,
+    VirtError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import unreadable_error
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import pending_of
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import record_from_xml, state_name
+from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
+
+# For the answers about all machines of the hypervisor, together.
+_LOOK_SECONDS = 60.0
+_THREADS = 8
+
+# Beside the states of a machine's record: it is off, and its memory is saved.
+SAVED = "saved"
+# virDomainPausedReason, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainPausedReason
+_TROUBLES = {
+    "VIR_DOMAIN_PAUSED_IOERROR": "because of an I/O error",
+    "VIR_DOMAIN_PAUSED_WATCHDOG": "by its watchdog",
+    "VIR_DOMAIN_PAUSED_CRASHED": "because it crashed",
+    "VIR_DOMAIN_PAUSED_API_ERROR": "because of an error in libvirt",
+}
+_JOBS = {
+    "VIR_DOMAIN_PAUSED_MIGRATION": "moving it between hypervisors",
+    "VIR_DOMAIN_PAUSED_POSTCOPY": "moving it between hypervisors",
+    "VIR_DOMAIN_PAUSED_POSTCOPY_FAILED": "moving it between hypervisors, which has failed half-way",
+    "VIR_DOMAIN_PAUSED_SAVE": "saving it",
+    "VIR_DOMAIN_PAUSED_DUMP": "dumping its memory",
+    "VIR_DOMAIN_PAUSED_SNAPSHOT": "taking a snapshot of it",
+    "VIR_DOMAIN_PAUSED_STARTING_UP": "starting it",
+}
+
+
+@dataclass(frozen=True)
+class PowerView:
+    """What is known of one machine's power.
+
+    state: that of its record, or SAVED. active: whether it is in memory. paused_by: why it is paused, where it is not
+    because somebody asked for it. refusal: why nobody is to change its state now. pending: what takes effect when it
+    is powered off and on; None where that was not asked. order, delay_seconds: when it starts among others, and how
+    long those after it wait. error: why it could not be read; what is not given is unknown then.
+    """
+
+    name: str
+    handle: t.Any
+    state: str
+    active: bool = False
+    persistent: bool = True
+    paused_by: str | None = None
+    refusal: VirtError | None = None
+    tags: tuple[str, ...] = ()
+    pending: tuple[str, ...] | None = None
+    agent: bool = False
+    serial_log: str | None = None
+    order: int | None = None
+    delay_seconds: int = 0
+    error: VirtError | None = None
+
+    def require_changeable(self) -> None:
+        """Raise VirtError when nobody is to change its state now."""
+        error = self.error or self.refusal
+        if error is not None:
+            raise error
+
+
+def view_all(conn: VirConnect, *, pending: bool) -> list[PowerView]:
+    """All machines of the hypervisor, sorted by name. One that vanishes meanwhile is left out; one that cannot be read
+    says so in its ``error``. pending: ask what waits for power off and on. Raises VirtError when there is no list."""
+    with translate_errors("cannot list the machines"):
+        handles = [handle for handle in conn.listAllDomains(0) if not is_flush_name(handle.name())]
+    outcomes = map_in_threads(
+        lambda handle: view_machine(handle, pending=pending), handles, threads=_THREADS, timeout_seconds=_LOOK_SECONDS
+    )
+    views = []
+    for handle, outcome in zip(handles, outcomes):  # noqa: B905 - Python 3.9 has no strict
+        if outcome.value is not None:
+            views.append(outcome.value)
+        elif not isinstance(outcome.error, NotFoundError):
+            views.append(PowerView(handle.name(), handle, state_name(None), error=outcome.error))
+    return sorted(views, key=lambda view: view.name)
+
+
+def view_machine(handle: t.Any, *, pending: bool = False) -> PowerView:
+    """One machine now. Raises NotFoundError when it is gone."""
+    name = handle.name()
+    with translate_errors(f"cannot inspect machine {name}"):
+        number, reason = handle.state()
+        active, persistent = bool(handle.isActive()), bool(handle.isPersistent())
+        running_text = handle.XMLDesc(0)
+        state = state_name(number)
+        if not active and persistent and handle.hasManagedSaveImage(0):
+            state = SAVED
+        ask_pending = pending and active and persistent
+        defined_text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if ask_pending else None
+    waiting: tuple[str, ...] | None = () if pending else None
+    try:
+        running_xml = read_description(f"machine {name}", running_text)
+        if defined_text is not None:
+            waiting = tuple(pending_of(running_xml, read_description(f"machine {name}", defined_text)))
+    except HostError as exc:
+        return PowerView(name, handle, state, active, persistent, error=unreadable_error(name, exc))
+    record = record_from_xml(running_xml, state)
+    paused = state == "paused"
+    return PowerView(
+        name,
+        handle,
+        state,
+        active,
+        persistent,
+        paused_by=_words_of(reason, _TROUBLES) if paused else None,
+        refusal=_refusal(record) or (_busy(name, reason) if paused else None),
+        tags=tuple(record["tags"]),
+        pending=waiting,
+        agent=agent_is_connected(running_xml),
+        serial_log=record["serial_log"],
+        order=record["order"],
+        delay_seconds=record["delay_seconds"],
+    )
+
+
+def _words_of(reason: int, words: Mapping[str, str]) -> str | None:
+    """By name, because an older libvirt lacks the newest ones."""
+    return next((text for name, text in words.items() if getattr(libvirt, name, None) == reason), None)
+
+
+def _busy(name: str, reason: int) -> VirtError | None:
+    job = _words_of(reason, _JOBS)
+    return None if job is None else ConflictError(f"libvirt is {job}", hint=f"See virsh domjobinfo {name}")
+
+
+def _refusal(record: Mapping[str, t.Any]) -> VirtError | None:
+    if record["claimed"]:
+        return ConflictError(
+            "only its name is claimed, by a run that is about to create it or was interrupted",
+            hint="Run provision again to finish it",
+        )
+    if record["building"]:
+        return ConflictError(
+            "it is unfinished: a run is creating it, or was interrupted", hint="Run provision again to finish it"
+        )
+    if record["moving"]:
+        target = record["moving"]["target"]
+        return ConflictError(
+            f"it is being moved from {record['moving']['source']} to {target}, or its move was interrupted",
+            hint=f"Wait until the move ends. If it is no longer being moved, run migrate to {target} again, "
+            "which finishes the move",
+        )
+    return None

@@ -1,0 +1,139 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Machines removed: all of them planned before the first is touched, then one after the other."""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, as_virt_error
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, machine_lock
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import carry_out as change_power
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import Action
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.plan import (
+    PurgePlan,
+    plan_purge,
+    steps_to_purge,
+    still_to_do,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
+
+# How many machines are shut down at the same time.
+_CONCURRENCY = 8
+
+
+@dataclass
+class PurgeResult:
+    """What becomes of one machine. plan: None for one that is not there, or that may not be removed (error).
+
+    done: that something of it has been removed, also when the rest has failed.
+    """
+
+    name: str
+    plan: PurgePlan | None = None
+    error: VirtError | None = None
+    done: bool = False
+    actions: list[str] = field(default_factory=list)
+
+    def as_result(self) -> dict[str, t.Any]:
+        """In the words of the module's result."""
+        plan = self.plan
+        result: dict[str, t.Any] = {
+            "name": self.name,
+            "changed": self.done,
+            "failed": self.error is not None,
+            "present": plan is not None or self.error is not None,
+            "state": None if plan is None else plan.state,
+            "actions": self.actions,
+            "volumes": [] if plan is None else [decision.as_result() for decision in plan.decisions],
+            "shared": [] if plan is None else [one.shared.as_result() for one in plan.decisions if one.shared],
+        }
+        if self.error is not None:
+            result["msg"] = str(self.error)
+        return result
+
+
+def plan_purges(conn: VirConnect, names: Sequence[str], options: PurgeOptions) -> list[PurgeResult]:
+    """A plan for each machine, in order; nothing is changed. What keeps one from being removed is its own error."""
+    view = HypervisorView(conn, elsewhere=options.elsewhere)
+    results = []
+    for name in dict.fromkeys(names):
+        result = PurgeResult(name)
+        try:
+            result.plan = plan_purge(name, view, options)
+        except Exception as exc:  # whatever it is, it is not the other machines' fault
+            result.error = as_virt_error(exc)
+        results.append(result)
+    return results
+
+
+def preview(conn: VirConnect, results: Sequence[PurgeResult]) -> None:
+    """What carrying the plans out would come to, for check mode."""
+    for result in results:
+        if result.plan is not None:
+            stop = [] if result.plan.power is None else _words(result.name, result.plan.power.actions)
+            result.actions = stop + [step.description for step in steps_to_purge(conn, result.plan)]
+            result.done = True
+
+
+def carry_out(conn: VirConnect, results: Sequence[PurgeResult], options: PurgeOptions, *, lock_seconds: float) -> None:
+    """Remove the machines that were planned; one that fails says so, and the others go on.
+
+    Those that are to be shut down first are, side by side. lock_seconds: how long to wait for another run that works on
+    this hypervisor.
+    """
+    _shut_down(conn, results, options, lock_seconds)
+    for result in results:
+        if result.plan is None or result.error is not None:
+            continue
+        try:
+            # Nobody takes a volume of this hypervisor into use, and nobody moves the machine.
+            with hypervisor_lock("init", wait_seconds=lock_seconds), machine_lock(result.name, wait_seconds=0):
+                now = plan_purge(result.name, HypervisorView(conn, elsewhere=options.elsewhere), options)
+                _run(conn, result, still_to_do(result.plan, now))
+        except Exception as exc:  # as above
+            result.error = _with_actions(as_virt_error(exc), result)
+
+
+def _shut_down(conn: VirConnect, results: Sequence[PurgeResult], options: PurgeOptions, lock_seconds: float) -> None:
+    """Shut down the machines whose plans say so. One that stays on is not removed, and says so."""
+    stopping = [(result, result.plan.power) for result in results if result.plan is not None and result.plan.power]
+    change_power(
+        conn,
+        [power for _result, power in stopping],
+        options.shut_down,
+        concurrency=_CONCURRENCY,
+        lock_seconds=lock_seconds,
+        stop=threading.Event(),
+    )
+    for result, power in stopping:
+        result.actions = _words(result.name, power.done)
+        result.done = bool(power.done)
+        if power.error is not None:
+            result.error = _with_actions(power.error, result)
+
+
+def _words(name: str, actions: Sequence[Action]) -> list[str]:
+    return [f"{action.value} {name}" for action in actions]
+
+
+def _run(conn: VirConnect, result: PurgeResult, plan: PurgePlan) -> None:
+    for step in steps_to_purge(conn, plan):
+        step.apply()
+        result.done = True
+        result.actions.append(step.description)
+
+
+def _with_actions(error: VirtError, result: PurgeResult) -> VirtError:
+    """The error with what was done before it."""
+    if not result.actions:
+        return error
+    done = ", ".join(result.actions)
+    hint = f"{error.hint}. Then run it again" if error.hint else "Run it again to finish"
+    return type(error)(f"{error.what}. Done before that: {done}", where=error.where, hint=hint)

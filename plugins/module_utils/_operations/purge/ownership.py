@@ -1,0 +1,47 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a volume is the one that was created for a machine; its name is no proof, as others can use it.
+
+A volume of files bears a mark since it was created (see _host/storage/proof.py), and its machine's metadata has the
+same word. Where no mark can be (devices, clusters) or none is known (what a move has created, notes of earlier
+versions), the name is all there is, and it takes the machine's own definition as well to tell whose the volume is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, noted_format
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+
+# The volume is the one of the note; it is another one; nothing on the volume could tell.
+SAME, OTHER, UNTOLD = "same", "other", "untold"
+
+_ATTRIBUTE = "user.brine.build"
+
+
+def identify(pool: Pool, note: VolumeNote) -> str:
+    """SAME, OTHER or UNTOLD. A volume that was never finished is OTHER unless it is proven, as when it is cleared."""
+    if note.making is None:
+        if not note.identity or pool.source_type != FILE:
+            return UNTOLD
+        # A raw file has its mark beside its content, which neither a distant libvirt nor every file system has.
+        if (noted_format(note) or RAW) == RAW and not (pool.local and _has_attributes(pool.volume_path(note.name))):
+            return UNTOLD
+        note = replace(note, making=CreationNote(note.identity))
+    return SAME if is_proven(pool, note) else OTHER
+
+
+def _has_attributes(path: str) -> bool:
+    """Whether a file is where files have extended attributes; True also when it is not there."""
+    try:
+        os.getxattr(path, _ATTRIBUTE)
+    except OSError as exc:
+        return exc.errno != errno.ENOTSUP
+    return True

@@ -1,0 +1,204 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is to be done to remove one machine, and whether that may be done. Nothing here changes anything.
+
+The order of the steps is what makes a killed run harmless. The machine goes last, as its metadata are the only memory
+of what is its own: whenever the run dies, the machine is still there with the list, and the next run finishes. What
+libvirt itself keeps of it (NVRAM, TPM state, saved state, metadata of snapshots and checkpoints) goes with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, delete_unused
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
+    NAMESPACE as MOVE_NAMESPACE,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import is_claim
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import PowerResult
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import plan_actions
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.ownership import OTHER, identify
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import (
+    DELETE,
+    PurgeOptions,
+    VolumeDecision,
+    decide,
+    volumes_of,
+)
+
+
+@dataclass(frozen=True)
+class PurgePlan:
+    """A machine that may be removed, as it was when somebody looked.
+
+    state: libvirt's word for it. elsewhere: what other hypervisors say of its volumes, as in Usage. power: how it is
+    shut down first, if that is asked for and it is active.
+    """
+
+    name: str
+    uuid: str
+    active: bool
+    state: str
+    decisions: tuple[VolumeDecision, ...]
+    elsewhere: AskElsewhere | None = field(default=None, compare=False, repr=False)
+    power: PowerResult | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def going(self) -> list[VolumeDecision]:
+        """The volumes that are deleted, in the order of that."""
+        return [decision for decision in self.decisions if decision.action == DELETE]
+
+
+def plan_purge(name: str, view: HypervisorView, options: PurgeOptions) -> PurgePlan | None:
+    """What is to be done to remove a machine; None when it is not there.
+
+    Raises ConflictError, with what to do, for a machine that may not be removed; InputError for a disk that it does not
+    have.
+    """
+    domain = view.domains.get(name)
+    if domain is None:
+        return None
+    domain.require_readable()
+    with translate_errors(f"cannot inspect machine {name}"):
+        state = state_name(domain.handle.state()[0])
+        in_definition, uuid = bool(domain.handle.isPersistent()), domain.handle.UUIDString()
+    _require_settled(domain, uuid)
+    if not in_definition:
+        raise ConflictError(
+            f"{name} is {state} but not defined here, so what it owns is forgotten when it stops: it was undefined "
+            "while it ran, or is on its way here by a move",
+            hint=f"If it is not being moved, define it first: virsh dumpxml {name} > {name}.xml && "
+            f"virsh define {name}.xml",
+        )
+    if domain.notes is None and not options.adopt:
+        raise ConflictError(
+            f"{name} was not created by this collection, so it is not removed",
+            hint="With adopt: true it is. Its disks are kept, except those that disks names",
+        )
+    if domain.active and not options.force and not options.stop:
+        raise ConflictError(
+            f"{name} is {state}, so it is not removed",
+            hint="Set stop: true to have it shut down first, or force: true, which powers it off at once",
+        )
+    if (options.keep_disks or domain.notes is None) and not options.force:
+        _require_no_saved_state(domain)
+    power = _plan_stop(domain, options) if domain.active and options.stop else None
+    return PurgePlan(name, uuid, domain.active, state, tuple(decide(domain, view, options)), view.elsewhere, power)
+
+
+def _plan_stop(domain: Domain, options: PurgeOptions) -> PowerResult | None:
+    """How an active machine is shut down; None for one that is off by now. Raises VirtError when it cannot be."""
+    with translate_errors(f"cannot inspect machine {domain.name}"):
+        machine = view_machine(domain.handle)
+    actions = plan_actions(machine, options.shut_down)
+    return PowerResult(machine, actions, state=machine.state) if actions else None
+
+
+def _require_settled(domain: Domain, uuid: str) -> None:
+    """Raise ConflictError for a name that is only claimed, and for a machine that is on its way."""
+    name = domain.name
+    if is_claim(domain):
+        raise ConflictError(
+            f"{name} is only claimed here: a run is about to create the machine, or was interrupted",
+            hint="Wait for that run, or run it again. To give the name up: virt_claim with "
+            f"withdraw: {{{name}: {uuid}}}",
+        )
+    note = read_migration_note(domain.xml)
+    if note is not None:
+        now = "--live --config" if domain.active else "--config"
+        raise ConflictError(
+            f"{name} is being moved from {note.source} to {note.target}, or its move was interrupted, so it is not "
+            "removed",
+            hint=f"Wait until the move ends. If nobody is moving it, run virt_migrate on {note.source} to "
+            f"{note.target} again, which finishes the move; if one of the two is gone for good: "
+            f"virsh metadata {name} {MOVE_NAMESPACE} {now} --remove",
+        )
+
+
+def _require_no_saved_state(domain: Domain) -> None:
+    """Raise ConflictError for a machine whose memory is saved, as its disks, which stay, are of no use without it."""
+    with translate_errors(f"cannot inspect machine {domain.name}"):
+        saved = bool(domain.handle.hasManagedSaveImage(0))
+    if saved:
+        raise ConflictError(
+            f"the state of {domain.name} is saved, so it is not removed: its disks would be as after a power cut",
+            hint="Start it and shut it down first (virt_power), or set force: true, which drops the saved state",
+        )
+
+
+def still_to_do(planned: PurgePlan, now: PurgePlan | None) -> PurgePlan:
+    """The plan as it is carried out, on what is true now. Raises ConflictError when what it stood on has changed.
+
+    What could go now, and was shown to stay, stays.
+    """
+    name = planned.name
+    if now is None or now.uuid != planned.uuid:
+        raise ConflictError(
+            f"machine {name} has gone since this run looked: it was moved, or another run has removed it",
+            hint="Nothing was removed here. Look for it on the other hypervisors",
+        )
+    if now.active and (not planned.active or planned.power is not None):
+        raise ConflictError(f"machine {name} has been started since this run looked, so it is not removed")
+    known = {(decision.pool, decision.volume) for decision in planned.decisions}
+    shown = {(decision.pool, decision.volume) for decision in planned.going}
+    for decision in now.decisions:
+        volume = (decision.pool, decision.volume)
+        if volume not in known:
+            # Undefined without it, the machine would leave it behind as nobody's.
+            change = f"{decision.words} is new"
+        elif volume in shown and decision.action != DELETE:
+            change = f"{decision.words} would now be kept: {decision.reason}"
+        else:
+            continue
+        raise ConflictError(
+            f"machine {name} has changed since this run looked, so it is not removed: {change}",
+            hint="Run it again to see what goes now",
+        )
+    going = tuple(decision for decision in now.going if (decision.pool, decision.volume) in shown)
+    return PurgePlan(name, now.uuid, now.active, now.state, going, now.elsewhere)
+
+
+def steps_to_purge(conn: VirConnect, plan: PurgePlan) -> list[Step]:
+    """The steps that remove a machine, which is off by then, or is powered off by them.
+
+    None can be taken back; each finds what an earlier run has left of its work.
+    """
+    name = plan.name
+    steps = []
+    if plan.active and plan.power is None:
+        steps.append(Step(f"power off {name}", lambda: _power_off(conn, name)))
+    if plan.going:
+        words = ", ".join(decision.words for decision in plan.going)
+        steps.append(Step(f"delete {words}", lambda: _delete(conn, plan)))
+    steps.append(Step(f"undefine {name}", lambda: host_domains.undefine(conn, name, tpm=True)))
+    return steps
+
+
+def _power_off(conn: VirConnect, name: str) -> None:
+    with translate_errors(f"cannot power off machine {name}"):
+        handle = conn.lookupByName(name)
+        try:
+            handle.destroy()
+        except libvirt.libvirtError:
+            if handle.isActive():
+                raise
+
+
+def _delete(conn: VirConnect, plan: PurgePlan) -> None:
+    """Delete the volumes, all of which are looked at once more first: whose they are, and who uses them."""
+    for decision in plan.going:
+        pool, note = decision.found, decision.note
+        if pool is not None and note is not None and identify(pool, note) == OTHER:
+            raise ConflictError(f"{decision.words} has been replaced by another one since this run looked")
+    delete_unused(conn, volumes_of(plan.going), owner=plan.name, clearing=plan.name, elsewhere=plan.elsewhere)

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known of one machine that is waited for."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.console_log import ConsoleLog
+
+BOOTING = "booting"
+ORIGINS = {
+    "static": "static address",
+    "lease": "DHCP lease",
+    "agent": "address from the guest agent",
+    "arp": "address seen on the network",
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage on the way to SSH. ok: None where it is not reached, not needed, or nobody can know."""
+
+    name: str
+    ok: bool | None
+    seen: str
+
+
+@dataclass
+class WaitState:
+    """One machine on its way; ready says that it answers, seen what was seen last.
+
+    power: state and reason, as virDomainGetState has them, None when the machine is no longer defined. nics: as in its
+    record. agent: whether its guest agent is connected, None where its definition has no channel for one. ssh_answers:
+    whether a server greeted; host_key: whether that had a key that the machine is known to have, None where that could
+    not be found out. errors: what could not be asked, such as leases.
+    """
+
+    name: str
+    ready: bool = False
+    address: str | None = None
+    seen: str = "nothing"
+    hopeless: bool = False
+    waited_seconds: float = 0.0
+    serial_log: str | None = None
+    stage: str = "not seen yet"
+    console: ConsoleLog = ConsoleLog()
+    power: tuple[int, int] | None = (0, 0)
+    nics: Sequence[Mapping[str, t.Any]] = ()
+    host_keys: Sequence[str] = ()
+    agent: bool | None = None
+    ssh_answers: bool | None = None
+    host_key: bool | None = None
+    errors: Sequence[str] = ()
+    # The last moments, by the clock of the wait: its addresses were asked for, its console said something new; and
+    # since when it has booted and has no address, and another machine's host key was seen.
+    asked_at: float | None = None
+    console_new_at: float = 0.0
+    without_address_since: float | None = None
+    other_key_since: float | None = None
+    # Of one that did not come up.
+    stages: Sequence[Stage] = ()
+    next_step: str = ""
+    qemu_log: Sequence[str] = ()
+    domain: t.Any = field(default=None, repr=False)
+
+    @property
+    def origins(self) -> list[tuple[str, str]]:
+        """Every address with where it is known from."""
+        return [(a["address"], a["origin"]) for nic in self.nics for a in nic["addresses"]]
+
+    @property
+    def failed_stage(self) -> Stage | None:
+        """The first stage that failed; None where none did, such as when SSH was only slow."""
+        return next((stage for stage in self.stages if stage.ok is False), None)

@@ -1,0 +1,323 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible module: remove machines with what they own."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_purge
+short_description: Remove machines with the volumes that they own
+version_added: "0.1.0"
+description:
+  - Removes machines from the hypervisor that this runs on. Of the volumes, exactly those go that were created for the
+    machine and that nothing else uses. Check mode lists every volume with what becomes of it and why.
+  - A volume was created for a machine if the machine's metadata list it. A volume of files has to bear the mark that it
+    was given when it was created, so that another one that has been given its name is kept. Where there can be no mark
+    (LVM, Ceph), or none is known (a machine that has been moved), the machine has to have it as a disk.
+  - A volume is in use if any other machine has it in its persistent or its live definition, in a snapshot, a checkpoint
+    or a backup, if an overlay is backed by it, or if another machine's metadata list it. Where that cannot be
+    determined (a storage pool that is not active), the volume is kept. In a pool that other hypervisors may see, it is
+    kept unless all of them were asked (O(used_elsewhere)), as the playbook C(brine.virt.purge) does.
+  - Everything else is kept too, and named with the reason. This includes shared disks, ISO images, stored images,
+    disks that are in no storage pool, and what another machine's disk is backed by.
+  - With the machine go its UEFI variables (NVRAM), the state of its TPM, its saved state, and the metadata of its
+    snapshots and checkpoints. The log of its serial console stays. Of an external snapshot, the files stay as well.
+  - Whether a machine may be removed is decided without holding the hypervisor's lock. It is checked again under the
+    lock, and if something has changed that matters, the task fails and nothing of this machine is removed. A volume
+    that was shown to stay is never deleted by the same run.
+  - The volumes go first, then the machine, as its metadata say which ones they are. If the run is interrupted, the next
+    one finishes.
+  - Nothing can be brought back. The machine's lines in the controller's file of host keys go when the live inventory is
+    read the next time.
+author:
+  - brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes
+  - brine.virt._uri
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+    details:
+      - A machine that does not exist is no change.
+options:
+  name:
+    description:
+      - Names of the machines. They are taken literally; there are no patterns.
+      - All of them are checked before the first one is removed, then they are removed one after the other. One that
+        cannot be removed is named, and the others are removed. What is used by a machine of the same task is kept.
+    type: list
+    elements: str
+    required: true
+  force:
+    description:
+      - Power off a machine that is running or paused, at once unless O(stop=true). Without O(force) and O(stop), such a
+        machine is refused.
+      - It also drops the saved state of a machine whose disks are kept (O(keep_disks), O(adopt)). Without it, that is
+        refused too, as the disks are then as after a power cut.
+    type: bool
+    default: false
+  stop:
+    description:
+      - Shut down a machine that is running or paused before it is removed, by the guest agent if it answers, else by
+        the power button (ACPI), as M(brine.virt.virt_power) does. Several are shut down side by side.
+      - One that has not shut down within O(stop_timeout) is an error, and nothing of it is removed. With O(force=true)
+        it is powered off then.
+    type: bool
+    default: false
+  stop_timeout:
+    description: How many seconds an operating system may take to shut down (O(stop)).
+    type: int
+    default: 180
+  keep_disks:
+    description:
+      - Keep all disks. The seed, which holds nothing of the guest's, goes.
+      - NVRAM and the state of the TPM go as well. A disk whose key is in the TPM cannot be opened afterwards.
+    type: bool
+    default: false
+  adopt:
+    description:
+      - Remove a machine that was not created by this collection as well. Its disks are kept, except those in O(disks).
+    type: bool
+    default: false
+  disks:
+    description:
+      - Disks of the machine whose volumes go as well, although the machine does not own them, by target (V(vda)) or by
+        pool and volume (V(default/web1.qcow2)). They have to be in a storage pool, and nothing else may use them.
+      - Only for one machine at a time.
+    type: list
+    elements: str
+    default: []
+  used_elsewhere:
+    description:
+      - What the other hypervisors say of the volumes in RV(machines[].shared) of a run in check mode. By the name of
+        each, the registered result of M(brine.virt.virt_usage_info) there, or a sentence that says why there is none.
+      - One hypervisor cannot see what the machines of another one use. In a pool that several may share (C(netfs) or
+        Ceph RBD, or on a network or cluster file system), no volume is deleted unless all others were asked and none of
+        them uses it. An empty mapping says that there is no other one.
+      - All hypervisors that have the storage have to be asked. They are not asked again when a volume is deleted.
+    type: dict
+  lock_timeout:
+    description: How many seconds to wait for another run that holds this hypervisor's lock.
+    type: int
+    default: 300
+seealso:
+  - module: brine.virt.virt_init
+  - module: brine.virt.virt_info
+  - module: brine.virt.virt_image
+  - module: brine.virt.virt_usage_info
+    description: Asks the other hypervisors who uses volumes in shared pools.
+  - module: brine.virt.virt_power
+    description: Shuts machines down before they are removed.
+"""
+
+EXAMPLES = r"""
+---
+- name: Show what would go and what would stay
+  brine.virt.virt_purge:
+    name: web1
+    force: true
+  check_mode: true
+  register: shown
+
+- name: Remove two machines that are off
+  brine.virt.virt_purge:
+    name: [web1, web2]
+
+- name: Remove a machine that is running, once its operating system has shut down
+  brine.virt.virt_purge:
+    name: web3
+    stop: true
+
+- name: Remove a machine, and keep its disks
+  brine.virt.virt_purge:
+    name: db1
+    force: true
+    keep_disks: true
+
+- name: Remove a machine that somebody created by hand, with its first disk
+  brine.virt.virt_purge:
+    name: old1
+    adopt: true
+    disks: [vda]
+"""
+
+RETURN = r"""
+machines:
+  description: What became of each machine; in check mode, what would become of it.
+  returned: always, unless the options are wrong
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the machine.
+      type: str
+      returned: always
+      sample: web1
+    changed:
+      description: Whether anything of it was removed.
+      type: bool
+      returned: always
+      sample: true
+    failed:
+      description: Whether it could not be removed, or not in full.
+      type: bool
+      returned: always
+      sample: false
+    msg:
+      description: Why it could not be removed, and what to do.
+      type: str
+      returned: when it failed
+      sample: "web1 is running, so it is not removed. Set stop: true to have it shut down first, or force: true, which
+        powers it off at once"
+    present:
+      description: Whether the machine was there before.
+      type: bool
+      returned: always
+      sample: true
+    state:
+      description: The state that it was in. It is null if it was not there, or was refused.
+      type: str
+      returned: always
+      sample: shutoff
+    actions:
+      description: What was done, in order.
+      type: list
+      elements: str
+      returned: always
+      sample: [delete volume web1-system.qcow2 of pool default, undefine web1]
+    volumes:
+      description: The volumes of the machine.
+      type: list
+      elements: dict
+      returned: always
+      contains:
+        pool:
+          description: The storage pool, or null for what is in no active one.
+          type: str
+          returned: always
+          sample: default
+        volume:
+          description: Name of the volume, or a path if there is no pool.
+          type: str
+          returned: always
+          sample: web1-system.qcow2
+        action:
+          description: V(delete) or V(keep).
+          type: str
+          returned: always
+          sample: keep
+        reason:
+          description: Why.
+          type: str
+          returned: always
+          sample: it is used by machine web2
+    shared:
+      description:
+        - Those that were created for the machine, or that O(disks) names, in pools that other hypervisors may see; for
+          O(brine.virt.virt_usage_info#module:volumes) on all the others.
+      type: list
+      elements: dict
+      returned: always
+      sample: [{pool: nfs, volume: web1-system.qcow2, place: /srv/nfs/web1-system.qcow2, inode: 131077}]
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.machines import (
+    PurgeResult,
+    carry_out,
+    plan_purges,
+    preview,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import read_used_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
+
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "list", "elements": "str", "required": True},
+    "force": {"type": "bool", "default": False},
+    "stop": {"type": "bool", "default": False},
+    "stop_timeout": {"type": "int", "default": 180},
+    "keep_disks": {"type": "bool", "default": False},
+    "adopt": {"type": "bool", "default": False},
+    "disks": {"type": "list", "elements": "str", "default": []},
+    "used_elsewhere": {"type": "dict"},
+    "lock_timeout": {"type": "int", "default": 300},
+}
+
+
+def read_options(params: dict[str, t.Any]) -> PurgeOptions:
+    """The options of the task. Raises InputError for those that do not go together."""
+    if not all(params["name"]) or not params["name"]:
+        raise InputError("no machine is named", where="name", hint="Give the names of the machines to remove")
+    if params["disks"] and len(set(params["name"])) > 1:
+        raise InputError("they are disks of one machine, but several are named", where="disks")
+    if params["disks"] and params["keep_disks"]:
+        raise InputError("keep_disks keeps all disks", where="disks", hint="Leave out one of the two")
+    elsewhere = read_used_elsewhere(params["used_elsewhere"], "used_elsewhere")
+    if params["stop_timeout"] < 1:
+        raise InputError(f"{params['stop_timeout']} is less than 1", where="stop_timeout")
+    return PurgeOptions(
+        params["force"],
+        params["keep_disks"],
+        params["adopt"],
+        tuple(params["disks"]),
+        elsewhere,
+        params["stop"],
+        params["stop_timeout"],
+    )
+
+
+def as_diff(result: PurgeResult) -> dict[str, t.Any]:
+    """What goes of one machine, as a difference."""
+    going = [f"{decision.pool}/{decision.volume}" for decision in (result.plan.going if result.plan else ())]
+    before = {"machine": result.name, "volumes": going}
+    return {"before": as_yaml(before), "after": "", "before_header": result.name, "after_header": result.name}
+
+
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """Plan, act unless in check mode, and say what became of each machine."""
+    params = module.params
+    require_root("virt_purge", params["uri"])
+    options = read_options(params)
+    with open_connection(params["uri"]) as conn:
+        outcomes = plan_purges(conn, params["name"], options)
+        if module.check_mode:
+            preview(conn, outcomes)
+        else:
+            carry_out(conn, outcomes, options, lock_seconds=params["lock_timeout"])
+    results = [outcome.as_result() for outcome in outcomes]
+    answer: dict[str, t.Any] = {
+        "changed": any(result["changed"] for result in results),
+        "machines": results,
+        "diff": [as_diff(outcome) for outcome in outcomes if outcome.done],
+    }
+    failed = [result for result in results if result["failed"]]
+    if failed:
+        fine = [result["name"] for result in results if not result["failed"]]
+        words = "; ".join(f"{result['name']}: {result['msg']}" for result in failed)
+        more = f". Succeeded: {', '.join(fine) or 'none'}" if len(results) > 1 else ""
+        module.fail_json(msg=f"{words}{more}", **answer)
+    return answer
+
+
+def main() -> None:
+    module = make_module(ARGUMENTS)
+    finish(module, lambda: work(module))
+
+
+if __name__ == "__main__":
+    main()

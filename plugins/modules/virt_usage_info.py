@@ -1,0 +1,154 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible module: who uses volumes that another hypervisor is about to delete."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_usage_info
+short_description: List who uses volumes that another hypervisor is about to delete
+version_added: "0.1.0"
+description:
+  - Says which machines and volumes of this hypervisor use volumes in storage that it shares with another one, which
+    asks before it deletes them (M(brine.virt.virt_purge)). Nothing is changed.
+  - A machine uses a volume if it has it in its persistent or its live definition, in a snapshot, a checkpoint or a
+    backup, or in its metadata. An overlay uses what it is backed by.
+  - A file is recognised by its inode number, which is the same on all hosts of a network or cluster file system, and by
+    its name; either is enough. A volume of a cluster (Ceph RBD) is recognised by its place there. So it does not matter
+    what the pools are called, or where they are mounted.
+author:
+  - brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes
+  - brine.virt._attributes.info_module
+  - brine.virt._uri
+options:
+  volumes:
+    description:
+      - The volumes in question, as M(brine.virt.virt_purge) returned them on the hypervisor that is going to delete
+        them, in RV(brine.virt.virt_purge#module:machines[].shared).
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      pool:
+        description: Name of the storage pool there.
+        type: str
+        required: true
+      volume:
+        description: Name of the volume.
+        type: str
+        required: true
+      place:
+        description: Its path there; or, of network storage, the protocol and the name, such as V(rbd:pool/volume).
+        type: str
+        required: true
+      inode:
+        description: The inode number of its file. Without it, it is unknown whether a file or device is used here.
+        type: int
+seealso:
+  - module: brine.virt.virt_purge
+"""
+
+EXAMPLES = r"""
+---
+- name: Ask the hypervisor of web1 what would go
+  brine.virt.virt_purge:
+    name: web1
+  check_mode: true
+  delegate_to: hv1
+  run_once: true
+  register: found
+
+- name: Ask the others who uses that
+  brine.virt.virt_usage_info:
+    volumes: "{{ found.machines[0].shared }}"
+  when: inventory_hostname != 'hv1'
+  register: others
+
+- name: Remove web1
+  brine.virt.virt_purge:
+    name: web1
+    used_elsewhere:
+      hv2: "{{ hostvars['hv2'].others | default('it was not asked') }}"
+  when: inventory_hostname == 'hv1'
+"""
+
+RETURN = r"""
+volumes:
+  description: The answer for each volume, for O(brine.virt.virt_purge#module:used_elsewhere).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    pool:
+      description: Name of the storage pool, as it was asked.
+      type: str
+      returned: always
+      sample: nfs
+    volume:
+      description: Name of the volume, as it was asked.
+      type: str
+      returned: always
+      sample: web1-system.qcow2
+    users:
+      description: Who uses it here.
+      type: list
+      elements: str
+      returned: always
+      sample: [machine web2]
+    unknown:
+      description: What could not be checked here.
+      type: list
+      elements: str
+      returned: always
+      sample: []
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import (
+    read_shared_volumes,
+    users_of_shared,
+)
+
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "volumes": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        "options": {
+            "pool": {"type": "str", "required": True},
+            "volume": {"type": "str", "required": True},
+            "place": {"type": "str", "required": True},
+            "inode": {"type": "int"},
+        },
+    },
+}
+
+
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """Ask this hypervisor."""
+    params = module.params
+    # Others' files cannot be read, and what is in them cannot be told then.
+    require_root("virt_usage_info", params["uri"])
+    asked = read_shared_volumes(params["volumes"], "volumes")
+    with open_connection(params["uri"]) as conn:
+        return {"changed": False, "volumes": users_of_shared(conn, asked)}
+
+
+def main() -> None:
+    module = make_module(ARGUMENTS)
+    finish(module, lambda: work(module))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which machines an inventory lists, and under which names, by the user's own expressions.
+
+The expressions are the user's; what machines say of themselves is only ever a value in them. Who evaluates them is
+given by the caller.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+
+# What hosts of inventories are called, and what patterns can name: no blank, no comma, no sign of a pattern.
+_HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_PREFIX = "virt_"
+
+Evaluate = Callable[[t.Any, Mapping[str, t.Any]], t.Any]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One item of the option ``filters``: what becomes of the machines that the condition is true for."""
+
+    include: bool
+    condition: t.Any
+
+
+def read_filters(value: t.Any) -> list[Filter]:
+    """The option ``filters``. Raises InputError with the place."""
+    filters = []
+    for number, item in enumerate(value or []):
+        if not isinstance(item, Mapping) or len(item) != 1 or not {"include", "exclude"} & set(item):
+            raise InputError(
+                f"{item!r} is no filter", where=f"filters[{number}]", hint="Give include or exclude with a condition"
+            )
+        ((word, condition),) = item.items()
+        if not isinstance(condition, (str, bool)) or condition == "":
+            raise InputError(
+                f"{condition!r} is no condition", where=f"filters[{number}].{word}", hint="Give a Jinja expression"
+            )
+        filters.append(Filter(word == "include", condition))
+    return filters
+
+
+def read_hostnames(value: t.Any) -> list[str]:
+    """The option ``hostnames``. Raises InputError with the place."""
+    for number, item in enumerate(value or []):
+        if not isinstance(item, str) or not item.strip():
+            raise InputError(
+                f"{item!r} is no expression", where=f"hostnames[{number}]", hint="Give a Jinja expression such as name"
+            )
+    return list(value or [])
+
+
+def names_in_expressions(variables: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What expressions know of a machine: its host variables, and those of the collection without their prefix too."""
+    short = {name[len(_PREFIX) :]: value for name, value in variables.items() if name.startswith(_PREFIX)}
+    return {**short, **variables, **{name: short[name] for name in ("name", "uuid", "hypervisor") if name in short}}
+
+
+class Selection:
+    """The user's filters and names, applied to one machine after the other.
+
+    strict: whether an expression that cannot be evaluated is an error; else it has no value, and ``warnings`` says so,
+    once for each expression.
+    """
+
+    def __init__(
+        self, filters: Sequence[Filter], hostnames: Sequence[str], evaluate: Evaluate, *, strict: bool
+    ) -> None:
+        self._filters = filters
+        self._hostnames = hostnames
+        self._evaluate = evaluate
+        self._strict = strict
+        self._failures: dict[str, list[str]] = {}
+
+    def includes(self, variables: Mapping[str, t.Any]) -> bool:
+        """Whether the machine with these host variables is listed: the first filter that is true for it says so.
+
+        Raises InputError where strict.
+        """
+        known = names_in_expressions(variables) if self._filters else {}
+        for number, one in enumerate(self._filters):
+            if self._value(f"filters[{number}]", one.condition, known):
+                return one.include
+        return True
+
+    def name(self, variables: Mapping[str, t.Any]) -> str | None:
+        """The first of the names that is one for a host, None without one. Raises InputError where strict."""
+        known = names_in_expressions(variables) if self._hostnames else {}
+        for number, expression in enumerate(self._hostnames):
+            value = self._value(f"hostnames[{number}]", expression, known)
+            if isinstance(value, str) and _HOST_NAME.fullmatch(value):
+                return str(value)
+        return None
+
+    def warnings(self) -> list[str]:
+        """What is to be said of expressions that could not be evaluated."""
+        found = []
+        for place, machines in self._failures.items():
+            others = f" and {len(machines) - 1} more" if len(machines) > 1 else ""
+            found.append(f"{place} cannot be evaluated for machine {machines[0]}{others}, and has no value there")
+        return found
+
+    def _value(self, place: str, expression: t.Any, known: Mapping[str, t.Any]) -> t.Any:
+        if isinstance(expression, bool):
+            return expression
+        try:
+            return self._evaluate(expression, known)
+        except Exception as exc:  # whatever a template may raise
+            if self._strict:
+                raise InputError(f"cannot be evaluated for machine {known.get('name')}: {exc}", where=place) from exc
+            self._failures.setdefault(place, []).append(f"{known.get('name')} ({exc})")
+            return None

@@ -1,0 +1,96 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables of the command line that are meant for an option of a playbook, and are called or filled in otherwise."""
+
+from __future__ import annotations
+
+import difflib
+import typing as t
+from collections.abc import Iterable, Mapping, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import one_of_these
+
+# What modules, Salt, virsh and other tools call the same thing.
+_OTHER_WORDS = {
+    "vm": ("name", "names", "machine", "machines", "domain", "guest", "vms"),
+    "from": ("source", "src", "host", "hypervisor"),
+    "to": ("target", "destination", "dest", "dst", "host", "hypervisor"),
+    "on": ("host", "hypervisor", "node"),
+    "tag": ("label",),
+    "state": ("power", "action"),
+    "only_pending": ("pending",),
+    "keep_disks": ("keep", "keep_volumes", "keep_storage"),
+    "hypervisor": ("on", "target", "to", "host", "node"),
+    "stop_timeout": ("timeout",),
+    "timeout": ("stop_timeout",),
+    "begin": ("start",),
+    "end": ("stop",),
+    "reason": ("why", "comment"),
+    "vcpus": ("cpus", "vcpu"),
+    "memory": ("mem", "ram"),
+    "disk_profile": ("disk",),
+    "nic_profile": ("nic",),
+    "nics": ("interfaces",),
+    "features": ("hypervisor_features",),
+}
+# Not the user's words for anything of ours, or checked elsewhere.
+_OTHERS = ("virt_", "ansible_")
+# Options of some playbooks that have less done. One without them would do more than it was told to.
+_LIMITING = ("vm", "on", "tag", "in_state", "only_pending", "keep_disks")
+# One letter too many or too few in a word of four.
+_CLOSE = 0.85
+
+
+def mistaken_options(given: Iterable[str], options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """A sentence for each name that is meant for an option which is not given, and the other names that are no option.
+
+    given: names of all variables on the command line; options: those of the playbook.
+    """
+    names = {str(name) for name in given}
+    free = [option for option in options if option not in names]
+    sentences, others = [], []
+    for name in sorted(names - set(options)):
+        if not name.startswith(_OTHERS):
+            meant = _meant(name, free)
+            if meant is None and name in _LIMITING:
+                sentences.append(f"{name}: this playbook does not have this option.")
+            elif meant is None:
+                others.append(name)
+            else:
+                sentences.append(f"{name}: unknown option. Did you mean {meant}?")
+    return sentences, others
+
+
+def mistaken_choices(given: Mapping[str, t.Any], choices: Mapping[str, Sequence[str]]) -> list[str]:
+    """A sentence for each word of an option that is none of its choices.
+
+    given: all variables on the command line; choices: the words by option; with none of them,
+    any is right, and there must be one. What is a template is not known here.
+    """
+    sentences = []
+    for name, known in choices.items():
+        value = given.get(name)
+        if not known:
+            if name in given and not str("" if value is None else value).strip("[]() ,"):
+                sentences.append(f"{name}: it is empty. Give a value, or leave it out.")
+            continue
+        for item in value if isinstance(value, (list, tuple)) else [] if value is None else [value]:
+            words = [word.strip() for word in str(item).split(",")]
+            wrong = [word for word in words if word not in known and "{{" not in word]
+            sentences += [f"{name}: there is no {word!r}. {_ended(one_of_these(word, known))}" for word in wrong]
+    return sentences
+
+
+def _ended(hint: str) -> str:
+    return hint if hint.endswith("?") else f"{hint}."
+
+
+def _meant(name: str, options: Sequence[str]) -> str | None:
+    word = name.lower().replace("-", "_")
+    for option in options:
+        # Letters that changed places count for two with difflib, too many in a short word.
+        if word in (option, *_OTHER_WORDS.get(option, ())) or sorted(word) == sorted(option):
+            return option
+    near = difflib.get_close_matches(word, options, n=1, cutoff=_CLOSE)
+    return near[0] if near else None

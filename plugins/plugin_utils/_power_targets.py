@@ -1,0 +1,237 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which machines of the cloud a command line means whose power state it changes, and what is wrong with it. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Mapping, Sequence
+
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    InputError,
+    Mistakes,
+    NotFoundError,
+    one_of_these,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import in_turn
+from ansible_collections.brine.virt.plugins.plugin_utils._one_home import one_home
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import Records, machines_of
+
+REQUESTS = ("running", "stopped", "paused", "rebooted", "reset", "saved", "cycled")
+# Of a machine's record, and the one that virt_power tells from shutoff.
+STATES = ("running", "paused", "shutoff", "saved", "crashed", "pmsuspended", "blocked", "shutdown", "nostate")
+_SELECTORS = ("vm", "tag", "on", "in_state", "all")
+_OPTIONS = (*_SELECTORS, "state", "only_pending", "force", "timeout")
+
+
+def power_targets(results: t.Any, given: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """By hypervisor the names of the machines to go by, the mistakes, and what is left out although it may be meant.
+
+    Where machines of several hypervisors start or stop in an order, ``targets`` are the last of them, and ``earlier``
+    has those that come before, group by group.
+    results: registered results of virt_info by the hypervisors' names. given: the variables of the command line by
+    their names; what is None or empty was not given. Raises InputError for what is no such mapping.
+    """
+    machines, silent = machines_of(results)
+    mistakes = Mistakes()
+    with mistakes.noted():
+        _check_known(given)
+    for check in (_check_state, _check_switches, _check_timeout, _check_selected):
+        with mistakes.noted():
+            check(given)
+    hypervisors = _words(given.get("on"))
+    for name in hypervisors:
+        with mistakes.noted():
+            if name not in results:
+                raise NotFoundError(f"there is no hypervisor {name!r}", where="on", hint=one_of_these(name, results))
+    scope = {host: records for host, records in machines.items() if not hypervisors or host in hypervisors}
+    missing = {host: reason for host, reason in silent.items() if not hypervisors or host in hypervisors}
+    names, tags = _words(given.get("vm")), _words(given.get("tag"))
+    twins = {} if names else _defined_twice(machines, scope, tags)
+    targets = {
+        host: [str(record["name"]) for record in records if record.get("uuid") not in twins]
+        for host, records in scope.items()
+    }
+    if names:
+        targets = {host: [] for host in scope}
+        for name in dict.fromkeys(names):
+            with mistakes.noted():
+                targets[_home(name, scope, missing)].append(name)
+        # Who is named is found, wherever the others are.
+        missing = {}
+    else:
+        for tag in tags:
+            with mistakes.noted():
+                _check_tag(tag, scope, missing)
+    groups = [{}] if mistakes.found else _in_turn(targets, machines, str(given.get("state")), tags)
+    return {
+        "targets": groups[-1],
+        "earlier": groups[:-1],
+        "errors": [line for error in mistakes.found for line in str(error).splitlines()],
+        "left_out": {**missing, **dict(twins.values())},
+    }
+
+
+def autostart_targets(results: t.Any, hypervisors: t.Iterable[str]) -> dict[str, t.Any]:
+    """The machines of these hypervisors that start with them and are off, ``targets`` and ``earlier`` as of
+    power_targets; and why hypervisors did not answer, as ``left_out``. What is unfinished or being moved is not meant.
+    """
+    machines, silent = machines_of(results)
+    meant = [host for host in hypervisors if host in machines]
+    targets = {host: [str(record["name"]) for record in machines[host] if _is_left_off(record)] for host in meant}
+    groups = _in_turn(targets, machines, "running", ())
+    return {
+        "targets": groups[-1],
+        "earlier": groups[:-1],
+        "left_out": {host: reason for host, reason in silent.items() if host in hypervisors},
+    }
+
+
+def _is_left_off(record: Mapping[str, t.Any]) -> bool:
+    off = bool(record.get("autostart")) and record["state"] == "shutoff"
+    return off and not record.get("building") and not record.get("moving")
+
+
+def _in_turn(
+    targets: Mapping[str, Sequence[str]], machines: Mapping[str, Records], state: str, tags: Sequence[str]
+) -> list[dict[str, list[str]]]:
+    """The targets in the groups that are changed one after the other. One task keeps to the order of one hypervisor.
+
+    tags: only machines with one of them are meant, or all. The others are in the last group, where the module looks
+    at their tags.
+    """
+    records = {host: {str(record["name"]): record for record in machines[host]} for host in targets}
+    flat = [(host, records[host][name]) for host, names in targets.items() for name in names]
+    meant = [target for target in flat if not tags or set(tags) & set(target[1].get("tags") or ())]
+    groups = in_turn(meant, state, lambda target: target[1].get("order")) or [[]]
+    groups[-1] += [target for target in flat if target not in meant]
+    if sum(bool(names) for names in targets.values()) == 1:
+        groups = [[target for group in groups for target in group]]
+    return [_by_host(group) for group in groups]
+
+
+def _by_host(group: Sequence[tuple[str, Mapping[str, t.Any]]]) -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for host, record in group:
+        names.setdefault(host, []).append(str(record["name"]))
+    return names
+
+
+def _words(value: t.Any) -> list[str]:
+    """A list, or a text with commas, as a list of texts."""
+    values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
+    return [word.strip() for item in values for word in str(item).split(",") if word.strip()]
+
+
+def _check_known(given: Mapping[str, t.Any]) -> None:
+    for name in given:
+        if name not in _OPTIONS:
+            raise InputError(f"unknown option {name!r}", hint=one_of_these(name, _OPTIONS))
+
+
+def _check_state(given: Mapping[str, t.Any]) -> None:
+    state = given.get("state")
+    if not state:
+        raise InputError("Say what is to be done with -e state=STATE", hint=f"Known: {', '.join(REQUESTS)}")
+    if state not in REQUESTS:
+        raise InputError(f"there is no {state!r}", where="state", hint=one_of_these(str(state), REQUESTS))
+    for word in _words(given.get("in_state")):
+        if word not in STATES:
+            raise InputError(f"there is no {word!r}", where="in_state", hint=one_of_these(word, STATES))
+
+
+def _check_switches(given: Mapping[str, t.Any]) -> None:
+    for name in ("force", "only_pending", "all"):
+        _switch(given, name)
+    if _switch(given, "only_pending") and given.get("state") != "cycled":
+        raise InputError("only -e state=cycled makes pending changes take effect", where="only_pending")
+
+
+def _switch(given: Mapping[str, t.Any], name: str) -> bool:
+    value = given.get(name)
+    if value in (None, ""):
+        return False
+    try:
+        return bool(boolean(value))
+    except TypeError:
+        raise InputError(f"{value!r} is neither true nor false", where=name) from None
+
+
+def _check_timeout(given: Mapping[str, t.Any]) -> None:
+    value = given.get("timeout")
+    if value is not None and not str(value).strip().isdecimal():
+        raise InputError(f"{value!r} is not a number of seconds", where="timeout")
+
+
+def _check_selected(given: Mapping[str, t.Any]) -> None:
+    """Raise InputError when nothing selects machines; false selects none."""
+    if not any(_words(given.get(name)) for name in _SELECTORS if name != "all") and not _switch(given, "all"):
+        raise InputError(
+            "No machine is named. Give its name with -e vm=NAME, or -e tag=TAG, -e on=HYPERVISOR, -e in_state=STATE, "
+            "or -e all=true"
+        )
+
+
+def _home(name: str, scope: Mapping[str, Records], silent: Mapping[str, str]) -> str:
+    """The hypervisor that a machine is on. Raises NotFoundError, or InputError when there are several."""
+    homes = _hosts_with(scope, lambda record: record["name"] == name and not record.get("claimed"))
+    # One of which there is only the name is refused there, with the reason.
+    homes = homes or _hosts_with(scope, lambda record: record["name"] == name)[:1]
+    home = one_home(name, homes)
+    if home is None:
+        known = {str(record["name"]) for records in scope.values() for record in records}
+        raise NotFoundError(
+            f"there is no machine {name!r} on the hypervisors that answered",
+            where="vm",
+            hint=_with_silent(one_of_these(name, known), silent),
+        )
+    return home
+
+
+def _defined_twice(
+    machines: Mapping[str, Records], scope: Mapping[str, Records], tags: Sequence[str]
+) -> dict[str, tuple[str, str]]:
+    """By UUID, who is defined on several hypervisors, and why nothing is done to them: both would run at once.
+
+    One that is being moved is refused where it is, with the reason. tags: only machines with one of them, or all.
+    """
+    homes: dict[str, list[str]] = {}
+    for host, records in machines.items():
+        for record in records:
+            if record.get("uuid") and not record.get("moving"):
+                homes.setdefault(record["uuid"], []).append(host)
+    return {
+        record["uuid"]: (
+            f"{record['name']} on {' and '.join(homes[record['uuid']])}",
+            "it is the same machine (UUID), so nothing was done to it. Find out which of them is the right one, and "
+            "undefine the other, or name it with -e vm=NAME -e on=HYPERVISOR",
+        )
+        for records in scope.values()
+        for record in records
+        if len(homes.get(record.get("uuid", ""), ())) > 1 and (not tags or set(tags) & set(record.get("tags") or ()))
+    }
+
+
+def _check_tag(tag: str, scope: Mapping[str, Records], silent: Mapping[str, str]) -> None:
+    known = {str(known) for records in scope.values() for record in records for known in record.get("tags") or ()}
+    if tag not in known:
+        raise NotFoundError(
+            f"no machine has the tag {tag!r} on the hypervisors that answered",
+            where="tag",
+            hint=_with_silent(one_of_these(tag, known), silent),
+        )
+
+
+def _with_silent(hint: str, silent: Mapping[str, str]) -> str:
+    return " ".join([hint if hint.endswith("?") or not silent else f"{hint}.", _silent_words(silent)]).strip()
+
+
+def _silent_words(silent: Mapping[str, str]) -> str:
+    return "; ".join(f"{host}: {reason}" for host, reason in silent.items())
+
+
+def _hosts_with(scope: Mapping[str, Records], wanted: Callable[[Mapping[str, t.Any]], bool]) -> Sequence[str]:
+    return [host for host, records in scope.items() if any(wanted(record) for record in records)]

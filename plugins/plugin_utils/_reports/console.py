@@ -1,0 +1,83 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How to get to the console of a machine: commands for the controller, ready to be run. Pure."""
+
+from __future__ import annotations
+
+import shlex
+import typing as t
+from collections.abc import Iterator, Mapping
+
+_ANY_ADDRESS = ("", "0.0.0.0", "::", None)
+# As long a tunnel waits for a viewer; it stays open while one uses it.
+_TUNNEL_SECONDS = 30
+
+
+def console_lines(
+    record: Mapping[str, t.Any], hypervisor: str, variables: Mapping[str, t.Any]
+) -> Iterator[tuple[str, str]]:
+    """Titles and commands for the consoles that a machine has now; none for one that is off.
+
+    variables: the hypervisor's in the inventory, for how Ansible itself logs in there.
+    """
+    if record.get("state") in ("running", "paused"):
+        for graphics in record.get("graphics") or ():
+            port, tls_port = graphics.get("port"), graphics.get("tls_port")
+            if graphics.get("type") in ("vnc", "spice") and (port or tls_port):
+                yield "Viewer", _viewer(graphics, hypervisor, variables)
+        if record.get("serial_console") == "pty":
+            yield "Console", _text_console(str(record["name"]), hypervisor, variables)
+    if record.get("serial_log"):
+        yield "Serial log", f"{hypervisor}:{record['serial_log']}"
+
+
+def _viewer(graphics: Mapping[str, t.Any], hypervisor: str, variables: Mapping[str, t.Any]) -> str:
+    plain = graphics.get("port")
+    port = plain or graphics["tls_port"]
+    listen = graphics.get("listen")
+    address = "127.0.0.1" if listen in _ANY_ADDRESS else str(listen)
+    query = "" if plain else f"?tls-port={port}"
+    if _is_here(variables):
+        place = f"[{address}]" if ":" in address else address
+        url = f"{graphics['type']}://{place}{f':{port}' if plain else query}"
+        return shlex.join(["remote-viewer", url])
+    place = f"[{address}]" if ":" in address else address
+    tunnel = ["ssh", "-f", *_port(variables), "-L", f"{port}:{place}:{port}", _login(hypervisor, variables)]
+    url = f"{graphics['type']}://127.0.0.1{f':{port}' if plain else query}"
+    return f"{shlex.join([*tunnel, 'sleep', str(_TUNNEL_SECONDS)])} && {shlex.join(['remote-viewer', url])}"
+
+
+def _text_console(name: str, hypervisor: str, variables: Mapping[str, t.Any]) -> str:
+    user = _user(variables)
+    virsh = ["virsh", "console", name]
+    if user is None:
+        # Without root, virsh would go to the user's own machines.
+        virsh[1:1] = ["-c", "qemu:///system"]
+    elif user != "root":
+        virsh.insert(0, "sudo")
+    if _is_here(variables):
+        return shlex.join(virsh)
+    # The shell on the other side reads the words once more.
+    there = [shlex.quote(word) for word in virsh]
+    return shlex.join(["ssh", "-t", *_port(variables), _login(hypervisor, variables), *there])
+
+
+def _is_here(variables: Mapping[str, t.Any]) -> bool:
+    return variables.get("ansible_connection") == "local"
+
+
+def _user(variables: Mapping[str, t.Any]) -> str | None:
+    user = variables.get("ansible_user") or variables.get("ansible_ssh_user")
+    return str(user) if user else None
+
+
+def _login(hypervisor: str, variables: Mapping[str, t.Any]) -> str:
+    host = str(variables.get("ansible_host") or variables.get("ansible_ssh_host") or hypervisor)
+    user = _user(variables)
+    return f"{user}@{host}" if user else host
+
+
+def _port(variables: Mapping[str, t.Any]) -> list[str]:
+    port = variables.get("ansible_port") or variables.get("ansible_ssh_port")
+    return ["-p", str(port)] if port and str(port) != "22" else []

@@ -1,0 +1,261 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filters of the playbook brine.virt.power: which machines are meant, and what became of them."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.filter.power import FilterModule
+from ansible_collections.brine.virt.plugins.modules import virt_power
+from ansible_collections.brine.virt.plugins.plugin_utils import _power_targets
+from ansible_collections.brine.virt.plugins.plugin_utils._reports import power
+
+FILTERS = FilterModule().filters()
+
+
+def record(name: str, *tags: str, **more: t.Any) -> dict[str, t.Any]:
+    return {"name": name, "state": "running", "tags": list(tags), "claimed": False, **more}
+
+
+CLOUD: dict[str, t.Any] = {
+    "hv1": {"machines": [record("web1", "web"), record("db1"), record("twin")]},
+    "hv2": {"machines": [record("web2", "web", "front"), record("twin"), record("db1", claimed=True)]},
+}
+DEAD = {"hv3": {"failed": True, "msg": "no answer within 45 s"}}
+
+
+def targets(results: dict[str, t.Any] | None = None, **given: t.Any) -> dict[str, t.Any]:
+    found: dict[str, t.Any] = FILTERS["power_targets"](CLOUD if results is None else results, **given)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"vm": "web1, web2,web1"}, {"hv1": ["web1"], "hv2": ["web2"]}),
+        ({"vm": ["db1"]}, {"hv1": ["db1"]}),
+        ({"vm": "twin", "on": "hv2"}, {"hv2": ["twin"]}),
+        ({"on": "hv1"}, {"hv1": ["web1", "db1", "twin"]}),
+        ({"all": "true"}, {"hv1": ["web1", "db1", "twin"], "hv2": ["web2", "twin", "db1"]}),
+        # The module, which gets the names and the tag, looks at the tags.
+        ({"tag": "front", "on": ["hv2"]}, {"hv2": ["web2", "twin", "db1"]}),
+        ({"in_state": "running,paused", "on": "hv2"}, {"hv2": ["web2", "twin", "db1"]}),
+    ],
+)
+def test_who_is_meant(given: dict[str, t.Any], expected: dict[str, list[str]]) -> None:
+    assert targets(state="stopped", **given) == {"targets": expected, "earlier": [], "errors": [], "left_out": {}}
+
+
+ORDERED: dict[str, t.Any] = {
+    "hv1": {"machines": [record("db1", "db", order=1), record("web1", "web", order=20), record("any1")]},
+    "hv2": {"machines": [record("db2", "db", order=1), record("web2", "web", order=10)]},
+    "hv3": {"machines": [record("any3")]},
+}
+IN_ORDER = [
+    {"hv1": ["db1"], "hv2": ["db2"]},
+    {"hv2": ["web2"]},
+    {"hv1": ["web1"]},
+    {"hv1": ["any1"], "hv3": ["any3"]},
+]
+
+
+def sorted_names(groups: list[dict[str, list[str]]]) -> list[dict[str, list[str]]]:
+    return [{host: sorted(names) for host, names in group.items()} for group in groups]
+
+
+@pytest.mark.parametrize(
+    ("given", "groups"),
+    [
+        ({"state": "running", "all": True}, IN_ORDER),
+        ({"state": "stopped", "all": True}, IN_ORDER[::-1]),
+        ({"state": "saved", "all": True}, IN_ORDER[::-1]),
+        ({"state": "cycled", "all": True}, None),
+        # The module keeps to the order of its own hypervisor.
+        ({"state": "running", "on": "hv1"}, None),
+        ({"state": "running", "vm": "any3,any1"}, None),
+        ({"state": "running", "vm": "web1,db2"}, [{"hv2": ["db2"]}, {"hv1": ["web1"]}]),
+        # Those with another tag are nobody's business.
+        ({"state": "running", "tag": "db"}, None),
+        (
+            {"state": "stopped", "tag": "web"},
+            [{"hv1": ["web1"]}, {"hv1": ["db1", "any1"], "hv2": ["db2", "web2"], "hv3": ["any3"]}],
+        ),
+    ],
+)
+def test_machines_of_several_hypervisors_have_their_turn(
+    given: dict[str, t.Any], groups: list[dict[str, list[str]]] | None
+) -> None:
+    found = targets(ORDERED, **given)
+    assert found["errors"] == []
+    if groups is None:
+        assert found["earlier"] == []
+    else:
+        assert sorted_names([*found["earlier"], found["targets"]]) == sorted_names(groups)
+
+
+def test_mistakes_leave_no_earlier_ones() -> None:
+    found = targets(ORDERED, state="running", vm="db1,web2,wbe")
+    assert (found["targets"], found["earlier"], len(found["errors"])) == ({}, [], 1)
+
+
+def test_who_is_off_although_it_starts_with_its_hypervisor() -> None:
+    off = {"state": "shutoff", "autostart": True}
+    results = {
+        "hv1": {"machines": [record("db1", order=1, **off), record("web1", **off), record("up", autostart=True)]},
+        "hv2": {
+            "machines": [record("web2", **off), record("half", building=True, **off), record("man", state="shutoff")]
+        },
+        "hv4": {"machines": [record("web4", **off)]},
+        **DEAD,
+    }
+    assert FILTERS["autostart_targets"](results, ["hv1", "hv2", "hv3"]) == {
+        "earlier": [{"hv1": ["db1"]}],
+        "targets": {"hv1": ["web1"], "hv2": ["web2"]},
+        "left_out": {"hv3": "did not answer: no answer within 45 s"},
+    }
+    # One task keeps to the order of one hypervisor by itself; they are named in it all the same.
+    results["hv4"] = {"machines": [record("web4", **off), record("db4", order=1, **off)]}
+    alone = {"earlier": [], "targets": {"hv4": ["db4", "web4"]}, "left_out": {}}
+    assert FILTERS["autostart_targets"](results, ["hv4"]) == alone
+    with pytest.raises(AnsibleFilterError, match=r"^brine\.virt\.autostart_targets: the input is not a mapping"):
+        FILTERS["autostart_targets"]([], [])
+
+
+NOBODY = (
+    "No machine is named. Give its name with -e vm=NAME, or -e tag=TAG, -e on=HYPERVISOR, -e in_state=STATE, "
+    "or -e all=true"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"vm": "wbe1"}, "vm: there is no machine 'wbe1' on the hypervisors that answered. Did you mean web1?"),
+        ({"vm": "web2", "on": "hv1"}, "vm: there is no machine 'web2' on the hypervisors that answered. Did you mean"),
+        ({"vm": "twin"}, "vm: there is a machine 'twin' on each of hv1, hv2. Say which one: -e on=hv1"),
+        ({"tag": "wbe"}, "tag: no machine has the tag 'wbe' on the hypervisors that answered. Did you mean web?"),
+        ({"on": "hv9"}, "on: there is no hypervisor 'hv9'. Did you mean hv2?"),
+        ({}, NOBODY),
+        ({"vm": "", "tag": [], "all": ""}, NOBODY),
+        ({"all": "false"}, NOBODY),
+        ({"all": "maybe"}, "all: 'maybe' is neither true nor false"),
+        ({"vm": "web1", "force": "yess"}, "force: 'yess' is neither true nor false"),
+        ({"vm": "web1", "timeout": "1m"}, "timeout: '1m' is not a number of seconds"),
+        ({"vm": "web1", "state": "stoped"}, "state: there is no 'stoped'. Did you mean stopped?"),
+        ({"vm": "web1", "state": None}, "Say what is to be done with -e state=STATE. Known: running, stopped, paused"),
+        ({"in_state": "of"}, "in_state: there is no 'of'. Known: "),
+        ({"vm": "web1", "only_pending": True}, "only_pending: only -e state=cycled makes pending changes take effect"),
+    ],
+)
+def test_mistakes(given: dict[str, t.Any], sentence: str) -> None:
+    found = targets(**{"state": "stopped", **given})
+    (error,) = found["errors"]
+    assert error.startswith(sentence)
+    assert found["targets"] == {}
+
+
+def test_all_mistakes_are_said_at_once() -> None:
+    assert len(targets(vm="a,b", state="off", timeout="x")["errors"]) == 4
+
+
+def test_a_hypervisor_that_did_not_answer_matters_unless_all_are_found() -> None:
+    cloud = {**CLOUD, **DEAD}
+    assert targets(cloud, vm="web1", state="stopped")["left_out"] == {}
+    assert targets(cloud, tag="web", state="stopped")["left_out"] == {"hv3": "did not answer: no answer within 45 s"}
+    assert targets(cloud, on="hv1", state="stopped")["left_out"] == {}
+    (error,) = targets(cloud, vm="web7", state="stopped")["errors"]
+    assert error.endswith("Did you mean web2? hv3: did not answer: no answer within 45 s")
+
+
+def test_a_machine_that_is_defined_twice_is_left_out() -> None:
+    """To start both would have two of them write to one disk."""
+    cloud = {
+        "hv1": {"machines": [record("old", "web", uuid="1"), record("web1", "web", uuid="2"), record("mv", uuid="3")]},
+        "hv2": {"machines": [record("old", "web", uuid="1"), record("mv", uuid="3", moving={"target": "hv2"})]},
+    }
+    found = targets(cloud, tag="web", on="hv1", state="running")
+    assert found["targets"] == {"hv1": ["web1", "mv"]}
+    assert list(found["left_out"]) == ["old on hv1 and hv2"]
+    assert targets(cloud, vm="old", on="hv1", state="running")["targets"] == {"hv1": ["old"]}
+
+
+def test_what_is_no_answer() -> None:
+    with pytest.raises(AnsibleFilterError, match=r"brine\.virt\.power_targets: the input is not a mapping"):
+        FILTERS["power_targets"]([], state="stopped")
+    with pytest.raises(AnsibleFilterError, match=r"brine\.virt\.power_report: the input is not a mapping"):
+        FILTERS["power_report"]([])
+
+
+def machine(name: str, **more: t.Any) -> dict[str, t.Any]:
+    return {"name": name, "before": "running", "state": "running", "actions": [], "seconds": 0.0, "error": None, **more}
+
+
+def test_a_row_for_each_machine() -> None:
+    results = {
+        "hv1": {
+            "machines": [
+                machine("web1", state="shutoff", actions=["shut down"], seconds=7.4),
+                machine("web2"),
+                machine("web3", state="shutoff", actions=["shut down"], error="it could not start: no\x1b memory"),
+                machine("web4", error="it is off"),
+                machine("web5", actions=["shut down", "start"]),
+            ]
+        },
+        "hv2": [{"skipped": True}, {"machines": [machine("web6")]}],
+        "hv3": {"unreachable": True, "msg": "no route"},
+        "hv4": {},
+    }
+    report = FILTERS["power_report"](results, {"hv5": "did not answer: no"})
+    assert report["text"].splitlines() == [
+        "MACHINE  ON   STATE    SECONDS  DONE",
+        "web1     hv1  shutoff      7.4  shut down (was running)",
+        "web2     hv1  running        -  running already",
+        "web3     hv1  shutoff        -  shut down, then failed: it could not start: no  memory",
+        "web4     hv1  running        -  failed: it is off",
+        "web5     hv1  running        -  shut down, start",
+        "web6     hv2  running        -  running already",
+        "hv3: no route",
+        "hv5: did not answer: no",
+    ]
+    assert report["failed"] == [
+        "web3 on hv1: shut down, then failed: it could not start: no  memory",
+        "web4 on hv1: failed: it is off",
+        "hv3: no route",
+        "hv5: did not answer: no",
+    ]
+    assert [(one["name"], one["hypervisor"]) for one in report["data"]["machines"]][:2] == [
+        ("web1", "hv1"),
+        ("web2", "hv1"),
+    ]
+    assert report["data"]["left_out"] == {"hv3": "no route", "hv5": "did not answer: no"}
+    empty = {"text": "No machine is selected.", "data": {"machines": [], "left_out": {}}, "failed": []}
+    assert power.power_report({}, {}) == empty
+
+
+def test_the_words_are_those_of_the_module() -> None:
+    options = yaml.safe_load(virt_power.DOCUMENTATION)["options"]
+    assert options["state"]["choices"] == list(_power_targets.REQUESTS)
+    assert options["in_state"]["choices"] == list(_power_targets.STATES)
+
+
+def test_results_of_several_groups_are_one_report() -> None:
+    def done(name: str) -> dict[str, t.Any]:
+        machine = {"name": name, "before": "shutoff", "state": "running", "actions": ["start"], "error": None}
+        return {"machines": [{**machine, "changed": True, "seconds": 1.0}]}
+
+    silent = {"failed": True, "msg": "did not answer"}
+    results = {"hv1": [done("db1"), {"skipped": True}, done("web1")], "hv2": [silent, silent, silent]}
+    report = FILTERS["power_report"](results)
+    assert report["text"].splitlines() == [
+        "MACHINE  ON   STATE    SECONDS  DONE",
+        "db1      hv1  running        1  start (was shutoff)",
+        "web1     hv1  running        1  start (was shutoff)",
+        "hv2: did not answer",
+    ]
+    assert report["failed"] == ["hv2: did not answer"]

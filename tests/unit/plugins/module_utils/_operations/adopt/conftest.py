@@ -1,0 +1,36 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the tests in this folder begin with."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools
+from ansible_collections.brine.virt.plugins.module_utils._operations.adopt import machines
+from ansible_collections.brine.virt.plugins.modules import virt_adopt
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.adopt.adopt_host import AdoptHost
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
+    POOL,
+    make_file,
+)
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AdoptHost]:
+    monkeypatch.setattr(pools, "is_local", lambda _uri: True)
+    monkeypatch.setattr(libvirt.virStoragePool, "createXML", make_file)
+    for name in ("hypervisor_lock", "machine_lock"):
+        monkeypatch.setattr(machines, name, lambda _what, **_settings: contextlib.nullcontext())
+    (tmp_path / "pool").mkdir()
+    node = tmp_path / "node.xml"
+    node.write_text(f"<node>{POOL.format('default', tmp_path / 'pool')}</node>", encoding="utf-8")
+    with open_connection(f"test://{node}") as conn:
+        monkeypatch.setattr(virt_adopt, "open_connection", lambda _uri: contextlib.nullcontext(conn))
+        yield AdoptHost(conn, tmp_path)

@@ -1,0 +1,119 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Taking back a new volume deletes what this run has made, and nothing else; on libvirt's test driver."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError, create_empty
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner, volume_step
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host
+
+NAME = "web1-d.qcow2"
+MIB = 1024 * 1024
+
+
+class Work:
+    """The step that makes a volume of 1 MiB for the machine web1."""
+
+    def __init__(self, host: Host, **maker: t.Any) -> None:
+        hypervisor = Hypervisor(host.conn, image_pool="images")
+        self.handle = host.conn.storagePoolLookupByName("default")
+        self.pool: Pool = hypervisor.pools.get("default")
+        self.maker = VolumeOwner(hypervisor, "web1", **{"new": True, **maker})
+
+    def step(self, make: t.Callable[[], None] | None = None) -> Step:
+        return volume_step("make it", make or self.make, self.pool, NAME, self.maker)
+
+    def make(self) -> None:
+        create_empty(self.pool, NAME, size_bytes=MIB, image_format="qcow2")
+
+    def is_there(self) -> bool:
+        return NAME in self.handle.listVolumes()
+
+
+def undo(step: Step) -> None:
+    assert step.undo is not None
+    step.undo()
+
+
+def test_what_was_made_goes(host: Host) -> None:
+    work = Work(host)
+    step = work.step()
+    step.apply()
+    assert work.is_there()
+    undo(step)
+    assert not work.is_there()
+
+
+def test_what_was_there_before_stays(host: Host) -> None:
+    work = Work(host)
+    work.make()
+    step = work.step(lambda: pytest.fail("it was made all the same"))
+    with pytest.raises(VolumeExistsError):
+        step.apply()
+    undo(step)
+    assert work.is_there()
+
+
+def test_what_somebody_makes_at_the_same_moment_stays(host: Host) -> None:
+    """It was not there when it was looked for, and is when it is to be made."""
+    work = Work(host)
+
+    def make() -> None:
+        work.make()
+        work.make()
+
+    step = work.step(make)
+    with pytest.raises(VolumeExistsError):
+        step.apply()
+    undo(step)
+    assert work.is_there()
+
+
+def test_half_of_it_goes_as_well(host: Host) -> None:
+    work = Work(host)
+
+    def make() -> None:
+        work.make()
+        raise HostError("the disk is full")
+
+    step = work.step(make)
+    with pytest.raises(HostError):
+        step.apply()
+    undo(step)
+    assert not work.is_there()
+
+
+def test_what_another_machine_has_begun_to_use_stays(host: Host) -> None:
+    work = Work(host)
+    step = work.step()
+    step.apply()
+    host.path = host.directory / "default" / NAME
+    host.add_guest()
+    with pytest.raises(ConflictError, match="guest"):
+        undo(step)
+    assert work.is_there()
+
+
+def test_what_a_machine_that_has_left_may_have_taken_along_stays(host: Host) -> None:
+    """In a pool that its new hypervisor shares."""
+    uuid = host.add_guest(has=False).UUIDString()
+    work = Work(host, new=False, uuid=uuid)
+    step = work.step()
+    step.apply()
+    host.conn.lookupByUUIDString(uuid).undefine()
+    with pytest.raises(
+        ConflictError, match=rf"volume {NAME} of pool default is kept, as machine web1 may still use it"
+    ) as caught:
+        undo(step)
+    assert f"virsh vol-delete {NAME} --pool default" in str(caught.value)
+    assert work.is_there()

@@ -1,0 +1,424 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Power states changed on libvirt's test driver."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._host import locks as host_locks
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection, run_events
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._operations.power import change, locks, machines, wait
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import PowerRequest
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import Selection
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_all
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
+
+DOMAIN = """
+<domain type='test' xmlns:test='http://libvirt.org/schemas/domain/test/1.0' xmlns:brine='urn:brine:virt:1'>
+  <test:runstate>{state}</test:runstate>
+  <name>{name}</name><metadata>{metadata}</metadata><memory unit='MiB'>64</memory><os><type>hvm</type></os>{more}
+</domain>
+"""
+MOVE = "<m:move xmlns:m='urn:brine:virt:move:1' source='hv1' target='hv2' uri='qemu+tls://hv2/system'/>"
+CLAIM = "<brine:machine status='building' claimed='yes'/>"
+# A guest that does not go off when it is told to.
+DEAF = "<on_poweroff>restart</on_poweroff>"
+RUNNING, OFF = 1, 5
+
+
+class Node:
+    """A hypervisor of the test driver, and the directory of its locks."""
+
+    def __init__(self, conn: t.Any, lock: t.Callable[..., t.ContextManager[None]]) -> None:
+        self.conn = conn
+        self.lock = lock
+
+    def run(self, state: str, *names: str, check: bool = False, **how: t.Any) -> dict[str, dict[str, t.Any]]:
+        """What becomes of these machines, or all, by name."""
+        limits = {key: how.pop(key) for key in ("concurrency", "lock_seconds", "stop", "between") if key in how}
+        between: t.Callable[[], t.Any] = limits.pop("between", lambda: None)
+        request = PowerRequest(state, **{"timeout_seconds": 20, **how})
+        selection = Selection(names=names or None, everything=True)
+        results = machines.plan_machines(self.conn, selection, request)
+        between()
+        if check:
+            machines.preview(results)
+        else:
+            settings = {"concurrency": 4, "lock_seconds": 5, "stop": threading.Event(), **limits}
+            machines.carry_out(self.conn, results, request, **settings)
+        return {result.machine.name: result.as_result() for result in results}
+
+    def states(self) -> dict[str, str]:
+        return {view.name: view.state for view in view_all(self.conn, pending=False)}
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> t.Iterator[Node]:
+    """Machines by the mark ``machines``: name, whether it runs, metadata, and more of its XML."""
+    lock = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
+    monkeypatch.setattr(locks, "hypervisor_lock", lock)
+    monkeypatch.setattr(host_locks, "hypervisor_lock", lock)
+    given = getattr(request, "param", [("web1", RUNNING, "", "")])
+    domains = "".join(DOMAIN.format(name=n, state=s, metadata=m, more=x) for n, s, m, x in given)
+    (tmp_path / "node.xml").write_text(f"<node>{domains}</node>")
+    with open_connection(f"test://{tmp_path / 'node.xml'}") as conn:
+        yield Node(conn, lock)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "wanted", "actions", "before", "after"),
+    [
+        ("destroy", "running", ["start"], "shutoff", "running"),
+        ("suspend", "running", ["resume"], "paused", "running"),
+        ("managedSave", "running", ["resume from its saved state"], "saved", "running"),
+        ("", "stopped", ["shut down"], "running", "shutoff"),
+        ("suspend", "stopped", ["resume", "shut down"], "paused", "shutoff"),
+        ("", "paused", ["pause"], "running", "paused"),
+        ("", "saved", ["save"], "running", "saved"),
+        ("suspend", "saved", ["save"], "paused", "saved"),
+        ("", "rebooted", ["reboot"], "running", "running"),
+        ("", "reset", ["reset"], "running", "running"),
+        ("", "cycled", ["shut down", "start"], "running", "running"),
+    ],
+)
+def test_check_mode_the_run_and_the_second_run(
+    node: Node, prepare: str, wanted: str, actions: list[str], before: str, after: str
+) -> None:
+    if prepare:
+        getattr(node.conn.lookupByName("web1"), prepare)()
+    ahead = node.run(wanted, check=True)["web1"]
+    assert node.states() == {"web1": before}
+    done = node.run(wanted)["web1"]
+    assert {**done, "seconds": 0.0} == ahead
+    assert ahead == {
+        "name": "web1",
+        "changed": True,
+        "before": before,
+        "state": after,
+        "actions": actions,
+        "seconds": 0.0,
+        "error": None,
+    }
+    assert node.states() == {"web1": after}
+    again = node.run(wanted)["web1"]
+    assert (again["changed"], again["error"]) == (wanted in ("rebooted", "reset", "cycled"), None)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        [
+            ("half", OFF, "<brine:machine status='building'/>", ""),
+            ("name1", OFF, CLAIM, ""),
+            ("mover", RUNNING, MOVE, ""),
+        ]
+    ],
+    indirect=True,
+)
+def test_machines_that_belong_to_another_run_are_left_alone(node: Node) -> None:
+    before = node.states()
+    for wanted in ("running", "stopped"):
+        found = {name: result["error"] for name, result in node.run(wanted).items()}
+        assert found["half"].startswith("it is unfinished: a run is creating it, or was interrupted. ")
+        assert found["name1"].startswith("only its name is claimed, ")
+        assert found["mover"].startswith("it is being moved from hv1 to hv2, or its move was interrupted. ")
+    assert node.states() == before
+
+
+@pytest.mark.parametrize("node", [[("deaf", RUNNING, "", DEAF), ("web1", RUNNING, "", "")]], indirect=True)
+def test_a_guest_that_does_not_shut_down(node: Node) -> None:
+    found = node.run("stopped", timeout_seconds=1)
+    assert found["deaf"]["error"].startswith(
+        "it did not shut down within 1 s: it is running, its guest agent is not connected, so it was asked by ACPI. "
+    )
+    assert (found["deaf"]["changed"], found["deaf"]["actions"], found["deaf"]["state"]) == (False, [], "running")
+    # The other one is not held up by it.
+    assert (found["web1"]["state"], found["web1"]["error"]) == ("shutoff", None)
+    assert 1 <= found["deaf"]["seconds"] < 5
+    forced = node.run("stopped", "deaf", timeout_seconds=1, force=True)["deaf"]
+    assert (forced["actions"], forced["state"], forced["error"]) == (["power off"], "shutoff", None)
+
+
+@pytest.mark.parametrize("node", [[("deaf", RUNNING, "", DEAF)]], indirect=True)
+def test_off_by_force_and_on_again(node: Node) -> None:
+    forced = node.run("cycled", timeout_seconds=1, force=True)["deaf"]
+    assert (forced["actions"], forced["state"], forced["error"]) == (["power off", "start"], "running", None)
+    at_once = node.run("cycled", timeout_seconds=0, force=True)["deaf"]
+    assert (at_once["actions"], at_once["seconds"] < 1) == (["power off", "start"], True)
+
+
+@pytest.mark.parametrize("node", [[("web1", RUNNING, "", "<on_reboot>destroy</on_reboot>")]], indirect=True)
+def test_a_machine_that_stops_instead_of_rebooting(node: Node) -> None:
+    found = node.run("rebooted")["web1"]
+    assert found["error"].startswith("it has stopped instead of rebooting, and is shutoff. ")
+    assert found["state"] == "shutoff"
+
+
+def test_a_reboot_that_nobody_sees(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a driver that tells of reboots, the call alone is none; this one does not tell."""
+    monkeypatch.setattr(wait, "_TELLS_OF_REBOOTS", node.conn.getType())
+    found = node.run("rebooted", timeout_seconds=1)["web1"]
+    assert found["error"].startswith("it did not reboot within 1 s: it is running, ")
+    forced = node.run("rebooted", timeout_seconds=1, force=True)["web1"]
+    assert (forced["actions"], forced["error"]) == (["reset"], None)
+
+
+def test_a_guest_is_asked_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first time it was still booting."""
+    monkeypatch.setattr(change, "_ASK_AGAIN_SECONDS", 0.5)
+    monkeypatch.setattr(wait, "_LOOK_SECONDS", 0.1)
+    asked: list[float] = []
+
+    def shut_down(handle: t.Any) -> None:
+        asked.append(time.monotonic())
+        if len(asked) > 1:
+            handle.shutdown()
+
+    monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, shut_down)
+    found = node.run("stopped")["web1"]
+    assert (found["state"], found["error"], len(asked)) == ("shutoff", None, 2)
+
+
+def test_a_guest_that_does_not_obey_is_said_with_its_console(
+    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = tmp_path / "serial.log"
+    log.write_bytes(b"a\nb\r\n\x1b[31mStopping \xffdb\x1b[0m\nstuck {{ 1 + 1 }}\n")
+    node.conn.defineXML(
+        f"<domain type='test'><name>deaf</name><memory>1024</memory><os><type>hvm</type></os>"
+        f"<devices><serial type='pty'><log file='{log}'/></serial></devices></domain>"
+    ).create()
+    monkeypatch.setattr(change, "_ASK_AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(wait, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, lambda _handle: None)
+    error = node.run("stopped", "deaf", timeout_seconds=1)["deaf"]["error"]
+    asked, _comma, rest = error.partition(" times; ")
+    assert asked.startswith("it did not shut down within 1 s: it is running, its guest agent is not connected, so ")
+    assert asked.rpartition("it was asked by ACPI, ")[2] in ("3", "4", "5")
+    assert rest == (
+        "its serial console ends with: b | Stopping \ufffddb | stuck {{ 1 + 1 }}. It may still do so. Give it a longer "
+        "timeout. To do it without the guest: force: true (with the playbook power: -e force=true)"
+    )
+
+
+def test_a_guest_that_cannot_be_asked(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    # libvirt refuses to start what runs.
+    monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, lambda handle: handle.create())
+    error = node.run("stopped")["web1"]["error"]
+    assert error.startswith("it could not shut down: ")
+    assert error.endswith(
+        "; its guest agent is not connected, so it was asked by ACPI. "
+        "To do it without the guest: force: true (with the playbook power: -e force=true)"
+    )
+
+
+@pytest.mark.parametrize("node", [[("web1", OFF, "", "")]], indirect=True)
+def test_a_start_that_ends_at_once_says_why(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start_and_crash(handle: t.Any) -> None:
+        handle.create()
+        handle.destroy()
+
+    monkeypatch.setitem(change._CALLS, change.Action.START, start_and_crash)
+    found = node.run("running")["web1"]
+    assert found["error"] == (
+        "it has started and stopped again: it is shutoff (somebody powered it off); QEMU's log is not on this host"
+    )
+    assert (found["state"], found["seconds"] < 5) == ("shutoff", True)
+
+
+def test_an_event_ends_the_wait(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not wait for the next look."""
+    monkeypatch.setattr(wait, "_LOOK_SECONDS", 30)
+    monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, lambda _handle: None)
+    timer = threading.Timer(0.5, node.conn.lookupByName("web1").shutdown)
+    timer.start()
+    found = node.run("stopped")["web1"]
+    assert (found["state"], found["error"]) == ("shutoff", None)
+    assert found["seconds"] < 10
+
+
+def test_what_changed_since_it_was_planned(node: Node) -> None:
+    domain = node.conn.lookupByName("web1")
+    found = node.run("stopped", between=domain.suspend)["web1"]
+    assert found["error"] == "it was running when this was planned, and is paused now. Run it again"
+    assert node.states() == {"web1": "paused"}
+    domain.resume()
+    found = node.run("stopped", between=domain.shutdown)["web1"]
+    assert (found["changed"], found["actions"], found["state"], found["error"]) == (False, [], "shutoff", None)
+    found = node.run("running", between=domain.undefine)["web1"]
+    assert "web1" in found["error"] and found["state"] == "nostate"
+
+
+@pytest.mark.parametrize("node", [[(f"web{number}", RUNNING, "", "") for number in range(1, 6)]], indirect=True)
+def test_many_side_by_side(node: Node) -> None:
+    found = node.run("cycled", concurrency=2)
+    assert [(name, result["error"]) for name, result in found.items()] == [(f"web{n}", None) for n in range(1, 6)]
+
+
+def test_nobody_waits_any_more(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is to come on again comes on all the same, and nothing else is begun."""
+    stop = threading.Event()
+
+    def shut_down(handle: t.Any) -> None:
+        stop.set()
+        handle.shutdown()
+
+    monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, shut_down)
+    found = node.run("cycled", stop=stop)["web1"]
+    assert (found["actions"], found["state"], found["error"]) == (["shut down", "start"], "running", None)
+    found = node.run("cycled", stop=stop)["web1"]
+    assert (found["error"], found["changed"]) == ("it was interrupted", False)
+
+
+@pytest.mark.parametrize("node", [[("deaf", RUNNING, "", DEAF)]], indirect=True)
+def test_nobody_waits_for_a_guest_any_more(node: Node) -> None:
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    found = node.run("stopped", stop=stop)["deaf"]
+    assert (found["error"], found["seconds"] < 10) == ("it was interrupted", True)
+
+
+def test_another_run_holds_the_machine(node: Node) -> None:
+    """virt_migrate takes this lock for as long as it moves a machine."""
+    with node.lock("move-web1", wait_seconds=0):
+        found = node.run("stopped", lock_seconds=0)["web1"]
+    assert found["error"].startswith(
+        "another run is moving machine web1, changing its power state or removing it. Wait"
+    )
+    assert node.states() == {"web1": "running"}
+
+
+def test_another_run_holds_the_hypervisor(node: Node) -> None:
+    with node.lock("init", wait_seconds=0):
+        found = node.run("stopped", lock_seconds=0.2)["web1"]
+    assert "another run has been at work on this hypervisor" in found["error"]
+    assert node.states() == {"web1": "running"}
+
+
+def test_the_threads_of_one_run_share_the_lock(node: Node) -> None:
+    shared = locks.SharedLock(0.2)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(shared.held())
+        stack.enter_context(shared.held())
+        with pytest.raises(ConflictError), node.lock("init", wait_seconds=0):
+            pass
+    with node.lock("init", wait_seconds=0), pytest.raises(ConflictError), shared.held():
+        pass
+    with shared.held():
+        pass
+
+
+@pytest.mark.parametrize("wanted", ["running", "stopped", "cycled"])
+def test_a_machine_that_cannot_be_read_is_left_as_it_is(node: Node, wanted: str) -> None:
+    define_unreadable(node.conn)
+    for check in (True, False):
+        found = node.run(wanted, "ent1", check=check, force=True)["ent1"]
+        assert found["error"] == (
+            "the description of machine ent1 cannot be read as XML: Entity 'x' not defined, line 5, column 32. "
+            "Correct its XML: virsh edit ent1"
+        )
+        assert (found["changed"], found["before"], found["state"]) == (False, "shutoff", "shutoff")
+    assert node.run("paused")["web1"]["state"] == "paused"
+
+
+def test_what_waits_for_power_off_and_on_is_known(node: Node) -> None:
+    (view,) = view_all(node.conn, pending=True)
+    assert view.pending == ()
+    domain = node.conn.lookupByName("web1")
+    domain.setMemoryFlags(128 * 1024, 4 | 2)  # the maximum, in the definition
+    (view,) = view_all(node.conn, pending=True)
+    assert view.pending == ("memory",)
+    node.run("cycled")
+    (view,) = view_all(node.conn, pending=True)
+    assert view.pending == ()
+
+
+def ordered(order: int | None, delay: int = 0) -> str:
+    number = "" if order is None else f" order='{order}'"
+    return f"<brine:machine><brine:start{number} delay='{delay}'/></brine:machine>"
+
+
+ORDERED = [
+    ("any", OFF, "", ""),
+    ("db", OFF, ordered(3, 2), ""),
+    ("dns", OFF, ordered(0), ""),
+    ("late", OFF, ordered(None, 600), ""),
+    ("web", OFF, ordered(20), ""),
+    ("up", RUNNING, ordered(10, 600), ""),
+]
+
+
+def history(node: Node, state: str, **how: t.Any) -> tuple[list[str], dict[str, dict[str, t.Any]], float]:
+    """Who changed its state, one after the other, as libvirt told of it."""
+    names: list[str] = []
+
+    def note(_conn: t.Any, domain: t.Any, event: int, *_more: t.Any) -> None:
+        if event in (libvirt.VIR_DOMAIN_EVENT_STARTED, libvirt.VIR_DOMAIN_EVENT_STOPPED):
+            names.append(domain.name())
+
+    run_events()
+    number = node.conn.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, note, None)
+    began = time.monotonic()
+    try:
+        result = node.run(state, **how)
+        seconds = time.monotonic() - began
+        # Events come a little after what they tell of.
+        time.sleep(0.5)
+    finally:
+        node.conn.domainEventDeregisterAny(number)
+    return names, result, seconds
+
+
+@pytest.mark.parametrize("node", [ORDERED], indirect=True)
+def test_machines_start_in_their_order_and_stop_the_other_way_round(node: Node) -> None:
+    names, result, seconds = history(node, "running")
+    assert names[:3] == ["dns", "db", "web"]
+    assert sorted(names[3:]) == ["any", "late"]
+    # After db, and not after what ran already or comes last.
+    assert 2 <= seconds < 6
+    assert list(result) == sorted(result)
+    names, _result, seconds = history(node, "stopped")
+    assert sorted(names[:2]) == ["any", "late"]
+    assert names[2:] == ["web", "up", "db", "dns"]
+    assert seconds < 6
+
+
+@pytest.mark.parametrize("node", [ORDERED], indirect=True)
+def test_one_that_does_not_start_holds_nobody_up(node: Node) -> None:
+    def lose() -> None:
+        node.conn.lookupByName("db").undefine()
+
+    names, result, seconds = history(node, "running", between=lose)
+    assert result["db"]["error"]
+    assert names[:2] == ["dns", "web"]
+    assert seconds < 2
+
+
+@pytest.mark.parametrize("node", [ORDERED], indirect=True)
+def test_who_is_told_to_stop_does_not_wait_for_a_delay(node: Node) -> None:
+    stop = threading.Event()
+    threading.Timer(0.7, stop.set).start()
+    names, result, seconds = history(node, "running", stop=stop)
+    assert names == ["dns", "db"]
+    assert (result["web"]["state"], result["web"]["error"]) == ("shutoff", "it was interrupted")
+    assert seconds < 2
+
+
+@pytest.mark.parametrize("node", [ORDERED], indirect=True)
+@pytest.mark.parametrize(("names", "seconds"), [(("db", "dns"), 2), (("db", "web"), 0), (("up",), 0)])
+def test_how_long_those_wait_that_come_after(node: Node, names: tuple[str, ...], seconds: int) -> None:
+    request = PowerRequest("running", 20)
+    results = machines.plan_machines(node.conn, Selection(names=names), request)
+    machines.preview(results)
+    assert machines.last_delay(results, request) == seconds

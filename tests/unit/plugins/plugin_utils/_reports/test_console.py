@@ -1,0 +1,77 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands that lead to the consoles of machines."""
+
+from __future__ import annotations
+
+import shlex
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.console import console_lines
+
+VNC = {"type": "vnc", "listen": "127.0.0.1", "port": 5900, "tls_port": None}
+
+
+def lines(variables: dict[str, t.Any] | None = None, **more: t.Any) -> dict[str, str]:
+    record = {"name": "web1", "state": "running", "graphics": [VNC], "serial_console": "pty", **more}
+    return dict(console_lines(record, "hv1", variables or {}))
+
+
+@pytest.mark.parametrize(
+    ("variables", "viewer", "console"),
+    [
+        (
+            {},
+            "ssh -f -L 5900:127.0.0.1:5900 hv1 sleep 30 && remote-viewer vnc://127.0.0.1:5900",
+            "ssh -t hv1 virsh -c qemu:///system console web1",
+        ),
+        (
+            {"ansible_host": "192.0.2.11", "ansible_user": "ops", "ansible_port": 2222},
+            "ssh -f -p 2222 -L 5900:127.0.0.1:5900 ops@192.0.2.11 sleep 30 && remote-viewer vnc://127.0.0.1:5900",
+            "ssh -t -p 2222 ops@192.0.2.11 sudo virsh console web1",
+        ),
+        ({"ansible_user": "root", "ansible_port": 22}, None, "ssh -t root@hv1 virsh console web1"),
+        (
+            {"ansible_connection": "local", "ansible_user": "root"},
+            "remote-viewer vnc://127.0.0.1:5900",
+            "virsh console web1",
+        ),
+    ],
+)
+def test_commands_log_in_as_ansible_does(variables: dict[str, t.Any], viewer: str | None, console: str) -> None:
+    found = lines(variables)
+    assert found["Console"] == console
+    assert viewer is None or found["Viewer"] == viewer
+
+
+@pytest.mark.parametrize(
+    ("graphics", "viewer"),
+    [
+        ({**VNC, "listen": "0.0.0.0"}, "127.0.0.1:5900 hv1"),
+        ({**VNC, "listen": "::1"}, "-L '5900:[::1]:5900' hv1"),
+        ({"type": "spice", "listen": None, "port": None, "tls_port": 5901}, "spice://127.0.0.1?tls-port=5901"),
+        ({**VNC, "port": None}, None),
+        ({"type": "egl-headless"}, None),
+    ],
+)
+def test_viewers(graphics: dict[str, t.Any], viewer: str | None) -> None:
+    found = lines(graphics=[graphics])
+    assert ("Viewer" in found) is (viewer is not None)
+    assert viewer is None or viewer in found["Viewer"] or f"'{viewer}'" in found["Viewer"]
+
+
+def test_a_name_is_a_name_for_both_shells() -> None:
+    name = "a'b; $(reboot) c"
+    words = shlex.split(lines({"ansible_user": "root"}, name=name)["Console"])
+    assert words[:3] == ["ssh", "-t", "root@hv1"]
+    # ssh joins its words with blanks, for the shell on the other side.
+    assert shlex.split(" ".join(words[3:])) == ["virsh", "console", name]
+
+
+def test_one_that_is_off_has_only_its_log() -> None:
+    found = lines(state="shutoff", serial_log="/var/log/web1.log")
+    assert found == {"Serial log": "hv1:/var/log/web1.log"}
+    assert "Console" not in lines(serial_console=None)

@@ -1,0 +1,116 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which machines of which hypervisor are removed, and the text of it."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_purges
+
+VOLUMES = [
+    {"pool": "default", "volume": "web1-system.qcow2", "action": "delete", "reason": "it was created for this machine"},
+    {"pool": None, "volume": "/iso/a\x1b.iso", "action": "keep", "reason": "it is in no active storage pool"},
+]
+
+
+def machine(name: str, **more: t.Any) -> dict[str, t.Any]:
+    return {"name": name, "present": True, "failed": False, "state": "shutoff", "volumes": [], **more}
+
+
+def answered(*machines: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {"failed": any(one["failed"] for one in machines), "machines": list(machines)}
+
+
+def absent(name: str) -> dict[str, t.Any]:
+    return machine(name, present=False, state=None)
+
+
+SILENT = {"unreachable": True, "msg": "no\nroute"}
+
+
+def errors(*arguments: t.Any) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        choose_purges(*arguments)
+    return str(caught.value).splitlines()
+
+
+def test_what_goes_and_what_stays() -> None:
+    results = {
+        "hv1": answered(machine("web1", volumes=VOLUMES), absent("web2"), absent("web3")),
+        "hv2": answered(absent("web1"), machine("web2"), absent("web3")),
+    }
+    assert choose_purges(results, ["web1", "web2", "web3", "web1"]) == {
+        "by_hypervisor": {"hv1": ["web1"], "hv2": ["web2"]},
+        "shared": {},
+        "machines": [
+            {"name": "web1", "state": "shutoff", "volumes": VOLUMES, "hypervisor": "hv1"},
+            {"name": "web2", "state": "shutoff", "volumes": [], "hypervisor": "hv2"},
+        ],
+        "absent": ["web3"],
+        "silent": {},
+        "text": "web1 on hv1 (shutoff):\n"
+        "  delete default/web1-system.qcow2: it was created for this machine\n"
+        "  keep /iso/a .iso: it is in no active storage pool\n"
+        "  delete the machine itself\n"
+        "web2 on hv2 (shutoff):\n"
+        "  delete the machine itself\n"
+        "web3: there is no such machine on hv1, hv2",
+    }
+
+
+def test_all_that_may_not_be_removed_is_named_at_once() -> None:
+    results = {
+        "hv1": answered(machine("web1", failed=True, msg="web1 is running"), machine("web2"), absent("web3")),
+        "hv2": answered(absent("web1"), machine("web2"), absent("web3")),
+        "hv3": SILENT,
+    }
+    assert errors(results, ["web1", "web2", "web3"]) == [
+        "hv1: web1 is running",
+        "vm: there is a machine 'web2' on each of hv1, hv2. Say which one: -e on=hv1",
+        "machine 'web3' was not found on the hypervisors that answered (hv1, hv2). hv3: did not answer: no route",
+    ]
+
+
+def test_one_that_is_found_goes_though_another_hypervisor_is_silent() -> None:
+    plan = choose_purges({"hv1": answered(machine("web1")), "hv2": SILENT}, ["web1"])
+    assert plan["by_hypervisor"] == {"hv1": ["web1"]}
+    assert plan["text"].endswith("hv2: did not answer: no route")
+
+
+def test_one_without_libvirt_is_told_what_to_do() -> None:
+    bare = {"failed": True, "msg": "libvirt-python is not installed", "missing_library": "libvirt-python"}
+    plan = choose_purges({"hv1": answered(machine("web1")), "hv2": bare, "hv3": {}}, ["web1"])
+    assert plan["text"].splitlines()[2:] == [
+        "hv2: libvirt-python is not installed",
+        "hv3: did not answer: no reason given",
+    ]
+
+
+def test_the_hypervisor_that_is_named() -> None:
+    results = {"hv1": answered(machine("web1")), "hv2": answered(machine("web1")), "hv3": SILENT}
+    assert choose_purges(results, ["web1"], "hv2")["by_hypervisor"] == {"hv2": ["web1"]}
+    assert errors(results, ["web1"], "hv9") == ["on: there is no hypervisor 'hv9'. Known: hv1, hv2, hv3"]
+    assert errors(results, ["web1"], "hv3") == ["machine 'web1' was not found. hv3: did not answer: no route"]
+
+
+def test_wrong_input() -> None:
+    assert len(errors([], ["web1"])) == 1
+
+
+def test_what_others_may_use_is_for_them_to_say() -> None:
+    volumes = [{"pool": "nfs", "volume": f"web{number}-system.qcow2"} for number in (1, 2, 3)]
+    results = {
+        "hv1": answered(machine("web1", shared=volumes[:1]), machine("web2", shared=volumes[1:2])),
+        "hv2": answered(machine("web3", shared=volumes[2:]), machine("web4", shared=[])),
+    }
+    assert choose_purges(results, ["web1", "web2", "web3", "web4"])["shared"] == {
+        "hv1": volumes[:2],
+        "hv2": volumes[2:],
+    }
+    # Of one that is not to be removed, nobody is asked.
+    assert choose_purges(results, ["web4"])["shared"] == {}

@@ -1,0 +1,52 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole runs of Ansible."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import yaml
+
+PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
+
+
+def run_ansible(directory: Path, *words: str, program: str = "playbook") -> subprocess.CompletedProcess[str]:
+    """Run ansible-playbook, or another program of Ansible's, in this directory, which is the user's home as well."""
+    return subprocess.run(
+        [sys.executable, "-m", f"ansible.cli.{program}", *words],
+        cwd=directory,
+        # ANSIBLE_COLLECTIONS_PATH is there already, see the conftest.py of all unit tests.
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "HOME": str(directory)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def run_last_play(
+    directory: Path, playbook: str, uri: str, *words: str, hosts: t.Sequence[str] = ("hv1",), **host_vars: t.Any
+) -> tuple[int, str]:
+    """The status of a run of a playbook's last play on this computer, and what it says.
+
+    uri: in place of that of a real hypervisor. words: options; those with an equals sign are variables of the command
+    line. host_vars: variables of the inventory.
+    """
+    shutil.copytree(PLAYBOOKS, directory / "playbooks", dirs_exist_ok=True)
+    file = directory / "playbooks" / f"{playbook}.yml"
+    play = yaml.safe_load((PLAYBOOKS / file.name).read_text(encoding="utf-8"))[-1]
+    play = {**play, "hosts": "all", "become": False, "module_defaults": {"group/brine.virt.virt": {"uri": uri}}}
+    file.write_text(yaml.safe_dump([play]), encoding="utf-8")
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **host_vars}
+    inventory = {"all": {"hosts": {name: host for name in hosts}}}
+    (directory / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+    options = [part for word in words for part in (["-e", word] if "=" in word else [word])]
+    done = run_ansible(directory, "-i", "hosts.yml", str(file), *options)
+    return done.returncode, done.stdout + done.stderr

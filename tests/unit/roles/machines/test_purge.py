@@ -1,0 +1,93 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook brine.virt.purge on libvirt's test driver, which forgets what was done when a task ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_last_play
+
+# Each starts a whole run of Ansible.
+pytestmark = pytest.mark.slow
+
+GOES = """web1 on hv1 (running):
+  delete default/web1-system.qcow2: it was created for this machine
+  keep images/debian-0123456789abcdef.qcow2: it is a stored image, which virt_image removes when nothing uses it
+  delete the machine itself
+"""
+NONE = " No machine was removed."
+
+
+@pytest.fixture
+def uri(tmp_path: Path, fixtures: Path) -> str:
+    """A hypervisor that has the volume of its machine web1, too."""
+    volume = "<volume><name>web1-system.qcow2</name><capacity>1048576</capacity></volume>"
+    place = "<target><path>/var/lib/libvirt/images</path></target>"
+    text = (fixtures / "node.xml").read_text(encoding="utf-8")
+    assert text.count(place) == 1
+    (tmp_path / "node.xml").write_text(text.replace(place, f"{place}{volume}"), encoding="utf-8")
+    return f"test://{tmp_path / 'node.xml'}"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "No machine is named. Give its name with -e vm=NAME."),
+        (("vm=web1,db*",), "db* is not the name of a machine. Name every machine that is to be removed."),
+        (("vm=all",), "all is not the name of a machine. Name every machine that is to be removed."),
+        (("vm=web1,db1", "disks=vda"), "With -e disks=, name one machine, and leave out keep_disks."),
+        (("vm=web1", "force=maybe"), "force is neither true nor false."),
+        (("vm=web1", "stop_timeout=soon"), "stop_timeout: 'soon' is not a number of seconds. Give a whole number, 1"),
+    ],
+)
+def test_wrong_words_are_one_sentence(tmp_path: Path, uri: str, words: tuple[str, ...], sentence: str) -> None:
+    # What is in the inventory does not count.
+    status, text = run_last_play(tmp_path, "purge", uri, *words, vm="web1", force=True)
+    assert (status, sentence in text, "changed=0" in text) == (2, True, True), text
+
+
+def test_one_that_runs_is_refused(tmp_path: Path, uri: str) -> None:
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", force=True)
+    sentence = (
+        "hv1: web1 is running, so it is not removed. Set stop: true to have it shut down first, or force: true, which "
+        f"powers it off at once.{NONE}"
+    )
+    assert (status, sentence in text, "changed=0" in text) == (2, True, True), text
+
+
+def test_what_goes_and_what_stays_is_shown_first(tmp_path: Path, uri: str) -> None:
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1,gone", "force=true")
+    assert status == 0, text
+    shown, done = text.index(GOES), text.index("TASK [Remove the machines]")
+    assert shown < done
+    assert "gone: there is no such machine on hv1" in text
+    assert "changed=1" in text
+
+
+def test_check_mode_shows_the_same(tmp_path: Path, uri: str) -> None:
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", "--check")
+    assert (status, GOES in text) == (0, True), text
+
+
+def test_a_machine_that_is_nowhere_is_no_change(tmp_path: Path, uri: str) -> None:
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=gone")
+    assert (status, "gone: there is no such machine on hv1" in text, "changed=0" in text) == (0, True, True), text
+
+
+def test_one_name_on_two_hypervisors(tmp_path: Path, uri: str) -> None:
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", hosts=("hv1", "hv2"))
+    sentence = f"vm: there is a machine 'web1' on each of hv1, hv2. Say which one: -e on=hv1.{NONE}"
+    assert (status, sentence in text) == (2, True), text
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", "on=hv2", hosts=("hv1", "hv2"))
+    assert (status, "web1 on hv2 (running):" in text, text.count("changed=1")) == (0, True, 1), text
+
+
+def test_the_other_options_count_when_it_is_planned(tmp_path: Path, uri: str) -> None:
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", "keep_disks=true")
+    assert (status, "keep default/web1-system.qcow2: keep_disks is set" in text) == (0, True), text
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", "disks=vdz")
+    assert (status, "disks[0]: 'vdz' is no disk of machine web1" in text) == (2, True), text

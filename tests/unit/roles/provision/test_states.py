@@ -1,0 +1,164 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Machines brought to their states by the role virt_provision, on libvirt's test driver, which forgets what it did."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.tests.unit.roles.provision.test_provision_role import provision
+
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
+
+DOMAIN = """
+<domain type='test' xmlns:brine='urn:brine:virt:1' xmlns:test='http://libvirt.org/schemas/domain/test/1.0'>
+<test:runstate>{state}</test:runstate><name>{name}</name><uuid>00000000-0000-4000-8000-00000000000{number}</uuid>
+<metadata><brine:machine status='ready'><brine:volume pool='default' name='{name}-system.qcow2' role='disk'/>
+</brine:machine></metadata><memory unit='MiB'>{memory}</memory><vcpu>1</vcpu><os><type arch='x86_64'>hvm</type></os>
+<devices><disk type='file'><driver type='qcow2'/><source file='/nowhere/{name}-system.qcow2'/><target dev='vda'/></disk>
+</devices></domain>"""
+VOLUME = "<volume><name>{}-system.qcow2</name><capacity>1048576</capacity></volume>"
+RUNNING, PAUSED, OFF = 1, 3, 5
+BARE: dict[str, t.Any] = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none", "seed": False}
+GOES = """old1 on hv1 (shutoff):
+  delete default/old1-system.qcow2: it was created for this machine
+  delete the machine itself
+"""
+
+
+def host(directory: Path, name: str, machines: dict[str, int], *, memory: int = 128) -> dict[str, t.Any]:
+    """A hypervisor with 1152 MiB of memory, with these machines and their states."""
+    domains = "".join(
+        DOMAIN.format(name=machine, state=state, number=number, memory=memory)
+        for number, (machine, state) in enumerate(machines.items())
+    )
+    pool = "<pool type='dir'><name>default</name><target><path>/nowhere</path></target>{}</pool>"
+    volumes = "".join(VOLUME.format(machine) for machine in machines)
+    path = directory / f"{name}.xml"
+    path.write_text(f"<node><memory>1179648</memory>{domains}{pool.format(volumes)}</node>", encoding="utf-8")
+    return {"uri": f"test://{path}"}
+
+
+def run(directory: Path, hosts: dict[str, t.Any], vms: list[dict[str, t.Any]], *options: str, **how: t.Any) -> str:
+    """What the role says. No machine answers, so that one that is waited for fails the run."""
+    return provision(
+        directory, hosts, {"virt_vms": vms, "virt_provision_timeout": 1}, *options, **{"fails": False, **how}
+    )
+
+
+def changed(output: str) -> int:
+    return sum(map(int, re.findall(r"changed=(\d+)", output)))
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)])
+def test_one_that_is_to_be_stopped_is_not_waited_for(tmp_path: Path, check: tuple[str, ...]) -> None:
+    hosts = {"hv1": host(tmp_path, "hv1", {"web1": RUNNING, "web2": PAUSED, "web3": PAUSED})}
+    keep = {"vcpus": 1, "memory": 128, "disk_profile": None, "nic_profile": None, "seed": False}
+    vms = [
+        {**keep, "name": "web1", "state": "stopped"},
+        # Paused by somebody, and to be left so.
+        {**keep, "name": "web2", "state": "present"},
+        {**keep, "name": "web3", "state": "stopped"},
+        {**BARE, "name": "new1", "state": "stopped"},
+    ]
+    output = run(tmp_path, hosts, vms, *check)
+    for row in (r"web1 +hv1 +.*changed .* shut down web1", r"web3 +hv1 +.*changed .* resume web3; shut down web3"):
+        assert re.search(rf"^{row}$", output, re.MULTILINE), output
+    assert not re.search("^web2 ", output, re.MULTILINE)
+    assert re.search("^new1 +hv1 +.*created ", output, re.MULTILINE) and "start new1" not in output
+    assert "not reachable" not in output
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)])
+def test_what_is_to_be_removed_is_shown_volume_by_volume(tmp_path: Path, check: tuple[str, ...]) -> None:
+    hosts = {"hv1": host(tmp_path, "hv1", {"old1": OFF}), "hv2": host(tmp_path, "hv2", {"web2": OFF})}
+    output = run(tmp_path, hosts, [{"name": "old1", "state": "absent"}, {"name": "old2", "state": "absent"}], *check)
+    assert GOES in output
+    assert "old2: there is no such machine on hv1, hv2" in output
+    assert changed(output) == 1
+
+
+def test_what_is_not_there_is_no_change(tmp_path: Path) -> None:
+    output = run(tmp_path, {"hv1": host(tmp_path, "hv1", {})}, [{"name": "old1", "state": "absent"}])
+    assert "old1: there is no such machine on hv1" in output
+    assert changed(output) == 0
+
+
+def test_without_any_there_is_no_task_for_it(tmp_path: Path) -> None:
+    output = run(
+        tmp_path, {"hv1": host(tmp_path, "hv1", {})}, [{**BARE, "name": "new1", "state": "present"}], "--check"
+    )
+    assert "remove.yml" not in output and "plan_purge.yml" not in output
+
+
+@pytest.mark.parametrize("state", [RUNNING, PAUSED])
+def test_one_that_runs_is_refused_as_by_the_playbook_purge(tmp_path: Path, state: int) -> None:
+    hosts = {"hv1": host(tmp_path, "hv1", {"old1": state})}
+    vms = [{"name": "old1", "state": "absent"}, {**BARE, "name": "new1", "state": "present"}]
+    output = run(tmp_path, hosts, vms, fails=True)
+    assert "so it is not removed. Set stop: true to have it shut down first, or force: true" in output
+    assert "Nothing was changed." in output and changed(output) == 0
+    # A variable that is not on the command line allows nothing.
+    play = {"virt_vms": vms, "force": True}
+    assert "so it is not removed" in provision(tmp_path, hosts, play)
+    output = run(tmp_path, hosts, vms, "-e", "force=true")
+    assert GOES.replace("shutoff", "running" if state == RUNNING else "paused") in output
+    assert changed(output) == 2
+
+
+def test_one_that_runs_is_shut_down_first_where_that_is_asked_for(tmp_path: Path) -> None:
+    hosts = {"hv1": host(tmp_path, "hv1", {"old1": RUNNING})}
+    output = run(tmp_path, hosts, [{"name": "old1", "state": "absent"}], "-e", "stop=true", "-v")
+    assert GOES.replace("shutoff", "running") in output and changed(output) == 1
+    assert '"shut down old1", "delete volume old1-system.qcow2 of pool default", "undefine old1"' in output
+
+
+@pytest.mark.parametrize("word", ["stop", "force"])
+def test_one_that_is_neither_true_nor_false_is_refused(tmp_path: Path, word: str) -> None:
+    hosts = {"hv1": host(tmp_path, "hv1", {})}
+    output = run(tmp_path, hosts, [{"name": "old1", "state": "absent"}], "-e", f"{word}=maybe", fails=True)
+    assert f"{word} is neither true nor false. Nothing was changed." in output
+
+
+def test_its_memory_is_free_for_others_in_check_mode_too(tmp_path: Path) -> None:
+    hosts = {"hv1": host(tmp_path, "hv1", {"old1": OFF}, memory=512)}
+    new = {**BARE, "name": "new1", "memory": 512, "state": "present"}
+    assert "needs 512 MiB of memory" in run(tmp_path, hosts, [new], "--check", fails=True)
+    for check in ((), ("--check",)):
+        output = run(tmp_path, hosts, [new, {"name": "old1", "state": "absent"}], *check, fails=not check)
+        assert GOES in output
+        if check:
+            assert re.search("^new1 +hv1 +.*created ", output, re.MULTILINE)
+        else:
+            # The driver has forgotten the removal, as a run does that has failed: what is still there counts.
+            assert "this hypervisor has changed since it was chosen for new1: 512 MiB of memory are needed" in output
+
+
+def test_one_name_on_two_hypervisors(tmp_path: Path) -> None:
+    hosts = {name: host(tmp_path, name, {"old1": OFF}) for name in ("hv1", "hv2")}
+    output = run(tmp_path, hosts, [{"name": "old1", "state": "absent"}], fails=True)
+    assert "there is a machine 'old1' on each of hv1, hv2. Say which one: hypervisor: hv1" in output
+    output = run(tmp_path, hosts, [{"name": "old1", "state": "absent", "hypervisor": "hv1"}])
+    assert GOES in output and changed(output) == 1
+
+
+def test_one_that_may_be_on_a_silent_hypervisor(tmp_path: Path) -> None:
+    hosts = {"hv1": host(tmp_path, "hv1", {"old2": OFF}), "hv2": {"uri": f"test://{tmp_path}/none.xml"}}
+    vms = [{"name": "old1", "state": "absent"}, {"name": "old2", "state": "absent"}]
+    output = run(tmp_path, hosts, vms, fails=True)
+    assert "old1 was not provisioned: it is to be removed, and may be on hv2, which did not answer" in output
+    assert GOES.replace("old1", "old2") in output and changed(output) == 1
+
+
+def test_one_line(tmp_path: Path) -> None:
+    hosts = {"hv1": host(tmp_path, "hv1", {"old1": OFF})}
+    output = run(tmp_path, hosts, [], "-e", "vm=old1", "-e", "state=absent")
+    assert GOES in output and changed(output) == 1
+    output = run(tmp_path, hosts, [], "-e", "vm=old1", "-e", "state=gone", fails=True)
+    assert "state: 'gone' is not a choice. Choose one of running, stopped, present, absent" in output

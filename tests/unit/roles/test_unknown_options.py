@@ -1,0 +1,133 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is given with -e to a playbook that has no such option is not ignored in silence."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
+    mistaken_choices,
+    mistaken_options,
+)
+from ansible_collections.brine.virt.tests.unit.roles.test_bare_hosts import PLAYBOOKS, bare_host, play
+
+COLLECTION = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "meant"),
+    [
+        (["vm", "target"], ["vm", "to"], {"target": "to"}),
+        (["limt"], ["limit"], {"limt": "limit"}),
+        (["stop"], ["begin", "end"], {"stop": "end"}),
+        (["form", "host"], ["from", "to"], {"form": "from", "host": "from"}),
+        (["from", "host"], ["from", "to"], {"host": "to"}),
+        (["name", "stat", "mem"], ["vm", "start", "memory"], {"name": "vm", "stat": "start", "mem": "memory"}),
+        (["tags", "force"], ["vm", "tag", "on", "force"], {"tags": "tag"}),
+        (["vm", "hypervisor", "keep"], ["vm", "force", "keep_disks", "on"], {"hypervisor": "on", "keep": "keep_disks"}),
+        (
+            ["vm", "on", "timeout"],
+            ["vm", "hypervisor", "stop_timeout"],
+            {"on": "hypervisor", "timeout": "stop_timeout"},
+        ),
+        # Of one's own, beside the one that is meant; or of everybody's.
+        (["vm", "name"], ["vm"], {}),
+        (["virt_vm", "ansible_user", "site"], ["vm", "to"], {}),
+    ],
+)
+def test_the_right_option_is_named(given: list[str], options: list[str], meant: dict[str, str]) -> None:
+    sentences, others = mistaken_options(given, options)
+    assert sentences == [f"{name}: unknown option. Did you mean {option}?" for name, option in sorted(meant.items())]
+    own = set(given) - set(options) - set(meant) - {"virt_vm", "ansible_user"}
+    assert others == sorted(own)
+
+
+@pytest.mark.parametrize("name", ["vm", "on", "tag", "in_state", "only_pending", "keep_disks"])
+def test_what_would_limit_another_playbook_is_not_ignored(name: str) -> None:
+    sentence = f"{name}: this playbook does not have this option."
+    assert mistaken_options([name, "site"], ["hypervisor", "output"] if name != "on" else []) == ([sentence], ["site"])
+
+
+@pytest.mark.parametrize(
+    ("value", "empty"), [("", True), (" , ", True), ([], True), (None, True), ("web1", False), (["web1"], False)]
+)
+def test_an_option_that_needs_a_value_is_not_empty(value: t.Any, empty: bool) -> None:
+    sentences = ["vm: it is empty. Give a value, or leave it out."] if empty else []
+    assert mistaken_choices({"vm": value}, {"vm": []}) == sentences
+    assert mistaken_choices({}, {"vm": []}) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "sentences"),
+    [
+        ({}, []),
+        ({"output": "json", "other": "x"}, []),
+        ({"output": "jsno"}, ["output: there is no 'jsno'. Did you mean json?"]),
+        ({"output": True}, ["output: there is no 'True'. Known: json, text."]),
+        ({"state": "running, shutoff"}, []),
+        ({"state": ["running", "off,running"]}, ["state: there is no 'off'. Did you mean shutoff?"]),
+        ({"state": "{{ mine }}"}, []),
+    ],
+)
+def test_a_word_that_an_option_does_not_have_is_named(given: dict[str, t.Any], sentences: list[str]) -> None:
+    choices = {"output": ["text", "json"], "state": ["running", "shutoff"]}
+    assert mistaken_choices(given, choices) == sentences
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_each_playbook_says_what_it_takes(playbook: str) -> None:
+    first = yaml.safe_load((COLLECTION / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))[0]
+    assert "virt_named_options" in first["vars"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("playbook", "given", "sentence"),
+    [
+        ("migrate", {"vm": "web1", "target": "hv3"}, "target: unknown option. Did you mean to? Nothing was changed."),
+        ("list", {"output": "jsno"}, "output: there is no 'jsno'. Did you mean json? Nothing was changed."),
+        ("list", {"state": "of"}, "state: there is no 'of'. Known: blocked, crashed,"),
+        (
+            "provision",
+            {"vm": "db1", "state": "absent", "keep_disks": True},
+            "keep_disks: this playbook does not have this option. Nothing was changed.",
+        ),
+        ("export", {"vm": ""}, "vm: it is empty. Give a value, or leave it out. Nothing was changed."),
+        ("maintenance", {"stop": "hv1"}, "stop: unknown option. Did you mean end? Nothing was changed."),
+        ("power", {"vm": "web1", "sate": "stopped"}, "sate: unknown option. Did you mean state? Nothing was changed."),
+        ("purge", {"vm": "web1", "keepdisks": True}, "keepdisks: unknown option. Did you mean keep_disks? Nothing was"),
+        (
+            "provision",
+            {"vm": "web1", "vcpus": 1, "memory": 128, "stat": False},
+            "stat: unknown option. Did you mean state? Nothing was changed.",
+        ),
+        (
+            "provision",
+            {"virt_vms": [{"name": "web1"}], "vcpus": 1, "memory": 128},
+            "vcpus, memory: for one machine on the command line, which needs -e vm=NAME.",
+        ),
+    ],
+)
+def test_a_misspelled_option_ends_the_run(
+    tmp_path: Path, playbook: str, given: dict[str, t.Any], sentence: str
+) -> None:
+    hosts = {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path)}}}
+    done = play(tmp_path, playbook, hosts, "--check", "-e", json.dumps(given))
+    assert sentence in done.stdout + done.stderr, done.stdout + done.stderr
+    assert done.returncode == 2
+
+
+@pytest.mark.slow
+def test_a_variable_of_ones_own_is_named_once(tmp_path: Path) -> None:
+    hosts = {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path), "hv2": bare_host(tmp_path)}}}
+    done = play(tmp_path, "maintenance", hosts, "-e", '{"site": "prague", "rack": 7}')
+    output = done.stdout + done.stderr
+    assert output.count("Not an option of this playbook: rack, site") == 1, output
+    assert done.returncode == 0
