@@ -27,7 +27,7 @@ def run_ansible(directory: Path, *words: str, program: str = "playbook") -> subp
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
 
 

@@ -194,7 +194,7 @@ def inventory(tmp_path: Path, collections_root: Path) -> Inventory:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         return Run(json.loads(done.stdout or "{}", object_hook=_without_mark), done.stderr)
@@ -364,7 +364,7 @@ def test_ssh_checks_the_host_keys_whatever_the_users_arguments_are(
         env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(collections_root), **environment},
         cwd=tmp_path,
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     told = dict(line.split(" ", 1) for line in (tmp_path / "told").read_text().splitlines() if " " in line)

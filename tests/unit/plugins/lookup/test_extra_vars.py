@@ -29,6 +29,6 @@ def test_only_what_is_on_the_command_line(tmp_path: Path, options: list[str], fo
     (tmp_path / "file.yml").write_text("memory: 512\n", encoding="utf-8")
     command = ["-m", "ansible.cli.adhoc", "-i", "hosts", "here", "-m", "ansible.builtin.debug", "-a", ASK, *options]
     done = subprocess.run(
-        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
     )
     assert json.loads(done.stdout.partition("=>")[2])["msg"] == found

@@ -371,7 +371,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest imp
 from ansible_collections.brine.virt.plugins.module_utils._host.images.store import ImageStore
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 with open_connection(sys.argv[1]) as conn:
-    ImageStore(conn, "images").bring("debian", ImageSource(path=sys.argv[2]), Deadline(60))
+    ImageStore(conn, "images").bring("debian", ImageSource(path=sys.argv[2]), Deadline(600))
 """
 
 
@@ -388,7 +388,7 @@ def test_what_a_killed_run_leaves_is_no_image_and_goes(
     environment = {**other_process, "PATH": f"{slow.parent}:{os.environ['PATH']}"}
     command = [sys.executable, "-c", KILLED, node.uri(), f"{tmp_path}/image.zst"]
     with subprocess.Popen(command, env=environment) as process:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 300
         while not any(path.stat().st_size for path in node.directory.iterdir()):
             assert time.monotonic() < end
             assert process.poll() is None

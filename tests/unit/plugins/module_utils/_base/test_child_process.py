@@ -23,7 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.child_process imp
 place = pathlib.Path(sys.argv[1])
 def work(stop):
     (place / "begun").write_text("")
-    ended = stop.wait(30)
+    ended = stop.wait(300)
     time.sleep(0.2)
     (place / "ended").write_text(str(ended))
     return {"ended": ended}
@@ -41,12 +41,12 @@ def fork_and_signal():
         os.kill(os.getpid(), int(sys.argv[1]))
     return child
 os.fork = fork_and_signal
-print(run_guarded(lambda stop: {"ended": stop.wait(30)}), flush=True)
+print(run_guarded(lambda stop: {"ended": stop.wait(300)}), flush=True)
 """
 
 
 def _wait_for(path: Path) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 300
     while not path.exists() or not (path.name == "begun" or path.read_text(encoding="utf-8")):
         assert time.monotonic() < end, f"{path} did not come"
         time.sleep(0.02)
@@ -103,7 +103,7 @@ def test_a_signal_ends_the_work_and_its_result_still_comes(
     waiter: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals
 ) -> None:
     waiter.send_signal(number)
-    output, errors = waiter.communicate(timeout=20)
+    output, errors = waiter.communicate(timeout=300)
     assert (waiter.returncode, output.strip(), errors) == (0, b"{'ended': True}", b"")
     assert (tmp_path / "ended").read_text(encoding="utf-8") == "True"
 
@@ -113,7 +113,11 @@ def test_a_signal_that_comes_with_the_fork_ends_the_work_and_its_result_still_co
     number: signal.Signals, other_process: dict[str, str]
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", EARLY, str(int(number))], env=other_process, capture_output=True, timeout=60, check=False
+        [sys.executable, "-c", EARLY, str(int(number))],
+        env=other_process,
+        capture_output=True,
+        timeout=300,
+        check=False,
     )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, b"{'ended': True}", b"")
 
@@ -129,7 +133,7 @@ def test_no_signal_stays_blocked() -> None:
 
 def test_a_waiter_that_is_killed_ends_the_work(waiter: subprocess.Popen[bytes], tmp_path: Path) -> None:
     waiter.kill()
-    waiter.communicate(timeout=20)
+    waiter.communicate(timeout=300)
     _wait_for(tmp_path / "ended")
     assert (tmp_path / "ended").read_text(encoding="utf-8") == "True"
 
@@ -139,4 +143,4 @@ def test_a_reader_that_goes_away_ends_the_work(waiter: subprocess.Popen[bytes], 
     waiter.stdout.close()
     _wait_for(tmp_path / "ended")
     assert (tmp_path / "ended").read_text(encoding="utf-8") == "True"
-    waiter.wait(timeout=20)
+    waiter.wait(timeout=300)

@@ -61,7 +61,7 @@ class Systemd:
             stderr=nowhere,
             start_new_session=True,
         )
-        end = time.monotonic() + 20
+        end = time.monotonic() + 300
         while not (self.directory / "pid").exists() or not (self.directory / "pid").read_text():
             assert time.monotonic() < end
             time.sleep(0.01)
@@ -76,7 +76,7 @@ class Systemd:
 
     def wait(self) -> None:
         assert self.unit is not None
-        self.unit.wait(timeout=20)
+        self.unit.wait(timeout=300)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Systemd
     yield host
     if host.unit is not None and host.unit.poll() is None:
         os.killpg(host.unit.pid, signal.SIGKILL)
-        host.unit.wait(timeout=20)
+        host.unit.wait(timeout=300)
 
 
 def is_put_back(host: Systemd) -> bool:

@@ -161,7 +161,7 @@ def test_two_inventories_at_once_lose_nothing(tmp_path: Path, other_process: dic
     writers = [
         subprocess.Popen([sys.executable, "-c", program, str(path), name], env=other_process) for name in ("hv1", "hv2")
     ]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    assert [writer.wait(timeout=300) for writer in writers] == [0, 0]
     assert len(path.read_text().splitlines()) == 60
 
 

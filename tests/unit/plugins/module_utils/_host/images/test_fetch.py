@@ -61,7 +61,7 @@ def server() -> t.Iterator[str]:
         found.shutdown()
 
 
-def fetch(url: str, seconds: float = 30) -> tuple[int | None, bytes]:
+def fetch(url: str, seconds: float = 600) -> tuple[int | None, bytes]:
     with download(url, Deadline(seconds)) as answer:
         return answer.size_bytes, b"".join(answer.chunks)
 
@@ -132,7 +132,7 @@ def mirrors(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def checksum_at(url: str) -> str:
-    return resolve_checksum(url, "a.qcow2", Deadline(30), "checksum").digest
+    return resolve_checksum(url, "a.qcow2", Deadline(600), "checksum").digest
 
 
 @pytest.mark.parametrize(
@@ -178,5 +178,5 @@ def test_redirections_come_to_an_end(mirrors: dict[str, str]) -> None:
 
 def test_a_real_server_is_followed_step_by_step_as_well(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_fetch, "_is_encrypted", lambda _url: True)
-    with download(f"{server}/moved", Deadline(30), never_in_clear=True) as answer:
+    with download(f"{server}/moved", Deadline(600), never_in_clear=True) as answer:
         assert b"".join(answer.chunks) == BODY

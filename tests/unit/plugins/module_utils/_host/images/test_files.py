@@ -70,9 +70,9 @@ def test_a_published_part_is_read_only_and_an_unpublished_one_is_gone(tmp_path: 
 HOLDER = """
     import sys, time
     from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
-    with image_files.locked_directory(sys.argv[1], image_files.Deadline(5)), image_files.partial_file(sys.argv[1]):
+    with image_files.locked_directory(sys.argv[1], image_files.Deadline(600)), image_files.partial_file(sys.argv[1]):
         print("held", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 """
 
 
@@ -107,7 +107,7 @@ def test_a_killed_run_holds_no_lock_and_what_it_left_is_removed(
     holder.wait()
     left = [name for name in os.listdir(tmp_path) if name != "image.raw"]
     assert len(left) == 1
-    with image_files.locked_directory(str(tmp_path), Deadline(5)):
+    with image_files.locked_directory(str(tmp_path), Deadline(600)):
         assert image_files.clear_parts(str(tmp_path)) == left
     assert os.listdir(tmp_path) == ["image.raw"]
 
@@ -121,7 +121,7 @@ def test_where_a_directory_cannot_be_locked_a_file_in_it_is(tmp_path: t.Any, mon
         flock(fd, operation)
 
     monkeypatch.setattr(fcntl, "flock", flock_as_on_nfs)
-    with image_files.locked_directory(str(tmp_path), Deadline(5)):
+    with image_files.locked_directory(str(tmp_path), Deadline(600)):
         with (
             pytest.raises(HostError, match="another run"),
             image_files.locked_directory(str(tmp_path), Deadline(0)),

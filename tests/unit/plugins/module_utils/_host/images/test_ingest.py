@@ -51,7 +51,7 @@ def checksum(content: bytes, algorithm: str = "sha256") -> Checksum:
 
 def take(source: ImageSource, target: Path, on_progress: ProgressCallback = no_progress) -> IngestedImage:
     with open(target, "wb") as file:
-        return ingest(source, file.fileno(), str(target.parent), Deadline(60), on_progress)
+        return ingest(source, file.fileno(), str(target.parent), Deadline(600), on_progress)
 
 
 @pytest.fixture(params=["path", "url"])
@@ -137,13 +137,13 @@ def test_a_download_that_breaks_off_is_no_damaged_archive(tmp_path: Path, web: t
 def test_a_preview_writes_nothing_and_knows_the_same(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "image"
     path.write_bytes(MAKERS[kind](IMAGE))
-    assert preview(ImageSource(path=str(path)), Deadline(60)) == ImagePreview(
+    assert preview(ImageSource(path=str(path)), Deadline(600)) == ImagePreview(
         checksum(IMAGE).digest, "raw", len(IMAGE), len(IMAGE)
     )
     assert os.listdir(tmp_path) == ["image"]
     path.write_bytes(MAKERS[kind](b"KDMV" + bytes(508)))
     with pytest.raises(InputError, match="src: .*image is a vmdk image"):
-        preview(ImageSource(path=str(path)), Deadline(60), "src")
+        preview(ImageSource(path=str(path)), Deadline(600), "src")
 
 
 @functools.cache

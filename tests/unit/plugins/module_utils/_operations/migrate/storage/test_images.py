@@ -314,9 +314,9 @@ def test_a_flush_that_nobody_ends_is_not_waited_for_for_ever(files: Files, monke
 
     bringing = threading.Thread(target=bring)
     bringing.start()
-    bringing.join(10)
+    bringing.join(120)
     stop.set()
-    bringing.join(10)
+    bringing.join(120)
     assert failures == []
     # What is there for this ends the other one first.
     assert begun == [NAME]
