@@ -119,6 +119,34 @@ class _NumaMemory(GroupField):
 
 
 @dataclass(frozen=True)
+class _Cells(ListField):
+    """NUMA cells are numbered from 0 without a gap, as a cell's place in the list where it has no id.
+
+    libvirt refuses other ids, and a distance to a cell that there is not makes libvirtd crash (9.0.0: ``free(): invalid
+    pointer`` in virDomainNumaFree).
+    """
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
+        rows = super().check(value, where, have)
+        known = "The only cell has the id 0"
+        if len(rows) > 1:
+            known = f"The ids of {len(rows)} cells are 0 to {len(rows) - 1}"
+        ids: set[int] = set()
+        for index, row in enumerate(rows):
+            place = f"{where}[{index}]"
+            number = row.get("id", index)
+            if number >= len(rows) or number in ids:
+                words = f"the id {number} is not free" if number in ids else f"{number} is too high"
+                raise InputError(words, where=validators.inside(place, "id"), hint=known)
+            ids.add(number)
+            for other in row.get("distances", ()):
+                if int(other) >= len(rows):
+                    there = validators.inside(place, "distances")
+                    raise InputError(f"there is no cell {other}", where=there, hint=known)
+        return rows
+
+
+@dataclass(frozen=True)
 class _Topology(GroupField):
     """What is not named is one."""
 
@@ -195,7 +223,7 @@ CPU = _Cpu(
             ),
             required=("mode",),
         ),
-        ListField(
+        _Cells(
             "numa",
             "cpu/numa/cell",
             (

@@ -48,6 +48,8 @@ def of_field(field: table.Field) -> st.SearchStrategy[t.Any]:
         return st.integers(1, 10**6)
     if isinstance(field, table.FlagField):
         return st.booleans()
+    if field.key == "numa" and isinstance(field, field_shapes.ListField):
+        return st.lists(of_table(field.table, field.required), max_size=3).map(_numbered)
     if isinstance(field, field_shapes.ListField):
         return st.lists(of_table(field.table, field.required), max_size=3)
     if isinstance(field, field_shapes.NamedListField):
@@ -62,6 +64,17 @@ def of_field(field: table.Field) -> st.SearchStrategy[t.Any]:
         pci = st.from_regex(r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]", fullmatch=True)
         return st.lists(st.one_of(pci, st.from_regex(r"[0-9a-f]{4}:[0-9a-f]{4}", fullmatch=True)), max_size=3)
     return st.integers(1, 65535)
+
+
+def _numbered(cells: list[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """NUMA cells with the ids of their places, if any, and with distances to cells of the list alone."""
+    count = len(cells)
+    for index, cell in enumerate(cells):
+        if "id" in cell:
+            cell["id"] = index
+        if "distances" in cell:
+            cell["distances"] = {int(other) % count: distance for other, distance in cell["distances"].items()}
+    return cells
 
 
 def of_table(fields: table.Table, required: t.Sequence[str] = ()) -> st.SearchStrategy[dict[str, t.Any]]:

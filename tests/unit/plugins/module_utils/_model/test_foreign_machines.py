@@ -33,7 +33,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.schem
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.strategies import checked
 
 SEEDS = 60
-patient = settings(derandomize=True, max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @functools.lru_cache(maxsize=1)

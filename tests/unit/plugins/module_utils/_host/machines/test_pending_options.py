@@ -26,7 +26,6 @@ SEEDS = 60
 # Where libvirt or the guest fills in values while the machine runs (ports, paths, vCPUs given back), only these count.
 STEADY_KEYS = {"vcpus": ("maximum",), "graphics": ("type",), "video": ("model",), "serials": (), "consoles": ()}
 patient = settings(
-    derandomize=True,
     max_examples=settings().max_examples // 5,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
