@@ -241,33 +241,30 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import LXML_IMPORT_ERROR
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri, require_libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import require_libvirt
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.connection_vars import (
-    ConnectionVars,
     InventoryVars,
-    ssh_options,
-    ssh_settings,
+    arguments_beside_ours,
+    as_inventory_reaches,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import (
-    FACTS,
-    MACHINES_GROUP,
     NamedHost,
     Placed,
     group_names,
     host_vars,
     known_hosts_path,
     listed_machines,
-    name_hosts,
-    ssh_args_with_ours_first,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import (
     HypervisorEntry,
     InventoryHypervisor,
+    answers_suffix,
     ask_hypervisors,
     of_now,
     read_entries,
     unasked,
     warn_of,
+    with_group,
     with_last_answers,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import update_known_hosts
@@ -275,6 +272,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.selection im
     Selection,
     read_filters,
     read_hostnames,
+    taken_names,
 )
 
 if t.TYPE_CHECKING:  # pragma: no cover
@@ -341,50 +339,15 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _entries(self) -> list[HypervisorEntry]:
         """The hypervisors to ask, by name."""
         entries = read_entries(self._templated("hypervisors") or [])
-        group_name = self._templated("hypervisor_group")
-        if group_name:
-            group = self._data.groups.get(group_name)
-            if group is None:
-                raise VirtError(
-                    f"there is no group {group_name!r} in the inventory parsed before this file",
-                    where="hypervisor_group",
-                    hint="Name its inventory first: -i hosts.yml -i cloud.virt.yml",
-                )
-            listed = {entry.name for entry in entries}
-            entries += [HypervisorEntry(host.name) for host in group.get_hosts() if host.name not in listed]
-        elif not entries:
-            raise VirtError(
-                "no hypervisors are named",
-                hint="Set hypervisors to a list of them, or hypervisor_group to a group of the inventory",
-            )
-        return entries
+        name = self._templated("hypervisor_group")
+        group = self._data.groups.get(name) if name else None
+        return with_group(entries, name, None if group is None else [host.name for host in group.get_hosts()])
 
     def _hypervisor(self, entry: HypervisorEntry) -> InventoryHypervisor:
-        """An entry with its URI; what it leaves open comes from the host of that name in the inventory.
-
-        Raises VirtError when a variable that this needs cannot be read.
-        """
+        """An entry with its URI. Raises VirtError when a variable that this needs cannot be read."""
         if entry.uri:
             return InventoryHypervisor(entry.name, entry.uri)
-        variables = self._variables_of(entry.name)
-        own_uri = variables.get("virt_uri")
-        if own_uri:
-            uri = str(own_uri)
-            is_ssh = uri.partition("://")[0].endswith("+ssh") and entry.name in self._data.hosts
-            return InventoryHypervisor(entry.name, uri, ssh_settings(variables)[0] if is_ssh else None)
-        transport = entry.transport or self.get_option("transport")
-        if variables.get("ansible_connection") in ("local", "ansible.builtin.local"):
-            transport = "local"
-        if transport == "local":
-            return InventoryHypervisor(entry.name, make_uri(host=entry.name, transport=transport))
-        address = str(variables.get("ansible_host") or entry.name)
-        if transport != "ssh":
-            return InventoryHypervisor(entry.name, make_uri(host=address, transport=transport))
-        settings, user, port = ssh_settings(variables)
-        return InventoryHypervisor(entry.name, make_uri(host=address, transport="ssh", user=user, port=port), settings)
-
-    def _variables_of(self, name: str) -> ConnectionVars:
-        return self._inventory_vars().of(name)
+        return as_inventory_reaches(entry, self._inventory_vars(), self.get_option("transport"))
 
     def _inventory_vars(self) -> InventoryVars:
         loader = t.cast("DataLoader", self.loader)
@@ -394,7 +357,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _answers(self, entries: list[HypervisorEntry], path: str, cache: bool) -> tuple[list[dict[str, t.Any]], bool]:
         """The hypervisors' answers as plain data, and whether they are of now."""
-        key = self._answers_key(path)
+        key = self.get_cache_key(path) + answers_suffix(self.get_option("facts"))
         use_cache = self.get_option("cache")
         if use_cache and cache:
             try:
@@ -407,12 +370,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 answers = with_last_answers(answers, self._last_answers(key))
             self._cache[key] = answers
         return answers, True
-
-    def _answers_key(self, path: str) -> str:
-        """What the answers have in the cache as their name: those with other facts are of no use."""
-        facts = self.get_option("facts")
-        own = "" if set(facts) == set(FACTS) else "_" + "_".join(fact for fact in FACTS if fact in facts)
-        return f"{self.get_cache_key(path)}{own}"
 
     def _last_answers(self, key: str) -> list[dict[str, t.Any]]:
         """What the cache has, however old it is."""
@@ -478,7 +435,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             if keyed_groups:
                 self._add_host_to_keyed_groups(keyed_groups, variables, host, strict=strict)
             if _SSH_ARGS in variables:
-                self._set_ssh_arguments(host, (ours_first, variables[_SSH_ARGS]), inventory_vars.of(host))
+                common, first = arguments_beside_ours(
+                    host, inventory_vars.of(host), (ours_first, variables[_SSH_ARGS]), self.display.warning
+                )
+                self._data.hosts[host].vars[_SSH_ARGS] = common
+                if first is not None:
+                    self._data.set_variable(host, "ansible_ssh_args", first)
 
     def _host_vars(self) -> t.Callable[..., dict[str, t.Any]]:
         """What gives the variables of one machine after the other; the options are looked up once."""
@@ -498,15 +460,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _named_hosts(self, answers: list[dict[str, t.Any]]) -> list[NamedHost]:
         """The machines that the user wants listed, each with the name of its host."""
-        filters, hostnames = read_filters(self.get_option("filters")), read_hostnames(self.get_option("hostnames"))
-        machines = listed_machines(answers)
-        if not filters and not hostnames:
-            return name_hosts(machines, self._taken_names())
-        vars_of = self._host_vars()
-        selection = Selection(filters, hostnames, self._compose, strict=self.get_option("strict"))
+        selection = Selection(
+            read_filters(self.get_option("filters")),
+            read_hostnames(self.get_option("hostnames")),
+            self._compose,
+            strict=self.get_option("strict"),
+        )
         try:
-            machines = [machine for machine in machines if selection.includes(vars_of(machine))]
-            named = name_hosts(machines, self._taken_names(), lambda machine: selection.name(vars_of(machine)))
+            named = selection.hosts(listed_machines(answers), self._host_vars(), taken_names(self._data))
         except VirtError as exc:
             raise AnsibleParserError(str(exc)) from exc
         for text in selection.warnings():
@@ -527,40 +488,3 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 self._data.set_variable(host, key, value)  # looks at the name, and merges mappings
             else:
                 there[key] = value
-
-    def _set_ssh_arguments(self, host: str, firsts: tuple[str, str], variables: ConnectionVars) -> None:
-        """The arguments for SSH of one machine: those of the option, ours, then what it would have without us.
-
-        firsts: the first two of these. variables: what the inventory says of the host.
-        """
-        option, own = firsts
-        other = self._without_us(host, variables, "ssh_common_args") or ""
-        # ``compose`` may have put the two together already.
-        parts = (option, "" if own in other else own, other)
-        common = " ".join(str(part).strip() for part in parts if part and str(part).strip())
-        first = ssh_args_with_ours_first(
-            own,
-            self._without_us(host, variables, "ssh_args"),
-            self._without_us(host, variables, "host_key_checking"),
-        )
-        self._data.hosts[host].vars[_SSH_ARGS] = common
-        if first is not None:
-            self._data.set_variable(host, "ansible_ssh_args", first)
-
-    def _without_us(self, host: str, variables: ConnectionVars, option: str) -> t.Any:
-        """What an option of Ansible's ssh is for a machine by the inventory's variables and Ansible's configuration."""
-        try:
-            return ssh_options(variables, (option,))[option]
-        except VirtError as exc:
-            self.display.warning(f"ansible_{option} of {host} cannot be read here and is left out: {exc}")
-            return ssh_options(ConnectionVars({}, self.templar), (option,))[option]
-
-    def _taken_names(self) -> set[str]:
-        """Names of hosts and groups that are not those of machines.
-
-        A host that another source has put into our group, and that no plugin of this kind has described yet, is the
-        user's own mention of the machine.
-        """
-        machines = self._data.groups.get(MACHINES_GROUP)
-        mentioned = {h.name for h in machines.get_hosts() if "virt_uuid" not in h.get_vars()} if machines else set()
-        return (set(self._data.hosts) - mentioned) | set(self._data.groups)

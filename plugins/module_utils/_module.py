@@ -171,6 +171,38 @@ def chosen_subsets(given: Iterable[str], names: Sequence[str]) -> frozenset[str]
     return frozenset(wanted - left_out) & frozenset(names)
 
 
+def check_named_machines(params: dict[str, t.Any], what: str) -> None:
+    """Check the options ``name`` and ``disks`` of a module that does one thing to machines.
+
+    what: it, in a word. Raises InputError where no machine is named, or several and disks of one.
+    """
+    if not all(params["name"]) or not params["name"]:
+        raise InputError("no machine is named", where="name", hint=f"Give the names of the machines to {what}")
+    if params["disks"] and len(set(params["name"])) > 1:
+        raise InputError("they are disks of one machine, but several are named", where="disks")
+
+
+def answer_of_machines(
+    module: AnsibleModule, results: Sequence[dict[str, t.Any]], diff: Sequence[dict[str, t.Any]]
+) -> dict[str, t.Any]:
+    """The result of a module that does one thing to machines; failed, with all of it, when one of them has failed.
+
+    results: what became of each, with ``name``, ``changed``, ``failed`` and, of one that has failed, ``msg``.
+    """
+    answer: dict[str, t.Any] = {
+        "changed": any(result["changed"] for result in results),
+        "machines": list(results),
+        "diff": list(diff),
+    }
+    failed = [result for result in results if result["failed"]]
+    if failed:
+        fine = [result["name"] for result in results if not result["failed"]]
+        words = "; ".join(f"{result['name']}: {result['msg']}" for result in failed)
+        more = f". Succeeded: {', '.join(fine) or 'none'}" if len(results) > 1 else ""
+        module.fail_json(msg=f"{words}{more}", **answer)
+    return answer
+
+
 def finish(module: AnsibleModule, work: t.Callable[[], dict[str, t.Any]]) -> t.NoReturn:
     """Run ``work`` and end the module with what it returns; an error becomes the one message of a failure."""
     try:

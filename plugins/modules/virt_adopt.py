@@ -199,11 +199,15 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    answer_of_machines,
+    check_named_machines,
+    finish,
+    make_module,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.adopt.machines import (
     AdoptionResult,
     carry_out,
@@ -216,14 +220,6 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "disks": {"type": "list", "elements": "str", "default": []},
     "lock_timeout": {"type": "int", "default": 300},
 }
-
-
-def check_options(params: dict[str, t.Any]) -> None:
-    """Raise InputError for options that do not go together."""
-    if not all(params["name"]) or not params["name"]:
-        raise InputError("no machine is named", where="name", hint="Give the names of the machines to adopt")
-    if params["disks"] and len(set(params["name"])) > 1:
-        raise InputError("they are disks of one machine, but several are named", where="disks")
 
 
 def as_diff(result: AdoptionResult) -> dict[str, t.Any]:
@@ -248,7 +244,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what became of each machine."""
     params = module.params
     require_root("virt_adopt", params["uri"])
-    check_options(params)
+    check_named_machines(params, "adopt")
     with open_connection(params["uri"]) as conn:
         outcomes = plan_adoptions(conn, params["name"], params["disks"])
         if module.check_mode:
@@ -258,18 +254,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     results = [outcome.as_result() for outcome in outcomes]
     for remark in (remark for outcome in outcomes if outcome.done and outcome.plan for remark in outcome.plan.remarks):
         module.warn(remark)
-    answer: dict[str, t.Any] = {
-        "changed": any(result["changed"] for result in results),
-        "machines": results,
-        "diff": [as_diff(outcome) for outcome in outcomes if outcome.done],
-    }
-    failed = [result for result in results if result["failed"]]
-    if failed:
-        fine = [result["name"] for result in results if not result["failed"]]
-        words = "; ".join(f"{result['name']}: {result['msg']}" for result in failed)
-        more = f". Succeeded: {', '.join(fine) or 'none'}" if len(results) > 1 else ""
-        module.fail_json(msg=f"{words}{more}", **answer)
-    return answer
+    return answer_of_machines(module, results, [as_diff(outcome) for outcome in outcomes if outcome.done])
 
 
 def main() -> None:

@@ -207,13 +207,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import (
-    carry_out,
-    last_delay,
-    plan_machines,
-    preview,
-)
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import carry_out, last_delay
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import CYCLED, REQUESTS, PowerRequest
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.selected import plan_machines, preview
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import Selection
 
 STATES = ["running", "paused", "shutoff", "saved", "crashed", "pmsuspended", "blocked", "shutdown", "nostate"]

@@ -236,7 +236,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    answer_of_machines,
+    check_named_machines,
+    finish,
+    make_module,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.machines import (
     PurgeResult,
     carry_out,
@@ -261,10 +266,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 
 def read_options(params: dict[str, t.Any]) -> PurgeOptions:
     """The options of the task. Raises InputError for those that do not go together."""
-    if not all(params["name"]) or not params["name"]:
-        raise InputError("no machine is named", where="name", hint="Give the names of the machines to remove")
-    if params["disks"] and len(set(params["name"])) > 1:
-        raise InputError("they are disks of one machine, but several are named", where="disks")
+    check_named_machines(params, "remove")
     if params["disks"] and params["keep_disks"]:
         raise InputError("keep_disks keeps all disks", where="disks", hint="Leave out one of the two")
     elsewhere = read_used_elsewhere(params["used_elsewhere"], "used_elsewhere")
@@ -300,18 +302,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         else:
             carry_out(conn, outcomes, options, lock_seconds=params["lock_timeout"])
     results = [outcome.as_result() for outcome in outcomes]
-    answer: dict[str, t.Any] = {
-        "changed": any(result["changed"] for result in results),
-        "machines": results,
-        "diff": [as_diff(outcome) for outcome in outcomes if outcome.done],
-    }
-    failed = [result for result in results if result["failed"]]
-    if failed:
-        fine = [result["name"] for result in results if not result["failed"]]
-        words = "; ".join(f"{result['name']}: {result['msg']}" for result in failed)
-        more = f". Succeeded: {', '.join(fine) or 'none'}" if len(results) > 1 else ""
-        module.fail_json(msg=f"{words}{more}", **answer)
-    return answer
+    return answer_of_machines(module, results, [as_diff(outcome) for outcome in outcomes if outcome.done])
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import functools
 import os
 import shlex
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ansible import constants as C
 from ansible.errors import AnsibleError
@@ -19,7 +19,13 @@ from ansible.utils.vars import combine_vars, load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import SshSettings
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import ssh_args_with_ours_first
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import (
+    HypervisorEntry,
+    InventoryHypervisor,
+    SshSettings,
+)
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible.inventory.data import InventoryData
@@ -79,6 +85,10 @@ class InventoryVars:
         self._sources = [*data.processed_sources, *([data.current_source] if data.current_source else [])]
         self._from_groups: dict[tuple[str, ...], dict[str, t.Any]] = {}
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a host of this name."""
+        return name in self._data.hosts
+
     def of(self, name: str) -> ConnectionVars:
         """The variables of a host; none for one that the inventory does not know."""
         host = self._data.hosts.get(name)
@@ -98,6 +108,31 @@ class InventoryVars:
 
     def _from_files(self, entities: list[t.Any]) -> dict[str, t.Any]:
         return get_vars_from_inventory_sources(self._loader, self._sources, entities, "all")
+
+
+def as_inventory_reaches(
+    entry: HypervisorEntry, inventory: InventoryVars, default_transport: str
+) -> InventoryHypervisor:
+    """An entry without a URI, with the one that the variables of the host of its name give it.
+
+    default_transport: for an entry that has none. Raises VirtError when a variable that this needs cannot be read.
+    """
+    variables = inventory.of(entry.name)
+    own_uri = variables.get("virt_uri")
+    if own_uri:
+        uri = str(own_uri)
+        is_ssh = uri.partition("://")[0].endswith("+ssh") and inventory.knows(entry.name)
+        return InventoryHypervisor(entry.name, uri, ssh_settings(variables)[0] if is_ssh else None)
+    transport = entry.transport or default_transport
+    if variables.get("ansible_connection") in ("local", "ansible.builtin.local"):
+        transport = "local"
+    if transport == "local":
+        return InventoryHypervisor(entry.name, make_uri(host=entry.name, transport=transport))
+    address = str(variables.get("ansible_host") or entry.name)
+    if transport != "ssh":
+        return InventoryHypervisor(entry.name, make_uri(host=address, transport=transport))
+    settings, user, port = ssh_settings(variables)
+    return InventoryHypervisor(entry.name, make_uri(host=address, transport="ssh", user=user, port=port), settings)
 
 
 def ssh_options(variables: ConnectionVars, names: t.Collection[str] = _SSH_OPTIONS) -> dict[str, t.Any]:
@@ -145,3 +180,34 @@ def ssh_settings(variables: ConnectionVars) -> tuple[SshSettings, str | None, in
         host_key_checking=True if checking is None else bool(checking),
     )
     return settings, options["remote_user"] or None, int(port) if port else None
+
+
+def arguments_beside_ours(
+    host: str, variables: ConnectionVars, firsts: tuple[str, str], warn: Callable[[str], t.Any]
+) -> tuple[str, str | None]:
+    """The arguments for SSH of one machine: those of the option, ours, then what it would have without us.
+
+    The first are ``ansible_ssh_common_args``, the second ``ansible_ssh_args``, None where these may stay as they are.
+    variables: what the inventory says of the host. firsts: the arguments of the option, and ours. warn: takes what is
+    to be said of a variable that cannot be read.
+    """
+    option, own = firsts
+    other = _without_us(host, variables, "ssh_common_args", warn) or ""
+    # ``compose`` may have put the two together already.
+    parts = (option, "" if own in other else own, other)
+    common = " ".join(str(part).strip() for part in parts if part and str(part).strip())
+    first = ssh_args_with_ours_first(
+        own,
+        _without_us(host, variables, "ssh_args", warn),
+        _without_us(host, variables, "host_key_checking", warn),
+    )
+    return common, first
+
+
+def _without_us(host: str, variables: ConnectionVars, option: str, warn: Callable[[str], t.Any]) -> t.Any:
+    """What an option of Ansible's ssh is for a machine by the inventory's variables and Ansible's configuration."""
+    try:
+        return ssh_options(variables, (option,))[option]
+    except VirtError as exc:
+        warn(f"ansible_{option} of {host} cannot be read here and is left out: {exc}")
+        return ssh_options(ConnectionVars({}, None), (option,))[option]

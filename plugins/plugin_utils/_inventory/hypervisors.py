@@ -88,6 +88,30 @@ def read_entries(value: t.Any) -> list[HypervisorEntry]:
     return entries
 
 
+def with_group(
+    entries: Sequence[HypervisorEntry], group_name: str | None, hosts: Sequence[str] | None
+) -> list[HypervisorEntry]:
+    """The entries, and the hosts of the option ``hypervisor_group`` that they do not name.
+
+    hosts: None where the inventory has no such group. Raises VirtError for that, or where nothing is named at all.
+    """
+    if group_name:
+        if hosts is None:
+            raise VirtError(
+                f"there is no group {group_name!r} in the inventory parsed before this file",
+                where="hypervisor_group",
+                hint="Name its inventory first: -i hosts.yml -i cloud.virt.yml",
+            )
+        listed = {entry.name for entry in entries}
+        return [*entries, *(HypervisorEntry(name) for name in hosts if name not in listed)]
+    if not entries:
+        raise VirtError(
+            "no hypervisors are named",
+            hint="Set hypervisors to a list of them, or hypervisor_group to a group of the inventory",
+        )
+    return list(entries)
+
+
 def _read_entry(item: t.Any, where: str) -> HypervisorEntry:
     if isinstance(item, str) and "://" in item:
         return HypervisorEntry(validators.name(urlsplit(item).hostname or "localhost", where), item)
@@ -223,6 +247,11 @@ def warn_of(answer: Mapping[str, t.Any]) -> str:
         since = answer["stale_since"]
         return f"Hypervisor {answer['hypervisor']} {what}, its machines are listed as of {since}: {answer['error']}"
     return f"Hypervisor {answer['hypervisor']} {what}, its machines are missing: {answer['error']}"
+
+
+def answers_suffix(facts: Collection[str]) -> str:
+    """What the name of the answers in a cache ends with: those with other facts are of no use."""
+    return "" if set(facts) == set(FACTS) else "_" + "_".join(fact for fact in FACTS if fact in facts)
 
 
 def with_last_answers(

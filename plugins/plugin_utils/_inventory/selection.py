@@ -11,10 +11,19 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import (
+    MACHINES_GROUP,
+    NamedHost,
+    Placed,
+    name_hosts,
+)
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from ansible.inventory.data import InventoryData
 
 # What hosts of inventories are called, and what patterns can name: no blank, no comma, no sign of a pattern.
 _HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -64,6 +73,17 @@ def names_in_expressions(variables: Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {**short, **variables, **{name: short[name] for name in ("name", "uuid", "hypervisor") if name in short}}
 
 
+def taken_names(inventory: InventoryData) -> set[str]:
+    """Names of hosts and groups that are not those of machines.
+
+    A host that another source has put into our group, and that no plugin of this kind has described yet, is the user's
+    own mention of the machine.
+    """
+    machines = inventory.groups.get(MACHINES_GROUP)
+    mentioned = {h.name for h in machines.get_hosts() if "virt_uuid" not in h.get_vars()} if machines else set()
+    return (set(inventory.hosts) - mentioned) | set(inventory.groups)
+
+
 class Selection:
     """The user's filters and names, applied to one machine after the other.
 
@@ -79,6 +99,18 @@ class Selection:
         self._evaluate = evaluate
         self._strict = strict
         self._failures: dict[str, list[str]] = {}
+
+    def hosts(
+        self, machines: Sequence[Placed], vars_of: Callable[[Placed], Mapping[str, t.Any]], taken: Collection[str]
+    ) -> list[NamedHost]:
+        """Those of these machines that are listed, each with the name of its host. Raises InputError where strict.
+
+        vars_of: the host variables of a machine. taken: names that mean something else already.
+        """
+        if not self._filters and not self._hostnames:
+            return name_hosts(machines, taken)
+        listed = [machine for machine in machines if self.includes(vars_of(machine))]
+        return name_hosts(listed, taken, lambda machine: self.name(vars_of(machine)))
 
     def includes(self, variables: Mapping[str, t.Any]) -> bool:
         """Whether the machine with these host variables is listed: the first filter that is true for it says so.

@@ -19,7 +19,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import is_arriving
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.stalled_connections import migration_ports
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.stalled_connections import (
+    columns_of_process,
+    migration_ports,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
 
 # A machine of which nothing has come for so long is not waited for. Also where nobody can see whether anything comes.
@@ -77,10 +80,7 @@ class Progress:
 def received_bytes(listing: str, pid: int, ports: t.Container[int]) -> int:
     """What has come over a process's connections to these ports of this host, in what ``ss -OHtnpi`` writes."""
     total = 0
-    for line in listing.splitlines():
-        words = line.split(maxsplit=5)
-        if len(words) < 6 or not re.search(rf"\bpid={pid}\b", words[5]):
-            continue
+    for words in columns_of_process(listing, pid):
         port = words[3].rpartition(":")[2]
         found = re.search(r"\bbytes_received:(\d+)", words[5])
         if found and port.isdigit() and int(port) in ports:

@@ -48,10 +48,18 @@ def migration_ports(settings_path: str = _QEMU_CONF) -> range:
 
 def links(listing: str, pid: int, ports: t.Container[int]) -> Iterator[tuple[str, str]]:
     """Both ends of a process's connections to these ports of other hosts, in what ``ss -Htnp`` writes."""
-    for line in listing.splitlines():
-        words = line.split(maxsplit=5)
-        if len(words) < 6 or not re.search(rf"\bpid={pid}\b", words[5]):
-            continue
+    for words in columns_of_process(listing, pid):
         port = words[4].rpartition(":")[2]
         if port.isdigit() and int(port) in ports:
             yield words[3], words[4]
+
+
+def columns_of_process(listing: str, pid: int) -> Iterator[list[str]]:
+    """The lines about a process's connections in what ``ss -Htnp`` writes, in six columns.
+
+    These are the state, two queues, this end, the other end, and all that ``-p`` and further options say.
+    """
+    for line in listing.splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 6 and re.search(rf"\bpid={pid}\b", words[5]):
+            yield words

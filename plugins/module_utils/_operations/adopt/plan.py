@@ -28,7 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.device_names import name_disks, name_nics
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.adopt.volumes import DiskDecision, decide_disks
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import is_claim
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import require_no_claim
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 
 # All versions of our metadata have it; what follows is the version.
@@ -95,13 +95,7 @@ def _require_usable_name(name: str) -> None:
 def _require_whole(domain: Domain, uuid: str) -> None:
     """Raise ConflictError for what is no machine yet, UnsupportedError for one of a later version."""
     name = domain.name
-    if is_claim(domain):
-        raise ConflictError(
-            f"{name} is only claimed here: a run is about to create the machine, or was interrupted",
-            where="name",
-            hint="Wait for that run, or run it again. To give the name up: virt_claim with "
-            f"withdraw: {{{name}: {uuid}}}",
-        )
+    require_no_claim(domain, uuid, "name")
     if domain.notes is not None and domain.notes.status == BUILDING:
         raise ConflictError(
             f"{name} is being created by a run of this collection, or such a run was interrupted",

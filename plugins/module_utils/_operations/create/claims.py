@@ -120,6 +120,17 @@ def is_claim(domain: Domain) -> bool:
     return notes is not None and notes.claimed and notes.status == BUILDING and not domain.active
 
 
+def require_no_claim(domain: Domain, identity: str, where: str | None = None) -> None:
+    """Raise ConflictError for a domain that is only a claim. identity: its UUID."""
+    if is_claim(domain):
+        raise ConflictError(
+            f"{domain.name} is only claimed here: a run is about to create the machine, or was interrupted",
+            where=where,
+            hint="Wait for that run, or run it again. To give the name up: virt_claim with "
+            f"withdraw: {{{domain.name}: {identity}}}",
+        )
+
+
 def _claim_xml(claim: Claim, identity: str, guests: GuestCapabilities) -> str:
     domain = etree.Element("domain", type=guests.domain_type)
     for tag, text in (("name", claim.name), ("uuid", identity)):

@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import STARTS, UP, Action
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.wait import LibvirtCall, StateWatch
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.console_log import read_console_log
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.log_text import console_lines
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.stopped import qemu_log_end
 
 # What does not depend on a guest has at least this long, whatever the task's time limit is.
@@ -200,7 +200,7 @@ class Change:
             words += "; it has rebooted meanwhile"
         if self._machine.serial_log is None:
             return words
-        lines = read_console_log(self._machine.serial_log).lines[-_LOG_LINES:]
+        lines = console_lines(self._machine.serial_log, _LOG_LINES)
         return words + (
             f"; its serial console ends with: {' | '.join(lines)}" if lines else "; its serial console showed nothing"
         )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many machines in one task: all of them planned before the first is touched, then changed side by side."""
+"""Machines brought to their power states side by side, each as planned before the first of them was touched."""
 
 from __future__ import annotations
 
@@ -28,22 +28,15 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power.chang
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.locks import SharedLock
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import (
-    CYCLED,
     OFF,
     RUNNING,
     STARTS,
     UP,
     Action,
     PowerRequest,
-    expected_state,
     plan_actions,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import Selection
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import (
-    PowerView,
-    view_all,
-    view_machine,
-)
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView, view_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.wait import StateWatch
 
 # What is done to a guest that has not done it itself in time, where that is allowed.
@@ -72,23 +65,6 @@ class PowerResult:
             "seconds": round(self.seconds, 1),
             "error": None if self.error is None else str(self.error),
         }
-
-
-def plan_machines(conn: VirConnect, selection: Selection, request: PowerRequest) -> list[PowerResult]:
-    """A plan for each machine that is meant; nothing is changed. What cannot be done is that machine's error.
-
-    Raises NotFoundError for names that do not exist.
-    """
-    machines = selection.apply(view_all(conn, pending=selection.only_pending or request.state == CYCLED))
-    return [_plan(machine, request) for machine in machines]
-
-
-def preview(results: Sequence[PowerResult]) -> None:
-    """Fill in what the real run would come to, for check mode."""
-    for result in results:
-        if result.error is None:
-            result.done = list(result.actions)
-            result.state = expected_state(result.machine.state, result.actions)
 
 
 def carry_out(
@@ -135,15 +111,6 @@ def last_delay(results: Sequence[PowerResult], request: PowerRequest) -> int:
 
 def _order(result: PowerResult) -> int | None:
     return result.machine.order
-
-
-def _plan(machine: PowerView, request: PowerRequest) -> PowerResult:
-    result = PowerResult(machine, state=machine.state)
-    try:
-        result.actions = plan_actions(machine, request)
-    except VirtError as exc:
-        result.error = exc
-    return result
 
 
 def _state_now(result: PowerResult) -> str:

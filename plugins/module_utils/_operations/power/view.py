@@ -12,21 +12,13 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
-    NotFoundError,
     VirtError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import unreadable_error
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import pending_of
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import record_from_xml, state_name
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
-
-# For the answers about all machines of the hypervisor, together.
-_LOOK_SECONDS = 60.0
-_THREADS = 8
 
 # Beside the states of a machine's record: it is off, and its memory is saved.
 SAVED = "saved"
@@ -46,6 +38,8 @@ _JOBS = {
     "VIR_DOMAIN_PAUSED_SNAPSHOT": "taking a snapshot of it",
     "VIR_DOMAIN_PAUSED_STARTING_UP": "starting it",
 }
+
+PendingOf = t.Callable[["etree._Element", "etree._Element"], list[str]]
 
 
 @dataclass(frozen=True)
@@ -80,25 +74,11 @@ class PowerView:
             raise error
 
 
-def view_all(conn: VirConnect, *, pending: bool) -> list[PowerView]:
-    """All machines of the hypervisor, sorted by name. One that vanishes meanwhile is left out; one that cannot be read
-    says so in its ``error``. pending: ask what waits for power off and on. Raises VirtError when there is no list."""
-    with translate_errors("cannot list the machines"):
-        handles = [handle for handle in conn.listAllDomains(0) if not is_flush_name(handle.name())]
-    outcomes = map_in_threads(
-        lambda handle: view_machine(handle, pending=pending), handles, threads=_THREADS, timeout_seconds=_LOOK_SECONDS
-    )
-    views = []
-    for handle, outcome in zip(handles, outcomes):  # noqa: B905 - Python 3.9 has no strict
-        if outcome.value is not None:
-            views.append(outcome.value)
-        elif not isinstance(outcome.error, NotFoundError):
-            views.append(PowerView(handle.name(), handle, state_name(None), error=outcome.error))
-    return sorted(views, key=lambda view: view.name)
+def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerView:
+    """One machine now. pending: says from its two descriptions, the running one first, what waits for power off and on.
 
-
-def view_machine(handle: t.Any, *, pending: bool = False) -> PowerView:
-    """One machine now. Raises NotFoundError when it is gone."""
+    Raises NotFoundError when it is gone.
+    """
     name = handle.name()
     with translate_errors(f"cannot inspect machine {name}"):
         number, reason = handle.state()
@@ -107,13 +87,12 @@ def view_machine(handle: t.Any, *, pending: bool = False) -> PowerView:
         state = state_name(number)
         if not active and persistent and handle.hasManagedSaveImage(0):
             state = SAVED
-        ask_pending = pending and active and persistent
-        defined_text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if ask_pending else None
-    waiting: tuple[str, ...] | None = () if pending else None
+        defined_text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if pending and active and persistent else None
+    waiting: tuple[str, ...] | None = None if pending is None else ()
     try:
         running_xml = read_description(f"machine {name}", running_text)
-        if defined_text is not None:
-            waiting = tuple(pending_of(running_xml, read_description(f"machine {name}", defined_text)))
+        if pending is not None and defined_text is not None:
+            waiting = tuple(pending(running_xml, read_description(f"machine {name}", defined_text)))
     except HostError as exc:
         return PowerView(name, handle, state, active, persistent, error=unreadable_error(name, exc))
     record = record_from_xml(running_xml, state)

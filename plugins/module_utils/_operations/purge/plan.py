@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     NAMESPACE as MOVE_NAMESPACE,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import is_claim
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import require_no_claim
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import PowerResult
@@ -108,12 +108,7 @@ def _plan_stop(domain: Domain, options: PurgeOptions) -> PowerResult | None:
 def _require_settled(domain: Domain, uuid: str) -> None:
     """Raise ConflictError for a name that is only claimed, and for a machine that is on its way."""
     name = domain.name
-    if is_claim(domain):
-        raise ConflictError(
-            f"{name} is only claimed here: a run is about to create the machine, or was interrupted",
-            hint="Wait for that run, or run it again. To give the name up: virt_claim with "
-            f"withdraw: {{{name}: {uuid}}}",
-        )
+    require_no_claim(domain, uuid)
     note = read_migration_note(domain.xml)
     if note is not None:
         now = "--live --config" if domain.active else "--config"

@@ -13,13 +13,13 @@ import re
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.log_text import (
+    CONSOLE_BYTES,
     read_end,
     shortened,
     visible_lines,
 )
 
 _LOG_LINES = 12
-_LOG_BYTES = 64 * 1024
 # What a machine says first when it boots; what stands before it is an earlier boot's.
 _BOOTS = re.compile(r"Linux version \d|SeaBIOS \(version ")
 # After these nothing comes by itself. Sources: Linux, kernel/panic.c; SeaBIOS, src/boot.c; EDK II, BdsDxe;
@@ -73,7 +73,7 @@ def read_console_log(path: str | None, before: ConsoleLog | None = None) -> Cons
         about = os.stat(path)
         if before is not None and (before.size_bytes, before.changed_ns) == (about.st_size, about.st_mtime_ns):
             return before
-        text = read_end(path, _LOG_BYTES)
+        text = read_end(path, CONSOLE_BYTES)
     except OSError:
         return ConsoleLog()
     return _judged(about.st_size, about.st_mtime_ns, visible_lines(text))

@@ -9,6 +9,8 @@ import os
 import re
 
 MOST_COLUMNS = 200
+# So much of a serial console's log is looked at.
+CONSOLE_BYTES = 64 * 1024
 # ECMA-48: CSI and OSC sequences (the latter also ended by BEL), then those of two characters; C1 codes in one byte too.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?|\x1b[ -/]*[0-~]"
@@ -32,3 +34,11 @@ def read_end(path: str, most_bytes: int) -> str:
         size_bytes = file.seek(0, os.SEEK_END)
         file.seek(max(0, size_bytes - most_bytes))
         return file.read(most_bytes).decode("utf-8", errors="replace")
+
+
+def console_lines(path: str, most_lines: int) -> list[str]:
+    """The last lines of a serial console's log, none where there is no log, or none that may be read."""
+    try:
+        return visible_lines(read_end(path, CONSOLE_BYTES))[-most_lines:]
+    except OSError:
+        return []

@@ -18,10 +18,16 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host import locks as host_locks
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection, run_events
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._operations.power import change, locks, machines, wait
+from ansible_collections.brine.virt.plugins.module_utils._operations.power import (
+    change,
+    locks,
+    machines,
+    selected,
+    wait,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import PowerRequest
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.selected import view_all
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import Selection
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_all
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
 DOMAIN = """
@@ -50,10 +56,10 @@ class Node:
         between: t.Callable[[], t.Any] = limits.pop("between", lambda: None)
         request = PowerRequest(state, **{"timeout_seconds": 300, **how})
         selection = Selection(names=names or None, everything=True)
-        results = machines.plan_machines(self.conn, selection, request)
+        results = selected.plan_machines(self.conn, selection, request)
         between()
         if check:
-            machines.preview(results)
+            selected.preview(results)
         else:
             settings = {"concurrency": 4, "lock_seconds": 5, "stop": threading.Event(), **limits}
             machines.carry_out(self.conn, results, request, **settings)
@@ -426,6 +432,6 @@ def test_who_is_told_to_stop_does_not_wait_for_a_delay(node: Node) -> None:
 @pytest.mark.parametrize(("names", "seconds"), [(("db", "dns"), 2), (("db", "web"), 0), (("up",), 0)])
 def test_how_long_those_wait_that_come_after(node: Node, names: tuple[str, ...], seconds: int) -> None:
     request = PowerRequest("running", 20)
-    results = machines.plan_machines(node.conn, Selection(names=names), request)
-    machines.preview(results)
+    results = selected.plan_machines(node.conn, Selection(names=names), request)
+    selected.preview(results)
     assert machines.last_delay(results, request) == seconds
