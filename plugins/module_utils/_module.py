@@ -171,6 +171,27 @@ def chosen_subsets(given: Iterable[str], names: Sequence[str]) -> frozenset[str]
     return frozenset(wanted - left_out) & frozenset(names)
 
 
+def answer_of_machines(
+    module: AnsibleModule, results: Sequence[dict[str, t.Any]], diff: Sequence[dict[str, t.Any]]
+) -> dict[str, t.Any]:
+    """What a module answers that did something to machines by name. Fails, with the same, where one of them failed.
+
+    results: of each machine, with its name, changed, failed and, where that is true, msg. diff: of those that changed.
+    """
+    answer: dict[str, t.Any] = {
+        "changed": any(result["changed"] for result in results),
+        "machines": list(results),
+        "diff": list(diff),
+    }
+    failed = [result for result in results if result["failed"]]
+    if failed:
+        fine = [result["name"] for result in results if not result["failed"]]
+        words = "; ".join(f"{result['name']}: {result['msg']}" for result in failed)
+        more = f". Succeeded: {', '.join(fine) or 'none'}" if len(results) > 1 else ""
+        module.fail_json(msg=f"{words}{more}", **answer)
+    return answer
+
+
 def finish(module: AnsibleModule, work: t.Callable[[], dict[str, t.Any]]) -> t.NoReturn:
     """Run ``work`` and end the module with what it returns; an error becomes the one message of a failure."""
     try:

@@ -203,7 +203,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_machines, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.adopt.machines import (
     AdoptionResult,
     carry_out,
@@ -255,21 +255,10 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             preview(outcomes)
         else:
             carry_out(conn, outcomes, params["disks"], lock_seconds=params["lock_timeout"])
-    results = [outcome.as_result() for outcome in outcomes]
     for remark in (remark for outcome in outcomes if outcome.done and outcome.plan for remark in outcome.plan.remarks):
         module.warn(remark)
-    answer: dict[str, t.Any] = {
-        "changed": any(result["changed"] for result in results),
-        "machines": results,
-        "diff": [as_diff(outcome) for outcome in outcomes if outcome.done],
-    }
-    failed = [result for result in results if result["failed"]]
-    if failed:
-        fine = [result["name"] for result in results if not result["failed"]]
-        words = "; ".join(f"{result['name']}: {result['msg']}" for result in failed)
-        more = f". Succeeded: {', '.join(fine) or 'none'}" if len(results) > 1 else ""
-        module.fail_json(msg=f"{words}{more}", **answer)
-    return answer
+    results = [outcome.as_result() for outcome in outcomes]
+    return answer_of_machines(module, results, [as_diff(outcome) for outcome in outcomes if outcome.done])
 
 
 def main() -> None:
