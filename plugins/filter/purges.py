@@ -24,11 +24,12 @@ def purges_filter(
     on: str | None = None,
     errors: str = "raise",
     hints: str = "module",
+    homes: t.Any = None,
 ) -> dict[str, t.Any]:
     """What is to be done; see purges.yml."""
 
     def work() -> dict[str, t.Any]:
-        return choose_purges(results, _names(names), on, hints=hints)
+        return choose_purges(results, _names(names), on, hints=hints, homes=homes or {})
 
     return answer(work, errors, "brine.virt.purges: ")
 

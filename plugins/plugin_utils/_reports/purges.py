@@ -46,12 +46,14 @@ def choose_purges(
     on: str | None = None,
     *,
     hints: str = MODULE,
+    homes: Mapping[str, str] | None = None,
 ) -> dict[str, t.Any]:
     """What goes where, as the filter brine.virt.purges returns it.
 
     results: registered results of virt_purge in check mode by the hypervisors' names. on: the one that is meant where
     several have a machine of a name. hints: one of HINTS, whose options are named where one allows what was refused.
-    Raises InputError with a line for each machine that cannot be removed.
+    homes: where machines were when the inventory was read. Raises InputError with a line for each machine that cannot
+    be removed.
     """
     if hints not in _HINTS:
         raise InputError(f"there is no {hints!r}", where="hints", hint=one_of_these(hints, HINTS))
@@ -69,6 +71,7 @@ def choose_purges(
                 absent.append(name)
                 lines.append(f"{name}: there is no such machine on {', '.join(answered)}")
                 continue
+            _require_only_one(name, hypervisor, silent, homes or {})
             result = answered[hypervisor][name]
             if result.get("failed"):
                 raise InputError(f"{hypervisor}: {_refusal(result, hints)}")
@@ -88,6 +91,18 @@ def choose_purges(
         "silent": silent,
         "text": "\n".join(map(printable_line, lines)),
     }
+
+
+def _require_only_one(name: str, found: str, silent: Mapping[str, str], homes: Mapping[str, str]) -> None:
+    """Raise InputError for a machine that was seen before on a hypervisor which does not answer now."""
+    home = homes.get(name, found)
+    if home != found and home in silent:
+        raise InputError(
+            f"machine {name!r} is on {found}, but was on {home} when the inventory was read, which does not answer: "
+            "there may be two of this name",
+            where="vm",
+            hint=f"Add -e on={found} if that one is to go",
+        )
 
 
 def _refusal(result: Mapping[str, t.Any], hints: str) -> str:

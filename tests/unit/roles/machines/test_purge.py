@@ -88,6 +88,21 @@ def test_one_name_on_two_hypervisors(tmp_path: Path, uri: str) -> None:
     assert (status, "web1 on hv2 (running):" in text, text.count("changed=1")) == (0, True, 1), text
 
 
+def test_one_that_the_inventory_has_seen_on_a_silent_hypervisor(tmp_path: Path, uri: str) -> None:
+    """hv2 does not answer. Every host stands for the machine as well, which is enough for what is read of it."""
+    text = Path(uri.removeprefix("test://")).read_text(encoding="utf-8")
+    (tmp_path / "hv1.xml").write_text(text, encoding="utf-8")
+    uri = f"test://{tmp_path}/{{{{ inventory_hostname }}}}.xml"
+    seen = {"virt_uuid": "0", "virt_name": "web1", "virt_hypervisor": "hv2"}
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", hosts=("hv1", "hv2"), **seen)
+    sentence = "machine 'web1' is on hv1, but was on hv2 when the inventory was read, which does not answer"
+    assert (status, sentence in text, "changed=0" in text) == (2, True, True), text
+    status, text = run_last_play(
+        tmp_path, "purge", uri, "vm=web1", "force=true", "on=hv1", hosts=("hv1", "hv2"), **seen
+    )
+    assert (status, GOES in text, "changed=1" in text) == (0, True, True), text
+
+
 def test_one_that_others_created_needs_an_option(tmp_path: Path, uri: str) -> None:
     file = Path(uri.removeprefix("test://"))
     text = file.read_text(encoding="utf-8")

@@ -162,3 +162,19 @@ def test_one_that_runs_is_switched_off_first() -> None:
         "  shut down within 60 s",
         "  delete default/web1-system.qcow2: it was created for this machine",
     ]
+
+
+def test_one_that_was_elsewhere_when_the_inventory_was_read() -> None:
+    results = {"hv1": answered(machine("web1")), "hv2": SILENT}
+    sentence = (
+        "vm: machine 'web1' is on hv1, but was on hv2 when the inventory was read, which does not answer: there may be "
+        "two of this name. Add -e on=hv1 if that one is to go"
+    )
+    assert errors(results, ["web1"], homes={"web1": "hv2"}) == [sentence]
+    # It is said which one is meant; it has been moved; the one that is silent is another one.
+    for found, on, homes in (
+        (results, "hv1", {"web1": "hv2"}),
+        ({**results, "hv2": answered(absent("web1"))}, None, {"web1": "hv2"}),
+        (results, None, {"web1": "hv1", "web2": "hv2"}),
+    ):
+        assert choose_purges(found, ["web1"], on, homes=homes)["by_hypervisor"] == {"hv1": ["web1"]}
