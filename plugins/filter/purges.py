@@ -18,9 +18,20 @@ from ansible_collections.brine.virt.plugins.plugin_utils._reports.export import 
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_purges
 
 
-def purges_filter(results: t.Any, names: t.Any, on: str | None = None, errors: str = "raise") -> dict[str, t.Any]:
+def purges_filter(
+    results: t.Any,
+    names: t.Any,
+    on: str | None = None,
+    errors: str = "raise",
+    hints: str = "module",
+    homes: t.Any = None,
+) -> dict[str, t.Any]:
     """What is to be done; see purges.yml."""
-    return answer(lambda: choose_purges(results, _names(names), on), errors, "brine.virt.purges: ")
+
+    def work() -> dict[str, t.Any]:
+        return choose_purges(results, _names(names), on, hints=hints, homes=homes or {})
+
+    return answer(work, errors, "brine.virt.purges: ")
 
 
 def adoptions_filter(results: t.Any, names: t.Any, on: str | None = None, errors: str = "raise") -> dict[str, t.Any]:

@@ -176,6 +176,19 @@ machines:
       returned: when it failed
       sample: "web1 is running, so it is not removed. Set stop: true to have it shut down first, or force: true, which
         powers it off at once"
+    obstacle:
+      description:
+        - What keeps it from being removed, where an option of this module allows it - V(active) (it is running or
+          paused; O(stop), O(force)), V(unable) (its operating system cannot shut down; O(force)), V(saved) (its state
+          is saved; O(force)), V(foreign) (it was not created by this collection; O(adopt)).
+      type: str
+      returned: when it was refused for one of these
+      sample: active
+    reason:
+      description: Why it was refused, as in RV(machines[].msg) without what to do.
+      type: str
+      returned: with RV(machines[].obstacle)
+      sample: web1 is running, so it is not removed
     present:
       description: Whether the machine was there before.
       type: bool
@@ -186,6 +199,13 @@ machines:
       type: str
       returned: always
       sample: shutoff
+    power:
+      description:
+        - How a machine that is running or paused is switched off before anything is deleted (O(stop), O(force)). It is
+          null if the machine is off.
+      type: str
+      returned: always
+      sample: shut down within 180 s, else power off
     actions:
       description: What was done, in order.
       type: list

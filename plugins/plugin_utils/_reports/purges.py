@@ -8,17 +8,55 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.refusal import (
+    ACTIVE,
+    FOREIGN,
+    SAVED,
+    UNABLE,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.machine_answers import find_answers, find_home
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import printable_line
 
+MODULE, PURGE, PROVISION = "module", "purge", "provision"
+# What to do about each obstacle, for who cannot set an option of virt_purge.
+_COMMAND_LINE = {
+    ACTIVE: "Add -e stop=true to have it shut down first, or -e force=true, which powers it off at once",
+    UNABLE: "Add -e force=true to have it powered off",
+    SAVED: "Start it and shut it down first (brine.virt.power), or add -e force=true, which drops the saved state",
+}
+_HINTS: dict[str, dict[str, str]] = {
+    MODULE: {},
+    PURGE: {
+        **_COMMAND_LINE,
+        FOREIGN: "With -e adopt=true it is. Its disks are kept, except those that -e disks=DISK names",
+    },
+    PROVISION: {
+        **_COMMAND_LINE,
+        FOREIGN: "Remove it with the playbook purge (-e vm={name} -e adopt=true), or adopt it first with the playbook "
+        "adopt (-e vm={name})",
+    },
+}
+HINTS = tuple(_HINTS)
 
-def choose_purges(results: t.Any, names: Sequence[str], on: str | None = None) -> dict[str, t.Any]:
+
+def choose_purges(
+    results: t.Any,
+    names: Sequence[str],
+    on: str | None = None,
+    *,
+    hints: str = MODULE,
+    homes: Mapping[str, str] | None = None,
+) -> dict[str, t.Any]:
     """What goes where, as the filter brine.virt.purges returns it.
 
     results: registered results of virt_purge in check mode by the hypervisors' names. on: the one that is meant where
-    several have a machine of a name. Raises InputError with a line for each machine that cannot be removed.
+    several have a machine of a name. hints: one of HINTS, whose options are named where one allows what was refused.
+    homes: where machines were when the inventory was read. Raises InputError with a line for each machine that cannot
+    be removed.
     """
+    if hints not in _HINTS:
+        raise InputError(f"there is no {hints!r}", where="hints", hint=one_of_these(hints, HINTS))
     answered, silent = find_answers(results, on)
     by_hypervisor: dict[str, list[str]] = {}
     shared: dict[str, list[t.Any]] = {}
@@ -33,13 +71,14 @@ def choose_purges(results: t.Any, names: Sequence[str], on: str | None = None) -
                 absent.append(name)
                 lines.append(f"{name}: there is no such machine on {', '.join(answered)}")
                 continue
+            _require_only_one(name, hypervisor, silent, homes or {})
             result = answered[hypervisor][name]
             if result.get("failed"):
-                raise InputError(f"{hypervisor}: {result.get('msg', 'no reason given')}")
+                raise InputError(f"{hypervisor}: {_refusal(result, hints)}")
             by_hypervisor.setdefault(hypervisor, []).append(name)
             if result.get("shared"):
                 shared.setdefault(hypervisor, []).extend(result["shared"])
-            kept = {key: result.get(key) for key in ("name", "state", "volumes")}
+            kept = {key: result.get(key) for key in ("name", "state", "power", "volumes")}
             machines.append({**kept, "hypervisor": hypervisor})
             lines += _lines(result, hypervisor)
     mistakes.conclude()
@@ -54,9 +93,31 @@ def choose_purges(results: t.Any, names: Sequence[str], on: str | None = None) -
     }
 
 
+def _require_only_one(name: str, found: str, silent: Mapping[str, str], homes: Mapping[str, str]) -> None:
+    """Raise InputError for a machine that was seen before on a hypervisor which does not answer now."""
+    home = homes.get(name, found)
+    if home != found and home in silent:
+        raise InputError(
+            f"machine {name!r} is on {found}, but was on {home} when the inventory was read, which does not answer: "
+            "there may be two of this name",
+            where="vm",
+            hint=f"Add -e on={found} if that one is to go",
+        )
+
+
+def _refusal(result: Mapping[str, t.Any], hints: str) -> str:
+    """Why a machine is not removed, and what to do there."""
+    hint = _HINTS[hints].get(str(result.get("obstacle")))
+    if hint is None:
+        return str(result.get("msg", "no reason given"))
+    return f"{result.get('reason')}. {hint.format(name=result['name'])}"
+
+
 def _lines(result: Mapping[str, t.Any], hypervisor: str) -> list[str]:
     """A machine that goes, and its volumes, a line each."""
     lines = [f"{result['name']} on {hypervisor} ({result.get('state')}):"]
+    if result.get("power"):
+        lines.append(f"  {result['power']}")
     for volume in result.get("volumes") or []:
         place = "/".join(filter(None, [volume.get("pool"), volume.get("volume")]))
         lines.append(f"  {volume.get('action')} {place}: {volume.get('reason')}")

@@ -22,10 +22,12 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.plan 
     steps_to_purge,
     still_to_do,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.refusal import RefusedError
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
 
 # How many machines are shut down at the same time.
 _CONCURRENCY = 8
+_DEAF = "It may still do so. To give it longer, set stop_timeout; with force as well, it is powered off then"
 
 
 @dataclass
@@ -50,12 +52,15 @@ class PurgeResult:
             "failed": self.error is not None,
             "present": plan is not None or self.error is not None,
             "state": None if plan is None else plan.state,
+            "power": None if plan is None else plan.power_words,
             "actions": self.actions,
             "volumes": [] if plan is None else [decision.as_result() for decision in plan.decisions],
             "shared": [] if plan is None else [one.shared.as_result() for one in plan.decisions if one.shared],
         }
         if self.error is not None:
             result["msg"] = str(self.error)
+        if isinstance(self.error, RefusedError) and self.error.obstacle:
+            result.update(obstacle=self.error.obstacle, reason=self.error.what)
         return result
 
 
@@ -116,7 +121,14 @@ def _shut_down(conn: VirConnect, results: Sequence[PurgeResult], options: PurgeO
         result.actions = _words(result.name, power.done)
         result.done = bool(power.done)
         if power.error is not None:
-            result.error = _with_actions(power.error, result)
+            result.error = _with_actions(_in_own_words(power.error), result)
+
+
+def _in_own_words(error: VirtError) -> VirtError:
+    """The error of the power code with the options that there are here, where it names its own for a deaf guest."""
+    if error.hint is None or "force" not in error.hint:
+        return error
+    return type(error)(error.what, where=error.where, hint=_DEAF)
 
 
 def _words(name: str, actions: Sequence[Action]) -> list[str]:

@@ -10,7 +10,7 @@ libvirt itself keeps of it (NVRAM, TPM state, saved state, metadata of snapshots
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
@@ -26,9 +26,16 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.clai
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import PowerResult
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import plan_actions
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import Action, plan_actions
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.ownership import OTHER, identify
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.refusal import (
+    ACTIVE,
+    FOREIGN,
+    SAVED,
+    UNABLE,
+    RefusedError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import (
     DELETE,
     PurgeOptions,
@@ -43,7 +50,7 @@ class PurgePlan:
     """A machine that may be removed, as it was when somebody looked.
 
     state: libvirt's word for it. elsewhere: what other hypervisors say of its volumes, as in Usage. power: how it is
-    shut down first, if that is asked for and it is active.
+    shut down first, if that is asked for and it is active. power_words: how one that is active is switched off first.
     """
 
     name: str
@@ -53,6 +60,7 @@ class PurgePlan:
     decisions: tuple[VolumeDecision, ...]
     elsewhere: AskElsewhere | None = field(default=None, compare=False, repr=False)
     power: PowerResult | None = field(default=None, compare=False, repr=False)
+    power_words: str | None = field(default=None, compare=False)
 
     @property
     def going(self) -> list[VolumeDecision]:
@@ -82,27 +90,52 @@ def plan_purge(name: str, view: HypervisorView, options: PurgeOptions) -> PurgeP
             f"virsh define {name}.xml",
         )
     if domain.notes is None and not options.adopt:
-        raise ConflictError(
+        raise RefusedError(
             f"{name} was not created by this collection, so it is not removed",
             hint="With adopt: true it is. Its disks are kept, except those that disks names",
+            obstacle=FOREIGN,
         )
     if domain.active and not options.force and not options.stop:
-        raise ConflictError(
+        raise RefusedError(
             f"{name} is {state}, so it is not removed",
             hint="Set stop: true to have it shut down first, or force: true, which powers it off at once",
+            obstacle=ACTIVE,
         )
     if (options.keep_disks or domain.notes is None) and not options.force:
         _require_no_saved_state(domain)
     power = _plan_stop(domain, options) if domain.active and options.stop else None
-    return PurgePlan(name, uuid, domain.active, state, tuple(decide(domain, view, options)), view.elsewhere, power)
+    words = _power_words(power, options) if domain.active else None
+    decisions = tuple(decide(domain, view, options))
+    return PurgePlan(name, uuid, domain.active, state, decisions, view.elsewhere, power, words)
 
 
 def _plan_stop(domain: Domain, options: PurgeOptions) -> PowerResult | None:
     """How an active machine is shut down; None for one that is off by now. Raises VirtError when it cannot be."""
     with translate_errors(f"cannot inspect machine {domain.name}"):
         machine = view_machine(domain.handle)
-    actions = plan_actions(machine, options.shut_down)
+    try:
+        actions = plan_actions(machine, options.shut_down)
+    except ConflictError as exc:
+        # What force does not help with either is raised as it is.
+        plan_actions(machine, replace(options.shut_down, force=True))
+        reason = f" {machine.paused_by}" if machine.paused_by else ""
+        raise RefusedError(
+            f"{machine.name} is {machine.state}{reason}, so its operating system cannot shut down",
+            hint="Set force: true to have it powered off",
+            obstacle=UNABLE,
+        ) from exc
     return PowerResult(machine, actions, state=machine.state) if actions else None
+
+
+def _power_words(power: PowerResult | None, options: PurgeOptions) -> str:
+    """How a machine that is active is switched off before it is removed. power: what _plan_stop said."""
+    if power is None:
+        return Action.POWER_OFF.value
+    words = ", then ".join(action.value for action in power.actions)
+    if Action.SHUT_DOWN not in power.actions:
+        return words
+    hard = f", else {Action.POWER_OFF.value}" if options.force else ""
+    return f"{words} within {options.stop_seconds:g} s{hard}"
 
 
 def _require_settled(domain: Domain, uuid: str) -> None:
@@ -126,9 +159,10 @@ def _require_no_saved_state(domain: Domain) -> None:
     with translate_errors(f"cannot inspect machine {domain.name}"):
         saved = bool(domain.handle.hasManagedSaveImage(0))
     if saved:
-        raise ConflictError(
+        raise RefusedError(
             f"the state of {domain.name} is saved, so it is not removed: its disks would be as after a power cut",
             hint="Start it and shut it down first (virt_power), or set force: true, which drops the saved state",
+            obstacle=SAVED,
         )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_las
 pytestmark = pytest.mark.slow
 
 GOES = """web1 on hv1 (running):
+  power off
   delete default/web1-system.qcow2: it was created for this machine
   keep images/debian-0123456789abcdef.qcow2: it is a stored image, which virt_image removes when nothing uses it
   delete the machine itself
@@ -53,8 +55,8 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, uri: str, words: tuple[str
 def test_one_that_runs_is_refused(tmp_path: Path, uri: str) -> None:
     status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", force=True)
     sentence = (
-        "hv1: web1 is running, so it is not removed. Set stop: true to have it shut down first, or force: true, which "
-        f"powers it off at once.{NONE}"
+        "hv1: web1 is running, so it is not removed. Add -e stop=true to have it shut down first, or -e force=true, "
+        f"which powers it off at once.{NONE}"
     )
     assert (status, sentence in text, "changed=0" in text) == (2, True, True), text
 
@@ -84,6 +86,33 @@ def test_one_name_on_two_hypervisors(tmp_path: Path, uri: str) -> None:
     assert (status, sentence in text) == (2, True), text
     status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", "on=hv2", hosts=("hv1", "hv2"))
     assert (status, "web1 on hv2 (running):" in text, text.count("changed=1")) == (0, True, 1), text
+
+
+def test_one_that_the_inventory_has_seen_on_a_silent_hypervisor(tmp_path: Path, uri: str) -> None:
+    """hv2 does not answer. Every host stands for the machine as well, which is enough for what is read of it."""
+    text = Path(uri.removeprefix("test://")).read_text(encoding="utf-8")
+    (tmp_path / "hv1.xml").write_text(text, encoding="utf-8")
+    uri = f"test://{tmp_path}/{{{{ inventory_hostname }}}}.xml"
+    seen = {"virt_uuid": "0", "virt_name": "web1", "virt_hypervisor": "hv2"}
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", hosts=("hv1", "hv2"), **seen)
+    sentence = "machine 'web1' is on hv1, but was on hv2 when the inventory was read, which does not answer"
+    assert (status, sentence in text, "changed=0" in text) == (2, True, True), text
+    status, text = run_last_play(
+        tmp_path, "purge", uri, "vm=web1", "force=true", "on=hv1", hosts=("hv1", "hv2"), **seen
+    )
+    assert (status, GOES in text, "changed=1" in text) == (0, True, True), text
+
+
+def test_one_that_others_created_needs_an_option(tmp_path: Path, uri: str) -> None:
+    file = Path(uri.removeprefix("test://"))
+    text = file.read_text(encoding="utf-8")
+    file.write_text(re.sub(r"(?s)<metadata>.*?</metadata>", "", text), encoding="utf-8")
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true")
+    sentence = (
+        "web1 was not created by this collection, so it is not removed. With -e adopt=true it is. Its disks are kept, "
+        "except those that -e disks=DISK names."
+    )
+    assert (status, sentence in text) == (2, True), text
 
 
 def test_the_other_options_count_when_it_is_planned(tmp_path: Path, uri: str) -> None:

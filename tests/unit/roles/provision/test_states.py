@@ -52,6 +52,11 @@ def run(directory: Path, hosts: dict[str, t.Any], vms: list[dict[str, t.Any]], *
     )
 
 
+def goes_off(state: str, first: str) -> str:
+    """What is said of a machine that is on, with how it is switched off first."""
+    return GOES.replace("(shutoff):", f"({state}):\n  {first}")
+
+
 def changed(output: str) -> int:
     return sum(map(int, re.findall(r"changed=(\d+)", output)))
 
@@ -102,20 +107,32 @@ def test_one_that_runs_is_refused_as_by_the_playbook_purge(tmp_path: Path, state
     hosts = {"hv1": host(tmp_path, "hv1", {"old1": state})}
     vms = [{"name": "old1", "state": "absent"}, {**BARE, "name": "new1", "state": "present"}]
     output = run(tmp_path, hosts, vms, fails=True)
-    assert "so it is not removed. Set stop: true to have it shut down first, or force: true" in output
+    assert "so it is not removed. Add -e stop=true to have it shut down first, or -e force=true" in output
     assert "Nothing was changed." in output and changed(output) == 0
     # A variable that is not on the command line allows nothing.
     play = {"virt_vms": vms, "force": True}
     assert "so it is not removed" in provision(tmp_path, hosts, play)
     output = run(tmp_path, hosts, vms, "-e", "force=true")
-    assert GOES.replace("shutoff", "running" if state == RUNNING else "paused") in output
+    assert goes_off("running" if state == RUNNING else "paused", "power off") in output
     assert changed(output) == 2
+
+
+def test_one_that_others_created_is_left_to_the_playbooks_that_have_an_option_for_it(tmp_path: Path) -> None:
+    hosts = {"hv1": host(tmp_path, "hv1", {"old1": OFF})}
+    file = tmp_path / "hv1.xml"
+    file.write_text(re.sub(r"(?s)<metadata>.*</metadata>", "", file.read_text(encoding="utf-8")), encoding="utf-8")
+    output = run(tmp_path, hosts, [{"name": "old1", "state": "absent"}], fails=True)
+    sentence = (
+        "hv1: old1 was not created by this collection, so it is not removed. Remove it with the playbook purge "
+        "(-e vm=old1 -e adopt=true), or adopt it first with the playbook adopt (-e vm=old1). Nothing was changed."
+    )
+    assert sentence in output and changed(output) == 0, output
 
 
 def test_one_that_runs_is_shut_down_first_where_that_is_asked_for(tmp_path: Path) -> None:
     hosts = {"hv1": host(tmp_path, "hv1", {"old1": RUNNING})}
     output = run(tmp_path, hosts, [{"name": "old1", "state": "absent"}], "-e", "stop=true", "-v")
-    assert GOES.replace("shutoff", "running") in output and changed(output) == 1
+    assert goes_off("running", "shut down within 180 s") in output and changed(output) == 1
     assert '"shut down old1", "delete volume old1-system.qcow2 of pool default", "undefine old1"' in output
 
 

@@ -10,7 +10,8 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_purges
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.refusal import ACTIVE, FOREIGN, OBSTACLES
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import HINTS, choose_purges
 
 VOLUMES = [
     {"pool": "default", "volume": "web1-system.qcow2", "action": "delete", "reason": "it was created for this machine"},
@@ -19,7 +20,14 @@ VOLUMES = [
 
 
 def machine(name: str, **more: t.Any) -> dict[str, t.Any]:
-    return {"name": name, "present": True, "failed": False, "state": "shutoff", "volumes": [], **more}
+    shown: dict[str, t.Any] = {"state": "shutoff", "power": None, "volumes": []}
+    return {"name": name, "present": True, "failed": False, **shown, **more}
+
+
+def refused(obstacle: str) -> dict[str, t.Any]:
+    """By a hypervisor, in words of the module."""
+    why = {"msg": "web1 is so. Set force: true", "reason": "web1 is so", "obstacle": obstacle}
+    return {"hv1": answered(machine("web1", failed=True, **why))}
 
 
 def answered(*machines: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -33,9 +41,9 @@ def absent(name: str) -> dict[str, t.Any]:
 SILENT = {"unreachable": True, "msg": "no\nroute"}
 
 
-def errors(*arguments: t.Any) -> list[str]:
+def errors(*arguments: t.Any, **options: t.Any) -> list[str]:
     with pytest.raises(InputError) as caught:
-        choose_purges(*arguments)
+        choose_purges(*arguments, **options)
     return str(caught.value).splitlines()
 
 
@@ -48,8 +56,8 @@ def test_what_goes_and_what_stays() -> None:
         "by_hypervisor": {"hv1": ["web1"], "hv2": ["web2"]},
         "shared": {},
         "machines": [
-            {"name": "web1", "state": "shutoff", "volumes": VOLUMES, "hypervisor": "hv1"},
-            {"name": "web2", "state": "shutoff", "volumes": [], "hypervisor": "hv2"},
+            {"name": "web1", "state": "shutoff", "power": None, "volumes": VOLUMES, "hypervisor": "hv1"},
+            {"name": "web2", "state": "shutoff", "power": None, "volumes": [], "hypervisor": "hv2"},
         ],
         "absent": ["web3"],
         "silent": {},
@@ -114,3 +122,59 @@ def test_what_others_may_use_is_for_them_to_say() -> None:
     }
     # Of one that is not to be removed, nobody is asked.
     assert choose_purges(results, ["web4"])["shared"] == {}
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+def test_only_who_calls_the_module_is_told_its_options(obstacle: str) -> None:
+    assert errors(refused(obstacle), ["web1"]) == ["hv1: web1 is so. Set force: true"]
+    for hints in HINTS[1:]:
+        (sentence,) = errors(refused(obstacle), ["web1"], hints=hints)
+        assert sentence.startswith("hv1: web1 is so. ") and "-e " in sentence and ": true" not in sentence
+
+
+def test_the_playbook_provision_has_no_option_for_what_others_created() -> None:
+    ways = {hints: errors(refused(FOREIGN), ["web1"], hints=hints) for hints in HINTS[1:]}
+    assert ways == {
+        "purge": [
+            "hv1: web1 is so. With -e adopt=true it is. Its disks are kept, except those that -e disks=DISK names"
+        ],
+        "provision": [
+            "hv1: web1 is so. Remove it with the playbook purge (-e vm=web1 -e adopt=true), or adopt it first with the "
+            "playbook adopt (-e vm=web1)"
+        ],
+    }
+
+
+def test_what_has_no_option_is_said_as_it_is() -> None:
+    results = {"hv1": answered(machine("web1", failed=True, msg="web1 is being moved. Wait: true"))}
+    assert errors(results, ["web1"], hints="purge") == ["hv1: web1 is being moved. Wait: true"]
+    assert errors(refused(ACTIVE), ["web1"], hints="provisoin") == [
+        "hints: there is no 'provisoin'. Did you mean provision?"
+    ]
+
+
+def test_one_that_runs_is_switched_off_first() -> None:
+    found = machine("web1", state="running", power="shut down within 60 s", volumes=VOLUMES[:1])
+    plan = choose_purges({"hv1": answered(found)}, ["web1"])
+    assert plan["machines"][0]["power"] == "shut down within 60 s"
+    assert plan["text"].splitlines()[:3] == [
+        "web1 on hv1 (running):",
+        "  shut down within 60 s",
+        "  delete default/web1-system.qcow2: it was created for this machine",
+    ]
+
+
+def test_one_that_was_elsewhere_when_the_inventory_was_read() -> None:
+    results = {"hv1": answered(machine("web1")), "hv2": SILENT}
+    sentence = (
+        "vm: machine 'web1' is on hv1, but was on hv2 when the inventory was read, which does not answer: there may be "
+        "two of this name. Add -e on=hv1 if that one is to go"
+    )
+    assert errors(results, ["web1"], homes={"web1": "hv2"}) == [sentence]
+    # It is said which one is meant; it has been moved; the one that is silent is another one.
+    for found, on, homes in (
+        (results, "hv1", {"web1": "hv2"}),
+        ({**results, "hv2": answered(absent("web1"))}, None, {"web1": "hv2"}),
+        (results, None, {"web1": "hv1", "web2": "hv2"}),
+    ):
+        assert choose_purges(found, ["web1"], on, homes=homes)["by_hypervisor"] == {"hv1": ["web1"]}

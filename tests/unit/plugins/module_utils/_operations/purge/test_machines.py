@@ -47,12 +47,14 @@ class Killed(BaseException):
     """What a kill is to the code: nothing runs after it."""
 
 
-def refused(host: PurgeHost, **params: t.Any) -> str:
-    """The message; check mode has the same, and nothing is changed."""
+def refused(host: PurgeHost, obstacle: str | None = None, **params: t.Any) -> str:
+    """The message; check mode has the same, and nothing is changed. obstacle: what an option would allow."""
     before = (host.files(), host.names())
     result = host.one(**params)
     assert (result["failed"], result["changed"], result["present"]) == (True, False, True)
     assert (host.files(), host.names()) == before
+    assert result.get("obstacle") == obstacle
+    assert obstacle is None or str(result["msg"]).startswith(f"{result['reason']}. ")
     return str(result["msg"])
 
 
@@ -62,7 +64,7 @@ class TestRefused:
         machine = host.make(start=True)
         if paused:
             machine.suspend()
-        assert refused(host) == (
+        assert refused(host, "active") == (
             f"web1 is {'paused' if paused else 'running'}, so it is not removed. Set stop: true to have it shut "
             "down first, or force: true, which powers it off at once"
         )
@@ -70,7 +72,7 @@ class TestRefused:
 
     def test_one_that_is_not_ours(self, host: PurgeHost) -> None:
         host.guest("web1", disk(host.image(host.pool / "theirs.qcow2")))
-        assert refused(host, force=True) == (
+        assert refused(host, "foreign", force=True) == (
             "web1 was not created by this collection, so it is not removed. With adopt: true it is. Its disks are "
             "kept, except those that disks names"
         )
@@ -149,7 +151,7 @@ def test_snapshots_and_saved_state_go_with_it(host: PurgeHost) -> None:
 
 def test_a_saved_state_is_not_lost_where_disks_stay(host: PurgeHost) -> None:
     host.make(start=True).managedSave(0)
-    assert refused(host, keep_disks=True) == (
+    assert refused(host, "saved", keep_disks=True) == (
         "the state of web1 is saved, so it is not removed: its disks would be as after a power cut. Start it and shut "
         "it down first (virt_power), or set force: true, which drops the saved state"
     )

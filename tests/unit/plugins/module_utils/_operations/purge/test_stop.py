@@ -16,7 +16,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host import locks as h
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import change, locks, wait
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import Action
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge import machines as purge_machines
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge import plan as purge_plan
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
     PurgeHost,
     decided,
@@ -62,6 +64,44 @@ def test_several_that_run(host: PurgeHost) -> None:
     assert ([one["changed"] for one in answer["machines"]], host.names()) == ([True] * 3, set())
 
 
+@pytest.mark.parametrize(
+    ("options", "paused", "words"),
+    [
+        ({"stop": True}, False, "shut down within 180 s"),
+        ({"stop": True, "stop_timeout": 60, "force": True}, False, "shut down within 60 s, else power off"),
+        ({"stop": True}, True, "resume, then shut down within 180 s"),
+        ({"force": True}, False, "power off"),
+    ],
+)
+def test_the_plan_says_how_it_is_switched_off(
+    host: PurgeHost, options: dict[str, t.Any], paused: bool, words: str
+) -> None:
+    machine = host.make(start=True)
+    if paused:
+        machine.suspend()
+    assert host.one(**options)["power"] == words
+
+
+def test_of_one_that_is_off_it_says_nothing(host: PurgeHost) -> None:
+    host.make()
+    assert host.one(stop=True, force=True)["power"] is None
+
+
+@pytest.mark.parametrize("paused_by", [None, "by an I/O error"])
+def test_one_whose_system_cannot_shut_down(
+    host: PurgeHost, monkeypatch: pytest.MonkeyPatch, paused_by: str | None
+) -> None:
+    machine = host.make(start=True)
+    state = "paused" if paused_by else "crashed"
+    view = PowerView("web1", machine, state, active=True, paused_by=paused_by)
+    monkeypatch.setattr(purge_plan, "view_machine", lambda _handle: view)
+    result = host.one(stop=True)
+    reason = f"web1 is {state}{' by an I/O error' if paused_by else ''}, so its operating system cannot shut down"
+    assert (result["obstacle"], result["reason"]) == ("unable", reason)
+    assert result["msg"] == f"{reason}. Set force: true to have it powered off"
+    assert host.purge(stop=True, force=True, check_mode=True)["machines"][0]["power"] == "power off"
+
+
 @pytest.mark.usefixtures("deaf")
 def test_one_that_does_not_shut_down_is_not_removed(host: PurgeHost) -> None:
     host.make().create()
@@ -71,6 +111,9 @@ def test_one_that_does_not_shut_down_is_not_removed(host: PurgeHost) -> None:
     first, second = answer["machines"]
     assert (first["failed"], first["changed"], first["actions"], second["changed"]) == (True, False, [], True)
     assert first["msg"].startswith("it did not shut down within 1 s: it is running")
+    assert first["msg"].endswith(
+        ". It may still do so. To give it longer, set stop_timeout; with force as well, it is powered off then"
+    )
     assert (host.names(), VOLUME in host.files()) == ({"web1"}, True)
     assert before[VOLUME] == host.files()[VOLUME]
     assert host.conn.lookupByName("web1").isActive()

@@ -53,6 +53,7 @@ def test_a_machine_goes_with_its_own_disks(host: PurgeHost) -> None:
         "failed": False,
         "present": True,
         "state": "shutoff",
+        "power": None,
         "actions": [f"delete volume {SYSTEM} of pool default, volume web1-data.raw of pool default", "undefine web1"],
         "volumes": [
             {"pool": "default", "volume": name, "action": "delete", "reason": "it was created for this machine"}
