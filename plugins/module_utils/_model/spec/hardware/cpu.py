@@ -27,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
     SizeField,
     TextField,
     Values,
+    covers,
 )
 
 CPU_MODES = ("host-model", "host-passthrough", "maximum", "custom")
@@ -128,6 +129,8 @@ class _Cells(ListField):
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
         rows = super().check(value, where, have)
+        if have is not None and covers(have, rows):
+            return rows
         known = "The only cell has the id 0"
         if len(rows) > 1:
             known = f"The ids of {len(rows)} cells are 0 to {len(rows) - 1}"
