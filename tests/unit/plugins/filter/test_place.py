@@ -206,9 +206,9 @@ def test_a_machine_that_is_there_needs_a_name_alone() -> None:
     assert (result["by_host"], result["stopped"], result["new_by_host"]) == ({"hv1": ["old"]}, ["old"], {"hv1": []})
     missing = ["virt_vms[0]: vcpus is missing. A new machine needs name, vcpus and memory"]
     unfinished = {"hv1": {**HOST, "machines": [{**old, "building": True}]}, "hv2": "no route"}
-    for there, known in ((hosts, {"homes": {"new": "hv2"}}), (unfinished, {"homes": {"old": "hv2"}})):
-        specs = [{"name": next(iter(known["homes"])), "state": "stopped"}]
-        assert place_filter(specs, there, errors="return", unseen="place", **known) == {"errors": missing}
+    for there, homes in ((hosts, {"new": "hv2"}), (unfinished, {"old": "hv2"})):
+        specs = [{"name": next(iter(homes)), "state": "stopped"}]
+        assert place_filter(specs, there, errors="return", unseen="place", homes=homes) == {"errors": missing}
     # One that may be on a hypervisor which does not answer.
     (refused,) = place_filter([{"name": "new"}], hosts, homes={"new": "hv2"})["refused_machines"]
     assert refused["why"].startswith("it is on hv2, as the inventory says, which did not answer")
