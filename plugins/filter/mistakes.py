@@ -103,7 +103,9 @@ def _of_options(images: Mapping[str, t.Any], where: str) -> list[str]:
     for name, source in images.items():
         with mistakes.noted():
             validators.read_mapping(
-                source, _place(where, name), {option: lambda value, _where: value for option in _IMAGE_OPTIONS}
+                source,
+                _place(where, validators.written(name)),
+                {option: lambda value, _where: value for option in _IMAGE_OPTIONS},
             )
     return [line for error in mistakes.found for line in str(error).splitlines()]
 

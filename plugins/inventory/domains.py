@@ -239,9 +239,10 @@ from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable, get_cache_plugin
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import LXML_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import require_libvirt
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import unknown_option
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.connection_vars import (
     InventoryVars,
     arguments_beside_ours,
@@ -327,7 +328,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         known = set(self.get_options()) | {"plugin"}
         for word in config:
             if word not in known:
-                raise AnsibleParserError(f"{path}: unknown option {word!r}. {one_of_these(str(word), known)}")
+                raise AnsibleParserError(str(unknown_option(word, path, known)))
         for word in ("concurrency", "timeout"):
             if self.get_option(word) <= 0:
                 raise AnsibleParserError(f"{path}: {word} is {self.get_option(word)}. Give a number above 0")

@@ -17,8 +17,8 @@ description:
     C(target) for C(to). If the option is given as well, the variable is taken to be the user's own.
   - Other variables that are not options are named in a warning, as sites pass their own. Names that begin with
     C(virt_) or C(ansible_) are not checked.
-  - C(vm), C(on), C(tag), C(in_state), C(only_pending) and C(keep_disks) limit what some playbooks do. One of them that
-    is not an option gets a sentence too, because the playbook would do more than it was told to.
+  - An option of another playbook of the collection gets a sentence too, because the playbook would do more than it was
+    told to, or something else.
   - The playbooks of the collection use it.
 options:
   _terms:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import one_of_these
 
@@ -27,6 +27,7 @@ _OTHER_WORDS = {
     "begin": ("start",),
     "end": ("stop",),
     "reason": ("why", "comment"),
+    "file": ("dest", "destination", "filename", "output_file"),
     "vcpus": ("cpus", "vcpu"),
     "memory": ("mem", "ram"),
     "disk_profile": ("disk",),
@@ -36,25 +37,39 @@ _OTHER_WORDS = {
 }
 # Not the user's words for anything of ours, or checked elsewhere.
 _OTHERS = ("virt_", "ansible_")
-# Options of some playbooks that have less done. One without them would do more than it was told to.
-_LIMITING = ("vm", "on", "tag", "in_state", "only_pending", "keep_disks")
+# The options of all playbooks. One that is not this playbook's own was meant for it all the same: passed over, it would
+# have more done than was asked for, or something else.
+# fmt: off
+_OF_PLAYBOOKS = frozenset((
+    "adopt", "all", "anti_affinity", "autostart", "begin", "boot", "boot_dev", "checksum", "clock", "clone",
+    "consoles", "cpu", "cpu_mode", "delay_seconds", "description", "disk_profile", "disks", "enable_qcow",
+    "enable_vnc", "end", "events", "features", "file", "firmware", "force", "from", "graphics", "host_devices",
+    "hypervisor", "image", "in_state", "keep_disks", "labels", "limit", "machine_type", "memory", "nic_profile",
+    "nics", "numatune", "on", "only_pending", "order", "output", "reason", "rng", "secure_boot", "seed",
+    "seed_policy", "serials", "shared_folders", "start", "state", "stop", "stop_on_reboot", "stop_timeout", "tag",
+    "tags", "timeout", "title", "to", "tpm", "variables", "vcpus", "video", "vm", "watchdog", "xml",
+))
+# fmt: on
 # One letter too many or too few in a word of four.
 _CLOSE = 0.85
 
 
-def mistaken_options(given: Iterable[str], options: Sequence[str]) -> tuple[list[str], list[str]]:
+def mistaken_options(given: Collection[t.Any], options: Sequence[str]) -> tuple[list[str], list[str]]:
     """A sentence for each name that is meant for an option which is not given, and the other names that are no option.
 
-    given: names of all variables on the command line; options: those of the playbook.
+    given: names of all variables on the command line, where on may be true; options: those of the playbook.
     """
-    names = {str(name) for name in given}
+    names = {str(name) for name in given if name is not True}
     free = [option for option in options if option not in names]
     sentences, others = [], []
+    own = f"Its options: {', '.join(sorted(options))}." if options else "It has none."
+    if any(name is True for name in given):
+        sentences.append(f"true: unknown option, as YAML reads on and yes without quotes. {own}")
     for name in sorted(names - set(options)):
         if not name.startswith(_OTHERS):
             meant = _meant(name, free)
-            if meant is None and name in _LIMITING:
-                sentences.append(f"{name}: this playbook does not have this option.")
+            if meant is None and name in _OF_PLAYBOOKS:
+                sentences.append(f"{name}: this playbook does not have this option. {own}")
             elif meant is None:
                 others.append(name)
             else:

@@ -23,7 +23,13 @@ from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import Re
 REQUESTS = ("running", "stopped", "paused", "rebooted", "reset", "saved", "cycled")
 # Of a machine's record, and the one that virt_power tells from shutoff.
 STATES = ("running", "paused", "shutoff", "saved", "crashed", "pmsuspended", "blocked", "shutdown", "nostate")
+# States that a machine has in virt_vms, and which have nothing to do with its power.
+_OTHER_PLAYBOOKS = {
+    "present": "The state present belongs to the playbook provision",
+    "absent": "The playbook purge removes machines, and so does provision with the state absent",
+}
 _SELECTORS = ("vm", "tag", "on", "in_state", "all")
+_ANSWERED = "the hypervisors that answered"
 _OPTIONS = (*_SELECTORS, "state", "only_pending", "force", "timeout")
 
 
@@ -43,13 +49,15 @@ def power_targets(results: t.Any, given: Mapping[str, t.Any]) -> dict[str, t.Any
         with mistakes.noted():
             check(given)
     hypervisors = _words(given.get("on"))
-    for name in hypervisors:
+    unknown = [name for name in hypervisors if name not in results]
+    for name in unknown:
         with mistakes.noted():
-            if name not in results:
-                raise NotFoundError(f"there is no hypervisor {name!r}", where="on", hint=one_of_these(name, results))
+            raise NotFoundError(f"there is no hypervisor {name!r}", where="on", hint=one_of_these(name, results))
     scope = {host: records for host, records in machines.items() if not hypervisors or host in hypervisors}
     missing = {host: reason for host, reason in silent.items() if not hypervisors or host in hypervisors}
-    names, tags = _words(given.get("vm")), _words(given.get("tag"))
+    # Who is where is not to be said of a hypervisor that there is not.
+    names, tags = ([], []) if unknown else (_words(given.get("vm")), _words(given.get("tag")))
+    where = " and ".join(hypervisors) if hypervisors and not missing else _ANSWERED
     twins = {} if names else _defined_twice(machines, scope, tags)
     targets = {
         host: [str(record["name"]) for record in records if record.get("uuid") not in twins]
@@ -59,13 +67,13 @@ def power_targets(results: t.Any, given: Mapping[str, t.Any]) -> dict[str, t.Any
         targets = {host: [] for host in scope}
         for name in dict.fromkeys(names):
             with mistakes.noted():
-                targets[_home(name, scope, missing)].append(name)
+                targets[_home(name, machines, scope, missing, where)].append(name)
         # Who is named is found, wherever the others are.
         missing = {}
     else:
         for tag in tags:
             with mistakes.noted():
-                _check_tag(tag, scope, missing)
+                _check_tag(tag, scope, missing, where)
     groups = [{}] if mistakes.found else _in_turn(targets, machines, str(given.get("state")), tags)
     return {
         "targets": groups[-1],
@@ -137,7 +145,9 @@ def _check_state(given: Mapping[str, t.Any]) -> None:
     if not state:
         raise InputError("Say what is to be done with -e state=STATE", hint=f"Known: {', '.join(REQUESTS)}")
     if state not in REQUESTS:
-        raise InputError(f"there is no {state!r}", where="state", hint=one_of_these(str(state), REQUESTS))
+        of_other = _OTHER_PLAYBOOKS.get(str(state))
+        hint = f"Known: {', '.join(REQUESTS)}. {of_other}" if of_other else one_of_these(str(state), REQUESTS)
+        raise InputError(f"there is no {state!r}", where="state", hint=hint)
     for word in _words(given.get("in_state")):
         if word not in STATES:
             raise InputError(f"there is no {word!r}", where="in_state", hint=one_of_these(word, STATES))
@@ -175,19 +185,22 @@ def _check_selected(given: Mapping[str, t.Any]) -> None:
         )
 
 
-def _home(name: str, scope: Mapping[str, Records], silent: Mapping[str, str]) -> str:
-    """The hypervisor that a machine is on. Raises NotFoundError, or InputError when there are several."""
+def _home(
+    name: str, machines: Mapping[str, Records], scope: Mapping[str, Records], silent: Mapping[str, str], where: str
+) -> str:
+    """The hypervisor that a machine is on. Raises NotFoundError, or InputError when there are several.
+
+    machines: of all hypervisors; scope: of those that are meant, which messages call where.
+    """
     homes = _hosts_with(scope, lambda record: record["name"] == name and not record.get("claimed"))
     # One of which there is only the name is refused there, with the reason.
     homes = homes or _hosts_with(scope, lambda record: record["name"] == name)[:1]
     home = one_home(name, homes)
     if home is None:
         known = {str(record["name"]) for records in scope.values() for record in records}
-        raise NotFoundError(
-            f"there is no machine {name!r} on the hypervisors that answered",
-            where="vm",
-            hint=_with_silent(one_of_these(name, known), silent),
-        )
+        elsewhere = _hosts_with(machines, lambda record: record["name"] == name and not record.get("claimed"))
+        hint = f"It is on {' and '.join(elsewhere)}" if elsewhere else one_of_these(name, known)
+        raise NotFoundError(f"there is no machine {name!r} on {where}", where="vm", hint=_with_silent(hint, silent))
     return home
 
 
@@ -215,11 +228,11 @@ def _defined_twice(
     }
 
 
-def _check_tag(tag: str, scope: Mapping[str, Records], silent: Mapping[str, str]) -> None:
+def _check_tag(tag: str, scope: Mapping[str, Records], silent: Mapping[str, str], where: str) -> None:
     known = {str(known) for records in scope.values() for record in records for known in record.get("tags") or ()}
     if tag not in known:
         raise NotFoundError(
-            f"no machine has the tag {tag!r} on the hypervisors that answered",
+            f"no machine has the tag {tag!r} on {where}",
             where="tag",
             hint=_with_silent(one_of_these(tag, known), silent),
         )

@@ -42,8 +42,9 @@ The options of a machine
 ========================
 
 Each entry of ``virt_vms`` has these options, and so has a task with ``brine.virt.virt_init``. ``name``, ``vcpus`` and
-``memory`` are required. The tables say which values a key takes, which one a new machine gets without it, where it
-stands in libvirt's XML (below ``<domain>``), and which other word Salt Virt had for it, which is accepted as well.
+``memory`` are required; of an existing machine, only ``name``. The tables say which values a key takes, which one a
+new machine gets without it, where it stands in libvirt's XML (below ``<domain>``), and which other word Salt Virt had
+for it, which is accepted as well.
 
 * A list may be given as a single value where it has only one.
 * A size is a whole number of MiB, or a number with a unit such as ``512MiB``, ``8GiB`` or ``8G``.

@@ -125,7 +125,7 @@ class Mistakes:
 
 def one_of_these(word: str, known: t.Iterable[str]) -> str:
     """The hint for a word that is not known: the nearest one, or all of them."""
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(word, names, n=1)
     if near:
         return f"Did you mean {near[0]}?"

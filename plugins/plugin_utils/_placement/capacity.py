@@ -112,8 +112,8 @@ class HostCapacity:
             self._vcpus -= max(0, need.vcpus - (now["vcpus"] or 0))
         self.machines[need.name] = {
             "name": need.name,
-            "memory_mib": need.memory_mib,
-            "vcpus": need.vcpus,
+            "memory_mib": need.memory_mib or (now or {}).get("memory_mib"),
+            "vcpus": need.vcpus or (now or {}).get("vcpus"),
             "anti_affinity": groups,
         }
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import NEW_MACHINE
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import was_asked
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
@@ -98,6 +99,13 @@ def check_name(machine: Machine, hosts: Mapping[str, t.Any], taken: t.Container[
             where=where,
             hint="Choose another name, or put that host into the group virt_machines if it is this machine",
         )
+
+
+def check_whole(machine: Machine, where: str) -> None:
+    """Raise InputError for a machine that is there no more, and of which the task does not say enough to create it."""
+    missing = [key for key, value in (("vcpus", machine.vcpus), ("memory", machine.memory_mib)) if not value]
+    if missing:
+        raise InputError(f"{missing[0]} is missing", where=where or None, hint=NEW_MACHINE)
 
 
 def unseen(

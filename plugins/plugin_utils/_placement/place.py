@@ -27,6 +27,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice impor
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import (
     check_home,
     check_name,
+    check_whole,
     homes_of,
     left_behind,
     unseen,
@@ -105,6 +106,8 @@ def place(
             check_home(machine, running_on, hosts, titles[index])
             if not running_on:
                 check_name(machine, hosts, taken, titles[index])
+            if refusal is None and (not running_on or (running_on[0], machine.name) in unfinished):
+                check_whole(machine, places[index])
             if refusal is None:
                 _check_images(machine, known_images, capacities, titles[index])
         except VirtError as exc:

@@ -19,6 +19,8 @@ WIDTH = 120
 _CUT = "..."
 _GAP = "  "
 _NOTHING = "-"
+# How many characters there may be for each column of the terminal: marks on letters take none.
+_MOST_MARKS = 10
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[t.Any]], widt
     Columns are as wide as their widest cell. Where that is more than ``width``, those that may be cut are, the widest
     first; a table that is still too wide stays so.
     """
-    cells = [[printable_line(_NOTHING if cell in (None, "") else cell) for cell in row] for row in rows]
+    cells = [[_text(cell, column, width) for cell, column in zip(row, columns, strict=True)] for row in rows]
     if not cells:
         return []
     cells.insert(0, [column.title for column in columns])
@@ -54,12 +56,24 @@ def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[t.Any]], widt
     ]
 
 
+def _text(cell: t.Any, column: Column, width: int) -> str:
+    """A cell as one line. Of what a guest has written, a megabyte perhaps, only the beginning is looked at."""
+    text = str(_NOTHING if cell in (None, "") else cell)
+    most = _MOST_MARKS * width
+    if column.least is not None and len(text) > most:
+        text = text[:most] + _CUT
+    return printable_line(text)
+
+
 def _shrink(columns: Sequence[Column], widths: list[int], width: int) -> None:
     """Make columns narrower in place, one column of the terminal after the other."""
     least = [
         max(shown_width(column.title), column.least) if column.least is not None else widths[index]
         for index, column in enumerate(columns)
     ]
+    if sum(widths) + len(_GAP) * (len(widths) - 1) > width:
+        # No column is wider than the table in the end, unless it is not to be cut so far.
+        widths[:] = [min(wide, max(narrow, width)) for wide, narrow in zip(widths, least, strict=True)]
     too_much = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while too_much > 0:
         widest = max(range(len(widths)), key=lambda index: widths[index] if widths[index] > least[index] else -1)

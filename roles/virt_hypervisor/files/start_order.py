@@ -35,6 +35,8 @@ ASK_AGAIN_SECONDS = 20
 _MOST_DIGITS = 30
 # More, which nobody could have asked for, is nonsense, and nobody waits for it.
 _MOST_DELAY_SECONDS = 3600
+# The same of an order.
+_MOST_ORDER = 9999
 
 
 def say(text, failed=False):
@@ -50,7 +52,11 @@ def read_turn(element):
     for child in element:
         if child.tag in ("start", f"{{{NAMESPACE}}}start"):
             delay_seconds = _count(child.get("delay")) or 0
-            return _count(child.get("order")), delay_seconds if delay_seconds <= _MOST_DELAY_SECONDS else 0
+            order = _count(child.get("order"))
+            return (
+                order if order is not None and order <= _MOST_ORDER else None,
+                delay_seconds if delay_seconds <= _MOST_DELAY_SECONDS else 0,
+            )
     return None, 0
 
 

@@ -64,6 +64,13 @@ def test_a_list_may_be_narrowed(tmp_path: Path, node_uri: str) -> None:
     assert (status, "No machines found on hv1." in output) == (0, True), output
 
 
+@pytest.mark.parametrize("playbook", ["query", "list"])
+def test_a_machine_of_the_inventory_does_not_hide_the_others(tmp_path: Path, node_uri: str, playbook: str) -> None:
+    status, output = run_last_play(tmp_path, playbook, node_uri, "output=json", vm="web1")
+    assert status == 0, output
+    assert len(document(output)["machines"]) == 3
+
+
 @pytest.mark.parametrize(
     ("playbook", "words", "key"),
     [

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 from pathlib import Path
 
@@ -25,6 +26,7 @@ COLLECTION = Path(__file__).resolve().parents[3]
     ("given", "options", "meant"),
     [
         (["vm", "target"], ["vm", "to"], {"target": "to"}),
+        (["dest"], ["vm", "file", "force"], {"dest": "file"}),
         (["limt"], ["limit"], {"limt": "limit"}),
         (["stop"], ["begin", "end"], {"stop": "end"}),
         (["form", "host"], ["from", "to"], {"form": "from", "host": "from"}),
@@ -49,10 +51,30 @@ def test_the_right_option_is_named(given: list[str], options: list[str], meant: 
     assert others == sorted(own)
 
 
-@pytest.mark.parametrize("name", ["vm", "on", "tag", "in_state", "only_pending", "keep_disks"])
-def test_what_would_limit_another_playbook_is_not_ignored(name: str) -> None:
-    sentence = f"{name}: this playbook does not have this option."
-    assert mistaken_options([name, "site"], ["hypervisor", "output"] if name != "on" else []) == ([sentence], ["site"])
+@pytest.mark.parametrize("name", ["vm", "on", "tag", "in_state", "keep_disks", "file", "limit", "image", "autostart"])
+def test_what_is_meant_for_another_playbook_is_not_ignored(name: str) -> None:
+    missing = f"{name}: this playbook does not have this option."
+    assert mistaken_options([name, "site"], []) == ([f"{missing} It has none."], ["site"])
+    assert mistaken_options([name, "end", "site"], ["end", "begin"]) == (
+        [f"{missing} Its options: begin, end."],
+        ["site"],
+    )
+
+
+def test_the_options_of_all_playbooks_are_known() -> None:
+    variables = yaml.safe_load((COLLECTION / "roles/virt_provision/vars/main.yml").read_text(encoding="utf-8"))
+    for playbook in PLAYBOOKS:
+        first = yaml.safe_load((COLLECTION / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))[0]
+        options = first["vars"]["virt_named_options"]
+        if playbook == "provision":
+            options = [*re.findall(r"'([a-z_]+)'", options.partition("]")[0]), *variables["virt_provision_options"]]
+        for option in options:
+            assert mistaken_options([option], [])[1] == [], (playbook, option)
+
+
+def test_a_key_that_yaml_does_not_read_as_a_text_is_named() -> None:
+    sentence = "true: unknown option, as YAML reads on and yes without quotes. Its options: on, vm."
+    assert mistaken_options({True: "hv1", "vm": "web1"}, ["vm", "on"]) == ([sentence], [])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +119,12 @@ def test_each_playbook_says_what_it_takes(playbook: str) -> None:
         (
             "provision",
             {"vm": "db1", "state": "absent", "keep_disks": True},
-            "keep_disks: this playbook does not have this option. Nothing was changed.",
+            "keep_disks: this playbook does not have this option. Its options: ",
+        ),
+        (
+            "export",
+            {"output": "x"},
+            "output: this playbook does not have this option. Its options: file, force, vm. N",
         ),
         ("export", {"vm": ""}, "vm: it is empty. Give a value, or leave it out. Nothing was changed."),
         ("maintenance", {"stop": "hv1"}, "stop: unknown option. Did you mean end? Nothing was changed."),

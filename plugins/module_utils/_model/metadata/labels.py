@@ -32,7 +32,7 @@ def read_wanted_labels(value: t.Any, where: str) -> tuple[str, ...]:
         if _is_no(item):
             raise InputError(
                 "a machine can only ask for labels that its hypervisor has",
-                where=validators.inside(where, str(key)),
+                where=validators.inside(where, validators.written(key)),
                 hint="Leave it out, or give the other hypervisors a label to ask for",
             )
     return read_labels(value, where)
@@ -43,7 +43,8 @@ def _is_no(item: t.Any) -> bool:
 
 
 def _pair(key: t.Any, item: t.Any, where: str) -> str:
-    text = str(key) if item is True else f"{key}={validators.text(item, validators.inside(where, str(key)))}"
+    word = validators.written(key)
+    text = word if item is True else f"{word}={validators.text(item, validators.inside(where, word))}"
     return str(_LABEL(text, where))
 
 

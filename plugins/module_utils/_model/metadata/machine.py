@@ -25,6 +25,8 @@ READY = "ready"
 _MOST_DIGITS = 30
 # More, which nobody could have asked for, is nonsense, and nobody waits for it.
 _MOST_DELAY_SECONDS = 3600
+# The same of an order, which no task could ask for, and which an export could not give back.
+_MOST_ORDER = 9999
 # Variables in variables beyond this would be too much for Ansible's own recursion.
 _MOST_LEVELS = 50
 # Ansible takes a mapping with such a key for a value of a type of its own wherever it reads JSON, its caches included:
@@ -241,7 +243,7 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
         seed=None if seed is None else SeedNote(seed.get("method", ""), seed.get("sha256", ""), seed.get("user")),
         host_keys=_texts(root, "hostkey"),
         fragment=attribute(root, _tag("fragment"), "sha256"),
-        order=_count(attribute(root, _tag("start"), "order")),
+        order=_order(attribute(root, _tag("start"), "order")),
         delay_seconds=_delay(attribute(root, _tag("start"), "delay")),
     )
 
@@ -264,6 +266,11 @@ def _read_making(element: etree._Element) -> CreationNote | None:
 def _count(text: str | None) -> int | None:
     """A whole number; None where there is none, or somebody's hand has left nonsense."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+def _order(text: str | None) -> int | None:
+    order = _count(text)
+    return order if order is not None and order <= _MOST_ORDER else None
 
 
 def _delay(text: str | None) -> int:

@@ -29,8 +29,8 @@ class Machine:
     """One machine. Fields that are None were not named: a new machine gets the default, an existing one keeps what it
     has.
 
-    vcpus and memory_mib: the most that it can have, which is what placement counts; zero where a machine that is to be
-    removed does not say. state: one of STATES. hardware: the rest of the
+    vcpus and memory_mib: the most that it can have, which is what placement counts; zero where the task
+    does not say, and the machine is to be removed or is not known here. state: one of STATES. hardware: the rest of the
     description by the fields of HARDWARE, only what was named. labels: what its hypervisor must have; anti_affinity:
     the groups of which no two machines are to be on one hypervisor. order: when it starts among others, or NO_ORDER to
     take that away; delay_seconds: the wait after it was started. xml: a fragment of domain XML to be merged in.

@@ -95,7 +95,9 @@ def plain_data(value: t.Any, where: str) -> t.Any:
     """Data as JSON can carry it; a date, which YAML makes of 2030-01-31, becomes its text again."""
     if isinstance(value, Mapping):
         return {
-            validators.text(key, where): plain_data(item, validators.inside(where, str(key)))
+            validators.text(validators.written(key), where): plain_data(
+                item, validators.inside(where, validators.written(key))
+            )
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):

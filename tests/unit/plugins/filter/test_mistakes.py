@@ -50,10 +50,11 @@ def test_an_image_of_the_command_line_stands_in_no_list() -> None:
     ("images", "text"),
     [
         ({"a": {"src": "x", "chekcsum": "y"}}, "virt_images.a: unknown option 'chekcsum'. Did you mean checksum?"),
+        ({True: {5: "y"}}, "virt_images.true: unknown option '5'. Known: checksum"),
         ({"a": "x.qcow2"}, "virt_images.a: 'x.qcow2' is not a mapping of options"),
     ],
 )
-def test_a_word_that_no_image_has_is_named(images: dict[str, t.Any], text: str) -> None:
+def test_a_word_that_no_image_has_is_named(images: dict[t.Any, t.Any], text: str) -> None:
     (sentence,) = mistakes_filter({}, images=images)
     assert sentence.startswith(text)
 

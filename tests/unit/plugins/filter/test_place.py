@@ -196,3 +196,19 @@ def test_the_documentation_names_every_argument_with_its_default() -> None:
     assert {a.name: None if a.default is a.empty else a.default for a in arguments} == {
         name: option.get("default") for name, option in options.items() if name != "_input"
     }
+
+
+def test_a_machine_that_is_there_needs_a_name_alone() -> None:
+    old = {"name": "old", "uuid": "1", "memory_mib": 1024, "vcpus": 2}
+    hosts: dict[str, t.Any] = {"hv1": {**HOST, "machines": [old]}, "hv2": "no route"}
+    specs = [{"name": "old", "state": "stopped"}]
+    result = place_filter(specs, hosts)
+    assert (result["by_host"], result["stopped"], result["new_by_host"]) == ({"hv1": ["old"]}, ["old"], {"hv1": []})
+    missing = ["virt_vms[0]: vcpus is missing. A new machine needs name, vcpus and memory"]
+    unfinished = {"hv1": {**HOST, "machines": [{**old, "building": True}]}, "hv2": "no route"}
+    for there, homes in ((hosts, {"new": "hv2"}), (unfinished, {"old": "hv2"})):
+        specs = [{"name": next(iter(homes)), "state": "stopped"}]
+        assert place_filter(specs, there, errors="return", unseen="place", homes=homes) == {"errors": missing}
+    # One that may be on a hypervisor which does not answer.
+    (refused,) = place_filter([{"name": "new"}], hosts, homes={"new": "hv2"})["refused_machines"]
+    assert refused["why"].startswith("it is on hv2, as the inventory says, which did not answer")

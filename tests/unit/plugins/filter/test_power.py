@@ -137,7 +137,12 @@ NOBODY = (
     ("given", "sentence"),
     [
         ({"vm": "wbe1"}, "vm: there is no machine 'wbe1' on the hypervisors that answered. Did you mean web1?"),
-        ({"vm": "web2", "on": "hv1"}, "vm: there is no machine 'web2' on the hypervisors that answered. Did you mean"),
+        ({"vm": "web2", "on": "hv1"}, "vm: there is no machine 'web2' on hv1. It is on hv2"),
+        ({"vm": "wbe2", "on": "hv1,hv2"}, "vm: there is no machine 'wbe2' on hv1 and hv2. Did you mean web2?"),
+        # Nothing is known of who is on a hypervisor that there is not.
+        ({"vm": "web2", "on": "hv9"}, "on: there is no hypervisor 'hv9'. Did you mean hv2?"),
+        ({"tag": "wbe", "on": "hv9"}, "on: there is no hypervisor 'hv9'. Did you mean hv2?"),
+        ({"tag": "front", "on": "hv1"}, "tag: no machine has the tag 'front' on hv1. Known: web"),
         ({"vm": "twin"}, "vm: there is a machine 'twin' on each of hv1, hv2. Say which one: -e on=hv1"),
         ({"tag": "wbe"}, "tag: no machine has the tag 'wbe' on the hypervisors that answered. Did you mean web?"),
         ({"on": "hv9"}, "on: there is no hypervisor 'hv9'. Did you mean hv2?"),
@@ -148,6 +153,16 @@ NOBODY = (
         ({"vm": "web1", "force": "yess"}, "force: 'yess' is neither true nor false"),
         ({"vm": "web1", "timeout": "1m"}, "timeout: '1m' is not a number of seconds"),
         ({"vm": "web1", "state": "stoped"}, "state: there is no 'stoped'. Did you mean stopped?"),
+        (
+            {"vm": "web1", "state": "present"},
+            "state: there is no 'present'. Known: running, stopped, paused, rebooted, reset, saved, cycled. The state "
+            "present belongs to the playbook provision",
+        ),
+        (
+            {"vm": "web1", "state": "absent"},
+            "state: there is no 'absent'. Known: running, stopped, paused, rebooted, reset, saved, cycled. The "
+            "playbook purge removes machines",
+        ),
         ({"vm": "web1", "state": None}, "Say what is to be done with -e state=STATE. Known: running, stopped, paused"),
         ({"in_state": "of"}, "in_state: there is no 'of'. Known: "),
         ({"vm": "web1", "only_pending": True}, "only_pending: only -e state=cycled makes pending changes take effect"),
@@ -171,6 +186,13 @@ def test_a_hypervisor_that_did_not_answer_matters_unless_all_are_found() -> None
     assert targets(cloud, on="hv1", state="stopped")["left_out"] == {}
     (error,) = targets(cloud, vm="web7", state="stopped")["errors"]
     assert error.endswith("Did you mean web2? hv3: did not answer: no answer within 45 s")
+    (error,) = targets(cloud, vm="web7", on="hv1,hv3", state="stopped")["errors"]
+    assert error.startswith(
+        "vm: there is no machine 'web7' on the hypervisors that answered. Did you mean web1? hv3: did"
+    )
+    empty = {**CLOUD, "hv4": {"machines": []}}
+    (error,) = targets(empty, vm="web7", on="hv4", state="stopped")["errors"]
+    assert error == "vm: there is no machine 'web7' on hv4. None are known"
 
 
 def test_a_machine_that_is_defined_twice_is_left_out() -> None:

@@ -481,6 +481,10 @@ def test_a_name_that_the_inventory_does_not_know_is_its_own_address(plugin: Inve
     [
         ({}, "no hypervisors are named. Set hypervisors to a list of them, or hypervisor_group to a group"),
         ({"hypervisors": ["hv1"], "timout": 3}, "unknown option 'timout'. Did you mean timeout?"),
+        (
+            {"hypervisors": ["hv1"], True: 3},
+            "unknown option 'true'. YAML reads on and yes without quotes as true. K",
+        ),
         ({"hypervisors": ["hv1"], "timeout": 0}, "timeout is 0.0. Give a number above 0"),
         ({"hypervisors": ["hv1"], "transport": "tcp"}, "tcp"),
         ({"hypervisors": [{"nam": "hv1"}]}, "hypervisors[0]: unknown option 'nam'. Did you mean name?"),
@@ -491,9 +495,9 @@ def test_a_name_that_the_inventory_does_not_know_is_its_own_address(plugin: Inve
     ],
 )
 def test_wrong_options_are_refused_in_one_sentence(
-    inventory: Inventory, options: dict[str, t.Any], sentence: str
+    inventory: Inventory, options: dict[t.Any, t.Any], sentence: str
 ) -> None:
-    run = inventory(cloud=_cloud(**options))
+    run = inventory(cloud={**_cloud(), **options})
     assert sentence in run.errors
     assert "virt_machines" not in run.data
 

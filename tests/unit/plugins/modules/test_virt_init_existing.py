@@ -243,6 +243,21 @@ def test_what_is_asked_for_beside_what_it_has_changes_alone(odd: t.Any) -> None:
     must_change_nothing(plans(looked_at(odd), request)[0])
 
 
+def test_what_is_not_said_of_an_existing_machine_stays(odd: t.Any) -> None:
+    (plan,) = plans(looked_at(odd), {"name": "odd", "start": False})
+    must_change_nothing(plan)
+    (plan,) = plans(looked_at(odd), {"name": "odd", "title": "Odd", "start": False})
+    assert plan.after == {"title": "Odd"}
+    topology = {"cpu": {"topology": {"cores": 3}}, "start": False}
+    with pytest.raises(InputError, match=r"the topology makes 3 vCPUs, the machine has up to 2\. "):
+        plans(looked_at(odd), {"name": "odd", **topology})
+    shared = {"shared_folders": [{"source": "/srv", "tag": "srv"}], "start": False}
+    (plan,) = plans(looked_at(odd), {"name": "odd", **shared})
+    assert plan.after["memory"] == {"source": "memfd", "access": "shared"}
+    with pytest.raises(InputError, match=r"^machines\[0\]: vcpus is missing\. A new machine needs name, vcpus"):
+        plans(looked_at(odd), {"name": "even", "state": "stopped"})
+
+
 def test_what_is_wrong_of_any_machine_is_said_before_the_hypervisor_is_asked() -> None:
     machine = {"name": "odd", "vcpus": 2, "memory": 512, "video": "vmvga", "nics": {"nic0": {"model": "pcnet"}}}
     virt_init.check_ahead(params_of(machine, {**machine, "disks": {"a": {"pool": "/srv", "size": 1}}, "name": "b"}))

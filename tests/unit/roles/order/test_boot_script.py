@@ -17,7 +17,10 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    MachineNotes,
+    notes_from_element,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import in_start_order
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
@@ -239,4 +242,8 @@ def test_the_metadata_are_read_as_libvirt_gives_them(script: t.Any) -> None:
     assert script.read_turn(etree.fromstring("<machine><start order='first' delay='-1'/></machine>")) == (None, 0)
     endless = f"<machine><start order='1' delay='{'9' * 30}'/></machine>"
     assert script.read_turn(etree.fromstring(endless)) == (1, 0)
+    for order, read in (("9999", 9999), ("10000", None), ("9" * 30, None)):
+        xml = f"<b:machine xmlns:b='urn:brine:virt:1'><b:start order='{order}' delay='9'/></b:machine>"
+        notes = notes_from_element(etree.fromstring(xml))
+        assert script.read_turn(etree.fromstring(xml)) == (read, 9) == (notes.order, notes.delay_seconds)
     assert script.read_turn(etree.fromstring("<machine/>")) == (None, 0)

@@ -131,7 +131,7 @@ def test_a_machine_of_the_play_has_its_options_there(tmp_path: Path) -> None:
     [
         (("vcpus=two", "memory=128"), "vcpus: 'two' is not allowed. Give a whole number from 1 to "),
         (("vcpus=1", "memory=128", "start=perhaps"), "start: 'perhaps' is neither true nor false"),
-        (("vcpus=1",), "memory is missing. A machine needs name, vcpus and memory"),
+        (("vcpus=1",), "memory is missing. A new machine needs name, vcpus and memory"),
         (
             ("vcpus=1", "memory=128", '{"virt_disk_profile": {"default": {"system": {"size": 1}}}}'),
             "virt_disk_profile: unknown variable. Did you mean virt_disk_profiles?",

@@ -177,5 +177,10 @@ def test_one_line(tmp_path: Path) -> None:
     hosts = {"hv1": host(tmp_path, "hv1", {"old1": OFF})}
     output = run(tmp_path, hosts, [], "-e", "vm=old1", "-e", "state=absent")
     assert GOES in output and changed(output) == 1
+    hosts = {"hv1": host(tmp_path, "hv1", {"web1": RUNNING})}
+    output = run(tmp_path, hosts, [], "-e", "vm=web1", "-e", "state=stopped")
+    assert re.search("^web1 +hv1 +.*changed .* shut down web1$", output, re.MULTILINE), output
+    output = run(tmp_path, hosts, [], "-e", "vm=web2", "-e", "state=stopped", fails=True)
+    assert "vcpus is missing. A new machine needs name, vcpus and memory. Nothing was changed." in output
     output = run(tmp_path, hosts, [], "-e", "vm=old1", "-e", "state=gone", fails=True)
     assert "state: 'gone' is not a choice. Choose one of running, stopped, present, absent" in output

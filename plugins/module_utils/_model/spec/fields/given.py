@@ -9,8 +9,13 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import Rule, inside
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import (
+    Rule,
+    inside,
+    unknown_option,
+    written,
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class GivenOptions:
     @classmethod
     def of(cls, options: Mapping[t.Any, t.Any], place: str, name: str = "") -> GivenOptions:
         """Options as they stand at one place."""
-        return cls(dict(options), {key: OptionPath(place, str(key)) for key in options}, place, name)
+        return cls(dict(options), {key: OptionPath(place, written(key)) for key in options}, place, name)
 
     def at(self, key: str) -> str:
         """The place of an option as the user knows it; where nobody named the option, where it would stand."""
@@ -104,13 +109,8 @@ class GivenOptions:
         mistakes = Mistakes()
         for key, place in self.places.items():
             if key not in words:
-                mistakes.found.append(
-                    InputError(
-                        f"unknown option {place.word!r}",
-                        where=place.parent or None,
-                        hint=one_of_these(place.word, words),
-                    )
-                )
+                wrong = place.word if isinstance(key, str) else key
+                mistakes.found.append(unknown_option(wrong, place.parent, words))
         mistakes.conclude()
 
     def read(self, rules: Mapping[str, Rule]) -> dict[str, t.Any]:

@@ -20,7 +20,31 @@ _MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
 # Python reads no number of thousands of digits from a text.
 _MOST_DIGITS = 30
 # What XML 1.0 cannot carry at all: https://www.w3.org/TR/xml/#charsets
+# What YAML makes of other words without quotes, as YAML writes it: https://yaml.org/type/bool.html
+_MISREAD = {"true": "on and yes without quotes", "false": "off and no without quotes", "null": "~ and an empty key"}
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+
+
+def written(key: t.Any) -> str:
+    """A key, or another word, as it is written in YAML and JSON."""
+    if key is None:
+        return "null"
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def unknown_option(key: t.Any, where: str, known: t.Iterable[str]) -> InputError:
+    """The error for a key that is none of these options. YAML may have read another word than the user wrote."""
+    word, names = written(key), set(known)
+    if word in ("true", "on") and "hypervisor" in names:
+        hint = "The option for the hypervisor is hypervisor"
+    else:
+        hint = one_of_these(word if isinstance(key, str) else "", names)
+    return InputError(f"unknown option {word!r}", where=where or None, hint=f"{_misread(word)}{hint}")
+
+
+def _misread(word: str) -> str:
+    """A sentence about what else YAML reads as this word, for a hint to go on."""
+    return f"YAML reads {_MISREAD[word]} as {word}. " if word in _MISREAD else ""
 
 
 def inside(where: str, key: str) -> str:
@@ -45,7 +69,7 @@ def read_mapping(
     for key, item in value.items():
         with mistakes.noted():
             if key not in rules:
-                raise InputError(f"unknown option {key!r}", where=where or None, hint=one_of_these(str(key), rules))
+                raise unknown_option(key, where, rules)
             if item is not None:
                 clean[str(key)] = rules[key](item, inside(where, str(key)))
     mistakes.conclude()
@@ -81,6 +105,9 @@ def line(value: t.Any, where: str) -> str:
 def name(value: t.Any, where: str) -> str:
     """A name that is safe as a libvirt name, as a part of a file name and, nearly, as a host name."""
     if not isinstance(value, (str, int)) or isinstance(value, bool) or not _NAME.match(str(value)):
+        word = written(value)
+        if isinstance(value, (bool, float)) and _NAME.match(word):
+            raise InputError(f"{word!r} is not a name", where=where, hint=f"{_misread(word)}Write the name in quotes")
         raise InputError(
             f"{value!r} is not a name",
             where=where,
@@ -185,7 +212,7 @@ def any_mapping(value: t.Any, where: str) -> dict[str, t.Any]:
     """A mapping whose keys are the user's own."""
     if not isinstance(value, Mapping):
         raise InputError(f"{value!r} is not a mapping", where=where)
-    return {text(key, where): item for key, item in value.items()}
+    return {text(written(key), where): item for key, item in value.items()}
 
 
 def mac(value: t.Any, where: str) -> str:

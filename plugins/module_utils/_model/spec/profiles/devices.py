@@ -77,10 +77,11 @@ def _item_of_list(kind: str, item: t.Any, where: str) -> list[GivenOptions]:
     if len(names) == 1 and next(iter(item)) == names[0] and item[names[0]] is None:
         return [_flat(kind, names[0], item, where)]
     if len(names) > 1:
+        shown = [repr(validators.written(name)) for name in names]
         raise InputError(
-            f"{' and '.join(map(repr, names))} are devices under one dash, with options that could belong to either",
+            f"{' and '.join(shown)} are devices under one dash, with options that could belong to either",
             where=where,
-            hint=f"Put a dash before {names[1]!r}, and indent the options of each below its name",
+            hint=f"Put a dash before {shown[1]}, and indent the options of each below its name",
         )
     raise _nameless(kind, where)
 
@@ -95,7 +96,7 @@ def _by_name(kind: str, devices: Mapping[t.Any, t.Any], where: str) -> list[Give
         key in words and value is not None and not isinstance(value, Mapping) for key, value in devices.items()
     ):
         raise _nameless(kind, where)
-    return [_named(kind, key, value, f"{where}.{key}") for key, value in devices.items()]
+    return [_named(kind, key, value, f"{where}.{validators.written(key)}") for key, value in devices.items()]
 
 
 def _flat(kind: str, key: t.Any, item: Mapping[t.Any, t.Any], where: str) -> GivenOptions:

@@ -9,6 +9,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import written
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.devices import read_devices
 
 _KINDS = ("disk", "nic")
@@ -45,7 +46,7 @@ def unwrap_profiles(kind: str, profiles: t.Any, where: str) -> list[tuple[str, M
         if name != _SECTION and _looks_like_profile(kind, devices):
             raise InputError(
                 f"it is next to {found[0][0][len(where) + 1 :]} and looks like a profile",
-                where=f"{where}.{name}",
+                where=f"{where}.{written(name)}",
                 hint=f"Put it under {found[0][0][len(where) + 1 :]}",
             )
     first: dict[str, str] = {}
@@ -83,7 +84,7 @@ def _by_name(profiles: t.Any, where: str) -> Mapping[str, t.Any]:
         return {}
     if not isinstance(profiles, Mapping):
         raise InputError(f"{profiles!r} is not a mapping of profiles", where=where)
-    return {str(name): devices for name, devices in profiles.items()}
+    return {written(name): devices for name, devices in profiles.items()}
 
 
 def _looks_like_profile(kind: str, devices: t.Any) -> bool:

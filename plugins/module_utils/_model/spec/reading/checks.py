@@ -45,7 +45,7 @@ def check_hardware(hardware: Values, vcpus: int, options: GivenOptions, have: Ma
         if key in boot and "kernel" not in boot and new("boot"):
             raise InputError(f"{key} needs kernel", where=f"{options.at('boot')}.{key}")
     if hardware.get("shared_folders") and new("shared_folders"):
-        memory = hardware["memory"] = {"source": "memfd", "access": "shared", **hardware["memory"]}
+        memory = hardware["memory"] = {"source": "memfd", "access": "shared", **hardware.get("memory", {})}
         if memory["access"] != "shared":
             raise InputError(
                 "shared folders need shared memory", where=f"{options.at('memory')}.access", hint="Set shared"

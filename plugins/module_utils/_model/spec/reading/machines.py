@@ -41,6 +41,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.ima
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import make_seed, read_seed
 
 _Device = t.TypeVar("_Device", Disk, Nic)
+# The hint for a machine that is not there, and of which the task does not say enough to create it.
+NEW_MACHINE = "A new machine needs name, vcpus and memory"
 
 
 def read_machines(specs: t.Any, **options: t.Any) -> list[Machine]:
@@ -155,9 +157,9 @@ def _read(spec: t.Any, common: _Common, where: str, find_existing: FindExisting)
     given = options.read({**rules_beside(MACHINE_RULES, HARDWARE, have), "name": machine_name})
     take_start(given, options)
     leaves = given.get("state") == ABSENT
-    for key in ("name",) if leaves else ("name", "vcpus", "memory"):
+    for key in ("name",) if leaves or existing else ("name", "vcpus", "memory"):
         if key not in given:
-            raise InputError(f"{key} is missing", where=where or None, hint="A machine needs name, vcpus and memory")
+            raise InputError(f"{key} is missing", where=where or None, hint=NEW_MACHINE)
     disks = resolve_devices("disk", common.disk_profiles, options, have and have.get("disks", {}))
     image_is_old = _is_of_other_disk(disks, options, have)
     disks = disks if image_is_old else place_image(disks, options)
@@ -175,7 +177,7 @@ def _read(spec: t.Any, common: _Common, where: str, find_existing: FindExisting)
     vcpus, memory_mib = (_maximum(hardware.get(key), (have or {}).get(key)) for key in ("vcpus", "memory"))
     _take_cpu_mode(hardware, given.pop("cpu_mode", None), options)
     check_firmware(given, options)
-    if not unseen and {"vcpus", "memory"} <= hardware.keys():
+    if have or {"vcpus", "memory"} <= hardware.keys() and not unseen:
         check_hardware(hardware, vcpus, options, have or {})
     seed = given.pop("seed", {})
     machine = Machine(
@@ -208,10 +210,10 @@ _AMOUNTS = ("maximum", "current", "boot")
 def _maximum(value: Mapping[str, t.Any] | None, have: Mapping[str, t.Any] | None) -> int:
     """The most that is asked for; who asks for a part of what the machine has asks for as much as it has.
 
-    Zero where nothing is asked for, as for a machine that is to be removed.
+    Zero where nothing is asked for, and what the machine has is not known here.
     """
     if value is None:
-        return 0
+        return int((have or {}).get("maximum") or 0)
     return int(value["maximum"] if "maximum" in value else (have or {})["maximum"])
 
 

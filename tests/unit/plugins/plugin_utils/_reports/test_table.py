@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 import pytest
@@ -69,3 +70,20 @@ def test_whatever_guests_write_each_row_is_one_line(rows: list[t.Any], width: in
     assert all(line.isprintable() for line in lines)
     for line, row in zip(lines[1:], rows, strict=True):
         assert line.startswith(printable_line("-" if row[0] in (None, "") else row[0]).rstrip())
+
+
+@pytest.mark.parametrize("title", ["x" * 1_000_000, "\u0301" * 1_000_000, "\u4e2d" * 1_000_000, "a\u0301" * 500_000])
+def test_a_title_of_a_megabyte_costs_no_time(title: str) -> None:
+    columns = [Column("NAME"), Column("TITLE", least=10), Column("NOTE", least=10)]
+    begin = time.process_time()
+    lines = table_lines(columns, [("web1", title, "n" * 500), ("web2", "short", title)])
+    assert time.process_time() - begin < 1
+    assert all(shown_width(line) <= 120 for line in lines)
+    assert lines[1].count("...") == 2
+
+
+def test_the_widest_column_gives_way_first() -> None:
+    columns = [Column("A", least=3), Column("B", least=3), Column("C")]
+    for first, second, cut in ((400, 300, (8, 9)), (400, 8, (9, 8)), (12, 400, (8, 9))):
+        line = table_lines(columns, [("x" * first, "y" * second, "z")], width=22)[1]
+        assert (len(line.split("  ")[0]), len(line.split("  ")[1])) == cut

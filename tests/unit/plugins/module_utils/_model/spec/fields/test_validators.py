@@ -121,7 +121,7 @@ def test_a_mapping_by_its_rules_with_nulls_left_out() -> None:
         ({"sise": 1}, "x", "x: unknown option 'sise'. Did you mean size?"),
         ({"colour": 1}, "x", "x: unknown option 'colour'. Known: name, size"),
         ({"colour": 1}, "", "unknown option 'colour'. Known: name, size"),
-        ({3: 1}, "x", "x: unknown option 3. Known: name, size"),
+        ({3: 1}, "x", "x: unknown option '3'. Known: name, size"),
         ({"size": "?"}, "x[2]", "x[2].size: '?' is not a size"),
         ({"size": "?"}, "", "size: '?' is not a size"),
         (["size"], "x", "x: ['size'] is not a mapping of options. Known: size, name"),

@@ -126,7 +126,7 @@ def test_a_mac_address_is_the_same_for_the_same_names_and_else_another() -> None
 REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"name": None}, "vms[1]: name is missing"),
     ({"vcpus": None}, "vms[1]: vcpus is missing"),
-    ({"memory": None}, "vms[1]: memory is missing. A machine needs name, vcpus and memory"),
+    ({"memory": None}, "vms[1]: memory is missing. A new machine needs name, vcpus and memory"),
     ({"memroy": 1}, "vms[1]: unknown option 'memroy'. Did you mean memory?"),
     ({"name": "a/b"}, "vms[1].name: 'a/b' is not a name"),
     ({"vcpus": 0}, "vms[1].vcpus: 0 is not allowed"),

@@ -268,3 +268,28 @@ def test_a_directory_for_a_pool_is_told_the_name_of_the_pool_there() -> None:
         "vms[1].disks[0].pool: '/var/lib/libvirt/images' is a directory, not the name of a storage pool. "
         "Set pool: default, the pool at that path"
     )
+
+
+ON = "YAML reads on and yes without quotes as true."
+# Keys that YAML does not read as texts, in the places where they may stand.
+NOT_TEXTS: list[tuple[dict[t.Any, t.Any], str]] = [
+    ({True: "hv1"}, f"vms[1]: unknown option 'true'. {ON} The option for the hypervisor is hypervisor"),
+    ({"on": "hv1"}, "vms[1]: unknown option 'on'. The option for the hypervisor is hypervisor"),
+    ({None: 1}, "vms[1]: unknown option 'null'. YAML reads ~ and an empty key as null. Known: anti_affinity, "),
+    ({5: 1}, "vms[1]: unknown option '5'. Known: anti_affinity, "),
+    ({"cpu": {True: 1}}, f"vms[1].cpu: unknown option 'true'. {ON} Known: cache, "),
+    ({"cpu": {"true": 1}}, f"vms[1].cpu: unknown option 'true'. {ON} Known: cache, "),
+    ({"cpu": {1.5: 1}}, "vms[1].cpu: unknown option '1.5'. Known: cache, "),
+    ({"seed": {False: 1}}, "vms[1].seed: unknown option 'false'. YAML reads off and no without quotes as false. Known"),
+    ({"disks": {True: {}}}, f"vms[1].disks.true: 'true' is not a name. {ON} Write the name in quotes"),
+    ({"disks": [{1.5: {}}]}, "vms[1].disks[0].1.5: '1.5' is not a name. Write the name in quotes"),
+    ({"disks": [{"name": "a", None: 1}]}, "vms[1].disks[0]: unknown option 'null'. YAML reads ~ and an empty key as n"),
+    ({"nics": {"a": {True: 1}}}, f"vms[1].nics.a: unknown option 'true'. {ON} Known: accept_ra, "),
+]
+
+
+@pytest.mark.parametrize(("more", "words"), NOT_TEXTS)
+def test_a_key_that_is_no_text_is_named_as_yaml_writes_it(more: Options, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_machine({**BASE, **more}, where="vms[1]")
+    assert str(caught.value).startswith(words)
