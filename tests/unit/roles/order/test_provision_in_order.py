@@ -95,21 +95,28 @@ def test_what_waits_for_nobody_is_one_task(
         assert started(output) == starts
 
 
+UNDEFINED = "it was on this hypervisor when this run checked, and has since been moved or undefined"
+
+
 @pytest.mark.parametrize(
-    ("name", "turns"),
+    ("name", "fault", "why", "turns"),
     [
-        ("db2", [[], ["web1"], ["1"], ["app2"]]),
-        ("web1", [["db2"], ["1"], [], ["app2"]]),
+        ("db2", "sed -i 's/<name>db2</<name>other</' hv2.xml", UNDEFINED, [[], ["web1"], ["1"], ["app2"]]),
+        ("web1", "sed -i 's/<name>web1</<name>other</' hv1.xml", UNDEFINED, [["db2"], ["1"], [], ["app2"]]),
+        # All that its hypervisor had to do in this turn.
+        ("web1", "rm hv1.xml", "cannot connect to test:///", [["db2"], ["1"], [], ["app2"]]),
     ],
 )
-def test_one_that_fails_holds_nobody_up(tmp_path: Path, name: str, turns: list[list[str]]) -> None:
-    # It is undefined when its turn comes.
+def test_one_that_fails_holds_nobody_up(
+    tmp_path: Path, name: str, fault: str, why: str, turns: list[list[str]]
+) -> None:
+    # The last thing before its turn.
     now = f"'{name}' in virt_provision_turn_names and '{name}' not in virt_provision_held"
     when = f"virt_provision_plan is defined and not virt_provision_only_check and {now}"
-    (tmp_path / "gone.sh").write_text(f"sed -i 's/<name>{name}</<name>other</' {tmp_path}/hv?.xml; echo 8\n")
-    concurrency = f"{{{{ lookup('pipe', 'sh {tmp_path}/gone.sh') if {when} else 8 }}}}"
+    (tmp_path / "fault.sh").write_text(f"cd {tmp_path}; {fault}; echo 8\n", encoding="utf-8")
+    concurrency = f"{{{{ lookup('pipe', 'sh {tmp_path}/fault.sh') if {when} else 8 }}}}"
     output = run(tmp_path, VMS, fails=True, virt_provision_concurrency=concurrency)
     assert started(output) == turns, output
-    assert re.match(r"hv\d failed .*it was on this hypervisor when this run checked, and has since", rows(output)[name])
-    assert {host for host, row in rows(output).items() if " changed " in row} == {"up1", "web1", "db2", "app2"} - {name}
+    assert re.match(rf"hv\d failed .*{re.escape(why)}", rows(output)[name]), output
+    assert {one for one, row in rows(output).items() if " changed " in row} == {"up1", "web1", "db2", "app2"} - {name}
     assert len(re.findall(f"^fatal: .*{name} on hv", output, re.MULTILINE)) == 1
