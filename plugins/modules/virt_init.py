@@ -205,8 +205,9 @@ options:
         those of the same order together, and those without an order after all others. They are stopped in the reverse
         order. V(none) takes the order away. Unchanged if not given.
       - It is stored with the machine. This module keeps to it where it starts several machines,
-        M(brine.virt.virt_power) where it starts, stops or saves them, and the role C(virt_hypervisor) makes a
-        hypervisor that boots start the machines with O(autostart) in this order.
+        M(brine.virt.virt_power) where it starts, stops or saves them, the role C(virt_provision) where it starts
+        machines of several hypervisors, and the role C(virt_hypervisor) makes a hypervisor that boots start the
+        machines with O(autostart) in this order.
     type: raw
   delay_seconds:
     description:
@@ -455,6 +456,16 @@ machines:
       type: float
       returned: always
       sample: 1.2
+    order:
+      description: The order in which it started among others, or would start; null if it has none.
+      type: int
+      returned: when the machine was, or would be, started, and did not fail
+      sample: 10
+    delay_seconds:
+      description: How many seconds the machines of the next order wait after it was started.
+      type: int
+      returned: with RV(machines[].order)
+      sample: 30
     machine:
       description: The machine's record, as RV(machine).
       type: dict

@@ -55,6 +55,9 @@ class MachinePlan:
             "outdated": list(self.outdated),
             "seconds": round(self.seconds, 1),
         }
+        turn = next((step.turn for step in self.steps if step.turn is not None), None)
         if self.error is not None:
             result["msg"] = str(self.error)
+        elif turn is not None:
+            result.update(order=turn.order, delay_seconds=turn.delay_seconds)
         return result

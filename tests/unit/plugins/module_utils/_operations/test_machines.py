@@ -143,6 +143,22 @@ def test_the_start_order_is_noted_and_changes_while_the_machine_runs(conn: t.Any
     assert list(plan(conn, order="none").steps) == []
 
 
+def test_the_result_says_in_which_order_a_machine_starts(conn: t.Any) -> None:
+    def turn(todo: MachinePlan) -> tuple[t.Any, t.Any]:
+        result = todo.as_result()
+        return result.get("order", "-"), result.get("delay_seconds", "-")
+
+    assert turn(plan(conn)) == (None, 0)
+    assert turn(plan(conn, order=10, start=False)) == ("-", "-")
+    assert turn(make(conn, order=10, delay_seconds=30)) == (10, 30)
+    assert turn(plan(conn, order=10)) == ("-", "-")
+    conn.lookupByName("new1").destroy()
+    # What the machine remembers counts where the task does not say.
+    assert turn(plan(conn, order=5)) == (5, 30)
+    assert turn(plan(conn)) == (10, 30)
+    assert turn(dataclasses.replace(plan(conn), error=HostError("no"))) == ("-", "-")
+
+
 def started(conn: t.Any, *specs: dict[str, t.Any], concurrency: int = 8) -> list[str]:
     """Make these machines side by side; the order in which they were started, which is that of their numbers."""
     machines = [read_machine({**SPEC, "disks": None, "image": None, "disk_profile": None, **spec}) for spec in specs]

@@ -30,7 +30,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.deci
     read_decision,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
+    check_still_chosen,
+    make_plans,
+    run_plans,
+)
 
 SPEC: dict[str, t.Any] = {"name": "new1", "vcpus": 2, "memory": 512, "image": "debian", "seed": {"method": "none"}}
 NEW = Claim("new1", 512, 2)
@@ -83,6 +87,20 @@ def test_a_claim_becomes_the_machine_under_its_uuid(conn: t.Any) -> None:
     notes = list_domains(conn)["new1"].notes
     assert notes is not None
     assert (notes.status, notes.claimed) == ("ready", False)
+
+
+def test_who_is_created_first_and_started_later_is_checked_once(conn: t.Any) -> None:
+    """The role starts machines of several hypervisors in their order: the same task again, for some of the machines."""
+    hypervisor = Hypervisor(conn, image_pool="images", claims=claim(conn, NEW, Claim("new2", 512, 2)))
+    specs = [read_machine({**SPEC, "name": name, "state": "present"}) for name in ("new1", "new2")]
+    assert [one.error for one in run_plans(make_plans(specs, hypervisor, "machines"), concurrency=2)] == [None, None]
+    hypervisor = Hypervisor(conn, image_pool="images", claims=hypervisor.claims)
+    later = [read_machine({**SPEC, "name": "new2"})]
+    full = read_decision({"memory_mib": 0, "vcpus": 0, "pools_mib": {"default": 9_000_000_000}}, "decision")
+    check_still_chosen(later, hypervisor, full)
+    (started,) = run_plans(make_plans(later, hypervisor, "machines"), concurrency=1)
+    assert (started.error, started.actions) == (None, ["start new2"])
+    assert not conn.lookupByName("new1").isActive()
 
 
 def test_the_name_is_never_free_while_a_claim_becomes_the_machine(conn: t.Any) -> None:
