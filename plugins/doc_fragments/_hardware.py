@@ -211,7 +211,8 @@ options:
         suboptions:
           id:
             description:
-              - Number of the cell. By default they are numbered from 0. From 0 to 65535.
+              - Number of the cell. The cells are numbered from 0 without a gap, by default in the order of the list.
+                From 0 to 65535.
             type: int
           cpus:
             description:

@@ -37,6 +37,7 @@ BESIDE: dict[str, Values] = {
     "memory.hugepages": values.PLAIN_BOOLEAN,
     "cpu": Values(),
     "cpu.topology": Values(),
+    "cpu.numa": Values(),
     "numatune.memory": Values(),
     "clock": Values(),
     "graphics": Values(),
