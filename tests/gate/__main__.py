@@ -29,7 +29,7 @@ def run_checks(runner: Runner, *, quick: bool, gently: bool = False) -> list[Res
 def run_all(runner: Runner, scenario: Scenario) -> list[Result]:
     """Run the checks and the scenario at the same time: much of the scenario is waiting for guests and hosts.
 
-    The checks only get what time the scenario leaves, so that nothing in the lab is slower for them.
+    The checks get a small share of the processors, so that little in the lab is slower for them.
     """
     with ThreadPoolExecutor(1) as pool:
         checks = pool.submit(run_checks, runner, quick=False, gently=True)
