@@ -29,11 +29,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.info.details impo
     add_details,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import (
-    PendingOf,
     is_arriving,
     observe_machines,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import PendingOf, state_name
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
 
 _MIN_KEYS = frozenset({"name", "uuid", "state", "autostart", "persistent", "errors"})

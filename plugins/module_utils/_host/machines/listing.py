@@ -34,6 +34,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.record i
     ACTIVE_STATES,
     NO_POOLS,
     KnownPools,
+    PendingOf,
     bare_record,
     known_pools,
     nics_to_ask,
@@ -49,8 +50,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 # One answer takes as long as the line is: the more machines, the more of them are asked at once.
 _FEWEST_THREADS, _MACHINES_A_THREAD = 8, 20
 VirDomain = t.Any
-# Names what a running machine lacks of its definition. Given by whoever wants it: the others need not take it along.
-PendingOf = t.Callable[["etree._Element", "etree._Element"], list[str]]
 
 
 @dataclass(frozen=True)

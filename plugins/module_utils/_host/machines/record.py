@@ -32,6 +32,8 @@ ACTIVE_STATES = frozenset({"running", "blocked", "paused", "shutdown", "pmsuspen
 
 # What a guest gets of a virtio disk's serial (VIRTIO_BLK_ID_BYTES).
 _VIRTIO_SERIAL_LENGTH = 20
+# Names what a running machine lacks of its definition. Given by whoever wants it: the others need not take it along.
+PendingOf = t.Callable[["etree._Element", "etree._Element"], list[str]]
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def started(output: str) -> list[list[str]]:
     """The machines that each task has started, and the seconds of each pause, in their turn."""
     found = []
     for section in output.split("TASK [")[1:]:
-        title, _, text = section.partition("]")
+        title, _end, text = section.partition("]")
         if "Create or update the machines of this hypervisor" in title and "checked only" not in title:
             found.append(sorted(re.findall(r'"start (\w+)"', text)))
         found += [[seconds] for seconds in re.findall(r"Pausing for (\d+) seconds", text)]
