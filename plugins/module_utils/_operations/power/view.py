@@ -17,7 +17,11 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import unreadable_error
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import PendingOf, record_from_xml, state_name
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
+    PendingOf,
+    record_from_xml,
+    state_name,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 
 # Beside the states of a machine's record: it is off, and its memory is saved.
