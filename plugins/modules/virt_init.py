@@ -204,10 +204,10 @@ options:
       - The place of the machine in the start order, a whole number from 0 to 9999. Machines of the lowest order start
         first, those of the same order together, and those without an order after all others. They are stopped in the
         reverse order. V(none) removes the order. Unchanged if not given.
-      - It is stored with the machine. This module keeps to it where it starts several machines,
-        M(brine.virt.virt_power) where it starts, stops or saves them, the role C(virt_provision) where it starts
-        machines of several hypervisors, and the role C(virt_hypervisor) makes a hypervisor that boots start the
-        machines with O(autostart) in this order.
+      - It is stored with the machine. This module keeps to it where it starts or stops several machines,
+        M(brine.virt.virt_power) where it starts, stops or saves them, and the role C(virt_provision) where it starts
+        machines of several hypervisors. The role C(virt_hypervisor) makes a hypervisor start the machines with
+        O(autostart) in this order when it boots, and stop its machines in the reverse one when it shuts down.
     type: raw
   delay_seconds:
     description:
