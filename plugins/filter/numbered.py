@@ -12,8 +12,8 @@ version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
-  - Joins sentences, for the message of a failure, which Ansible prints as one line. Several are numbered, so that it
-    can be seen where one ends. Each ends with a full stop.
+  - Joins sentences for the message of a failure, which Ansible prints as one line. If there are several, they are
+    numbered, so that one can see where each begins. Each ends with a full stop.
 options:
   _input:
     description: The sentences.

@@ -21,8 +21,8 @@ description:
     O(settings), so that what is free is what a new machine can get.
   - Directories of one hypervisor with the same capacity and the same free space are taken for one file system.
     Storage that several hypervisors share is counted once in the totals.
-  - What guests can write, such as titles and the addresses that a guest agent reports, is shown as text. Control
-    characters, and those that turn the direction of writing, are shown as their code points.
+  - What guests can write, such as the addresses that a guest agent reports, and titles are shown as plain text. Control
+    characters, and those that change the direction of text, are shown as their code points.
   - It contacts no hypervisor and writes no file. The same input gives the same page.
 positional: made
 options:
@@ -91,8 +91,8 @@ _value:
       sample: <!DOCTYPE html>...
     contents:
       description:
-        - A text that differs between two pages if they show something else than another time or uptime. It also stands
-          in the page, as the C(content) of C(<meta name="brine-virt-contents">).
+        - A checksum that is the same for two pages if they differ only in times and uptimes. It is also in the page, as
+          the C(content) of C(<meta name="brine-virt-contents">).
       type: str
       sample: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
     hypervisors:

@@ -35,7 +35,7 @@ description:
   - >-
     With O(cache=true), the last good answer of a hypervisor that does not answer now is used in its place, whatever its
     age. There is a warning, and the hosts have the variable C(virt_stale_since), the time of that answer in UTC. A
-    machine that another hypervisor has now is left out of it.
+    machine in it that is on another hypervisor now is left out.
   - >-
     Two machines of the same name on two hypervisors are never merged. Both are listed as C(<name>_<hypervisor>), with a
     warning. So is a machine that has the name of another host or of a group in the inventory, or a name with another
@@ -87,8 +87,8 @@ options:
     default: ssh
   facts:
     description:
-      - What is fetched of the machines and set as host variables. What is not listed is not asked for, and what is not
-        asked for takes no time.
+      - What is fetched about the machines and set as host variables. What is not listed is not asked for, which saves
+        time.
       - V(address) is C(virt_addresses), and C(ansible_host) wherever the machine has an address that counts. It asks
         DHCP leases, guest agents and neighbour tables.
       - V(hardware) is C(virt_vcpus), C(virt_memory_mib) and C(virt_autostart).
@@ -107,8 +107,9 @@ options:
         where none gives a name, it is the machine's own name.
       - They know the host variables, and those that begin with C(virt_) also without it, as C(name), C(uuid),
         C(hypervisor) and C(title).
+      - Host variables that O(facts) leaves out are undefined in the expressions.
       - A name begins with a letter, a digit or an underscore, and has only these, dots and hyphens. Any other value is
-        passed over.
+        ignored.
       - Two machines of the same name are never merged, as described above.
     type: list
     elements: str
@@ -116,17 +117,18 @@ options:
   filters:
     description:
       - Which machines are listed. Each item is a mapping of V(include) or V(exclude) to a Jinja expression as in
-        O(hostnames). For each machine the first one that is true decides; a machine that none is true for is listed.
-      - To list certain machines only, end with C(exclude) and V(true).
-      - An expression that cannot be evaluated is not true, with a warning, or an error with O(strict=true).
-      - The host keys of machines that are not listed are in O(known_hosts) as well.
+        O(hostnames). For each machine the first one that is true decides; a machine for which none is true is listed.
+      - >-
+        To list certain machines only, let the last item be C(exclude: true).
+      - An expression that cannot be evaluated counts as false, with a warning; with O(strict=true) it is an error.
+      - The host keys of machines that are not listed are written to O(known_hosts) as well.
     type: list
     elements: dict
     default: []
   strict_hypervisors:
     description:
-      - Whether it is an error that a hypervisor does not answer, or cannot be asked. Then nothing is listed, and no
-        older answer is used in its place.
+      - Whether it is an error if a hypervisor does not answer, or cannot be asked. Then nothing is listed, and no older
+        answer is used in its place.
     type: bool
     default: false
   concurrency:
@@ -202,7 +204,7 @@ groups:
   big: virt_memory_mib >= 8192
 
 ---
-# Running machines of the web tier only, called name.hypervisor, with no more than it takes to reach and group them
+# Only running machines with the tag web, called name.hypervisor, with just the facts to reach and group them
 plugin: brine.virt.domains
 hypervisor_group: hypervisors
 strict_hypervisors: true

@@ -15,8 +15,8 @@ description:
   - Writes the metadata of this collection into machines that somebody has made with virsh, virt-install, virt-manager
     or anything else. From then on they are updated, moved, purged and listed like machines that
     M(brine.virt.virt_init) has created.
-  - Nothing else changes. Of the definition only the metadata differ afterwards, the mark for autostart stays as it
-    is, and a machine that is running goes on running.
+  - Nothing else changes. In the definition only the metadata are different afterwards, autostart stays as it is, and a
+    machine that is running keeps running.
   - The metadata give each disk the name of its target device, such as V(vda), and the nics the names V(eth0), V(eth1)
     and so on, in their order. These are the names to use in O(brine.virt.virt_init#module:disks) and
     O(brine.virt.virt_init#module:nics). The entry that describes an adopted machine is what
@@ -57,8 +57,8 @@ options:
     description:
       - Disks whose volumes become the machine's own, by target (V(vda)) or by pool and volume
         (V(default/web1.qcow2)). They are deleted when the machine is purged, and at the source when it has moved.
-      - It has to be a disk that the machine writes to, in a storage pool and with the format raw or qcow2, and it has
-        to be certain that nothing else uses it. Otherwise the machine is refused.
+      - Each has to be a disk that the machine can write to, in a storage pool and with the format raw or qcow2, and it
+        has to be certain that nothing else uses it. Otherwise the machine is refused.
       - Only for one machine at a time.
     type: list
     elements: str
@@ -82,7 +82,7 @@ EXAMPLES = r"""
   check_mode: true
   register: shown
 
-- name: Adopt two machines, whose disks stay nobody's
+- name: Adopt two machines, but none of their disks
   brine.virt.virt_adopt:
     name: [old1, old2]
 
@@ -94,7 +94,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 machines:
-  description: What became of each machine; in check mode, what would become of it.
+  description: What happened to each machine; in check mode, what would happen to it.
   returned: always, unless the options are wrong
   type: list
   elements: dict
@@ -136,7 +136,7 @@ machines:
       returned: always
       sample: [write the metadata of old1]
     disks:
-      description: The disks of the machine that are on something, and whether their volumes are its own.
+      description: The disks of the machine, except empty drives, and whether their volumes are its own.
       type: list
       elements: dict
       returned: always
@@ -162,7 +162,7 @@ machines:
           returned: always
           sample: old1.qcow2
         own:
-          description: Whether the volume is the machine's own from then on.
+          description: Whether the volume is the machine's own after the adoption.
           type: bool
           returned: always
           sample: false
@@ -188,7 +188,7 @@ machines:
           returned: always
           sample: 52:54:00:6b:3c:58
     remarks:
-      description: What is to be known of the machine that was adopted.
+      description: What to keep in mind about the adopted machine, such as earlier snapshots. Also shown as warnings.
       type: list
       elements: str
       returned: always

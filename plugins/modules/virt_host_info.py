@@ -31,11 +31,11 @@ options:
     description:
       - What to find out about the hypervisor, as in M(ansible.builtin.setup). What is not asked for is not in
         RV(host), and costs nothing.
-      - V(min), which is always included, is what the hypervisor is, its versions, its total CPUs and memory, and
-        whether it is in maintenance.
+      - V(min), which is always included, is the hypervisor's name, distribution, architecture, CPU and uptime, the
+        versions of libvirt and QEMU, its total CPUs and memory, and whether it is in maintenance.
       - V(machines) reads all machines, and adds to RV(host.vcpus) and RV(host.memory) what is committed and what is
-        free; V(capabilities) adds the machine types, V(networks) the networks and bridges, V(certificates) the
-        certificates and the revocation lists, V(pools) and V(images) what their names say.
+        free; V(capabilities) adds the machine types, V(networks) the networks and bridges, V(pools) the storage pools,
+        V(images) the stored images, and V(certificates) the certificates and the revocation lists.
       - The filters that choose hypervisors need V(machines), V(pools) and V(networks), and V(images) for machines with
         an image.
       - A name with V(!) before it is left out; where only such names are given, they are left out of V(all). V(!all) is
@@ -85,7 +85,7 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ hypervisor.host.memory.free_mib }} MiB free of {{ hypervisor.host.memory.total_mib }} MiB"
 
-- name: Ask for versions and certificates alone
+- name: Ask only for versions and certificates
   brine.virt.virt_host_info:
     gather_subset: [certificates]
   register: hypervisor
@@ -194,8 +194,8 @@ host:
       sample: [br0, virbr0]
     bridge_details:
       description:
-        - The same bridges, each with what is plugged into it, and with its own addresses, without those that mean
-          something on one link only. Null if O(uri) leads to another host, or if they cannot be determined.
+        - The same bridges, each with the interfaces that are attached to it (C(ports)), and with its own addresses,
+          except link-local ones. Null if O(uri) leads to another host, or if they cannot be determined.
       type: list
       elements: dict
       sample: [{name: br0, ports: [enp1s0, vnet0], addresses: [192.0.2.11/24]}]
@@ -224,8 +224,8 @@ host:
           anti_affinity: [web]
     arriving:
       description:
-        - The machines that another hypervisor is moving here now. They are not in RV(host.machines) before they run
-          here, but the memory and the vCPUs that they take are counted.
+        - The machines that are being moved here from another hypervisor. They are not in RV(host.machines) until they
+          run here, but their memory and vCPUs already count as committed.
       type: list
       elements: str
       sample: []

@@ -27,8 +27,7 @@ options:
         empty list, none.
       - A text is split at commas. A name that has a comma in it must be in a list.
       - It is not an error if a machine does not exist. Its name is then in RV(missing).
-      - O(name), O(uuid), O(state) and O(tag) narrow together. A machine is shown if each of those that are given has a
-        value that fits it.
+      - If several of O(name), O(uuid), O(state) and O(tag) are given, a machine has to match all of them to be shown.
     type: list
     elements: str
   uuid:
@@ -41,7 +40,7 @@ options:
     elements: str
     choices: [running, paused, shutoff, crashed, pmsuspended, blocked, shutdown, nostate]
   tag:
-    description: Tags of which a machine has to have at least one to be shown.
+    description: Tags. A machine is shown if it has at least one of them.
     type: list
     elements: str
   gather_subset:
@@ -53,12 +52,12 @@ options:
       - V(metadata), V(hardware), V(nics) and V(console) take one more call for each machine, for all of them together.
         So does O(tag).
       - V(disks) also takes one call for each storage pool, and V(pending) one for each running machine.
-      - V(addresses) takes up to four for each running machine. It is the only one, with V(os), that asks guest agents.
+      - V(addresses) takes up to four for each running machine. Only V(addresses) and V(os) ask guest agents.
       - V(snapshots) takes up to two calls for each machine, V(jobs) two for each running machine and one for each of
         its disks, and V(os) four for each running machine with a guest agent.
       - V(backing_chains) takes one for each machine, and for one that is off two for each layer below its disks. It
-        brings V(disks) along, and is left out with them.
-      - V(uptime) takes none.
+        includes V(disks), and is left out if V(!disks) is given.
+      - V(uptime) takes no further calls.
       - V(all) is everything. A name with V(!) before it is left out; where only such names are given, they are left out
         of V(all). V(!all) is V(min).
     type: list
@@ -98,7 +97,8 @@ options:
       - The addresses of a running machine come from its own static configuration, the DHCP leases of libvirt's
         networks, the guest agent, and the neighbour table of the hypervisor. Each of these is only consulted if the
         ones before it gave no address for a nic.
-      - The connection to libvirt is then read-write, because guest agents do not answer on a read-only one.
+      - To ask for them, the connection to libvirt has to be read-write, because libvirt does not ask guest agents for a
+        read-only one.
     type: bool
     default: true
   agent_timeout:
@@ -144,7 +144,7 @@ EXAMPLES = r"""
     gather_subset: [min]
   register: found
 
-- name: Ask for the snapshots and the running jobs of the web servers that run
+- name: Ask for the snapshots and the active jobs of the web servers that are running
   brine.virt.virt_info:
     tag: [web]
     state: [running]
@@ -364,11 +364,11 @@ machines:
       elements: str
       sample: [web]
     order:
-      description: When it starts among others, the lowest first. Null for after all those that have an order.
+      description: Its place in the start order, the lowest first. Null if it has none, so that it starts last.
       type: int
       sample: 10
     delay_seconds:
-      description: How many seconds to wait after it was started, before machines of the next order are started.
+      description: How many seconds to wait after it has been started, before machines of the next order are started.
       type: int
       sample: 30
     variables:
@@ -395,7 +395,7 @@ machines:
       sample: /var/log/libvirt/qemu/web1-serial.log
     serial_console:
       description:
-        - The type of its text console in libvirt. C(virsh console) leads to it if it is V(pty). Null if it has none.
+        - The type of its text console in libvirt. C(virsh console) opens it if it is V(pty). Null if it has none.
       type: str
       sample: pty
     snapshots:
@@ -406,8 +406,8 @@ machines:
       sample: [{name: before-upgrade, current: true}]
     jobs:
       description:
-        - The jobs that are going on, of the machine and of its disks (C(disk)). Null if libvirt does not tell, as on
-          the hypervisor that a machine is just being moved to.
+        - The active jobs of the machine, and of its disks (C(disk)). Null if libvirt does not tell, as on the
+          hypervisor that a machine is being moved to.
         - C(type) is V(migration_out), V(migration_in), V(backup), V(save), V(restore), V(dump), V(start), V(snapshot),
           V(snapshot_revert) or V(snapshot_delete); for a disk V(pull), V(copy), V(commit), V(active_commit) or
           V(backup); and V(unknown) for what is not known here. C(percent) and C(elapsed_seconds) are null if unknown.
@@ -418,14 +418,14 @@ machines:
     os:
       description:
         - The operating system of a running machine, as its guest agent reports it. Null without an agent.
-        - The guest decides what stands here.
+        - The guest can report anything here, so do not rely on it.
       returned: with V(os) in O(gather_subset)
       type: dict
       sample: {id: debian, name: Debian GNU/Linux 12 (bookworm), version: "12", kernel: 6.1.0-37-cloud-amd64}
     uptime_seconds:
       description:
-        - For how long the QEMU of a running machine has been running on this hypervisor. A reboot in the guest does not
-          change it; a move to another hypervisor starts it anew.
+        - How long the QEMU process of a running machine has been running on this hypervisor. A reboot in the guest does
+          not reset it; a move to another hypervisor does.
         - Null if the machine is not running, or if O(uri) leads to another host than the one that the module runs on.
       returned: with V(uptime) in O(gather_subset)
       type: int

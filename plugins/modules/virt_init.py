@@ -151,25 +151,25 @@ options:
     type: bool
   state:
     description:
-      - What the machine is to be. Without this option and O(start), it is V(running).
+      - The state that the machine is brought to. Without this option and O(start), it is V(running).
       - V(running) starts a machine that is off, and resumes one that is paused or saved.
-      - V(stopped) does not start a new machine, and shuts down one that is running. Its operating system is asked by
-        the guest agent if it answers, else by the power button (ACPI). One that is paused is resumed for it; one that
-        is saved counts as stopped, and stays saved. One that has not shut down within O(stop_timeout) is an error of
-        that machine, and it is never powered off. What else the task changes in it is changed before.
+      - V(stopped) does not start a new machine, and shuts down one that is running. Its operating system is asked
+        through the guest agent if it answers, else with the power button (ACPI). One that is paused is resumed first;
+        one that is saved counts as stopped, and stays saved. One that has not shut down within O(stop_timeout) is an
+        error of that machine, and it is never powered off. All other changes are made before the machine is shut down.
       - V(present) leaves the power state as it is. A new machine is not started.
       - V(absent) is for the machines in C(virt_vms). The playbook C(brine.virt.provision) removes them with the volumes
         that were created for them, by the rules of M(brine.virt.virt_purge). Such a machine needs only a name. This
         module itself refuses it.
-      - A state that an existing machine cannot be brought to, as when it has crashed, is an error of that machine, and
-        the others are created and updated.
+      - If an existing machine cannot be brought to the state, for instance because it has crashed, that is an error of
+        this machine, and the others are created and updated.
     type: str
     choices: [running, stopped, present, absent]
   start:
     description:
       - An older word for O(state). V(true) is V(state=running), V(false) is V(state=present). Beside O(state) it must
         not contradict it; V(false) contradicts only V(state=running).
-      - With V(false) alone, a warning names each machine that is running all the same.
+      - With V(false) and no O(state), a warning names each machine that is running anyway.
     type: bool
   autostart:
     description: Whether the machine starts with its hypervisor. Unchanged if not given.
@@ -201,19 +201,19 @@ options:
     elements: str
   order:
     description:
-      - When the machine starts among others, a whole number from 0 to 9999. Machines of the lowest order start first,
-        those of the same order together, and those without an order after all others. They are stopped in the reverse
-        order. V(none) takes the order away. Unchanged if not given.
-      - It is stored with the machine. This module keeps to it where it starts several machines,
-        M(brine.virt.virt_power) where it starts, stops or saves them, the role C(virt_provision) where it starts
-        machines of several hypervisors, and the role C(virt_hypervisor) makes a hypervisor that boots start the
-        machines with O(autostart) in this order.
+      - The place of the machine in the start order, a whole number from 0 to 9999. Machines of the lowest order start
+        first, those of the same order together, and those without an order after all others. They are stopped in the
+        reverse order. V(none) removes the order. Unchanged if not given.
+      - It is stored with the machine. This module keeps to it where it starts or stops several machines,
+        M(brine.virt.virt_power) where it starts, stops or saves them, and the role C(virt_provision) where it starts
+        machines of several hypervisors. The role C(virt_hypervisor) makes a hypervisor start the machines with
+        O(autostart) in this order when it boots, and stop its machines in the reverse one when it shuts down.
     type: raw
   delay_seconds:
     description:
-      - How many seconds to wait after this machine was started, before machines of the next O(order) are started. The
-        longest wait of the machines that were started counts. It needs an O(order), because machines without one start
-        last. At most 3600; 0 for a new machine. Unchanged if not given.
+      - How many seconds to wait after this machine has been started, before machines of the next O(order) are started.
+        If several machines were started together, the longest wait counts. It needs an O(order), because machines
+        without one start last. At most 3600; 0 for a new machine. Unchanged if not given.
       - The hypervisor's lock is held while this module waits.
     type: int
   variables:
@@ -452,12 +452,12 @@ machines:
       returned: always
       sample: []
     seconds:
-      description: How many seconds it took, with waiting for its turn in the start order; 0 in check mode.
+      description: How many seconds it took, including the wait for its turn in the start order; 0 in check mode.
       type: float
       returned: always
       sample: 1.2
     order:
-      description: The order in which it started among others, or would start; null if it has none.
+      description: Its place in the start order; null if it has none.
       type: int
       returned: when the machine was, or would be, started, and did not fail
       sample: 10

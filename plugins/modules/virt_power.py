@@ -19,6 +19,7 @@ description:
   - Machines are started in their order (O(brine.virt.virt_init#module:order)), those of one order together, and those
     without one last. After the machines of an order were started, the task waits for the longest of their
     C(delay_seconds). They are stopped and saved in the reverse order, each order after the one before has stopped.
+    For all other states, V(cycled) among them, the order does not count.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -41,14 +42,14 @@ options:
   state:
     description:
       - V(running) starts a machine that is off, and resumes one that is paused or saved.
-      - V(stopped) asks the operating system to shut down, by the guest agent if it answers, else by the power button
-        (ACPI). One that is paused is resumed for it. One that is saved counts as stopped, and stays saved.
+      - V(stopped) asks the operating system to shut down, through the guest agent if it answers, else with the power
+        button (ACPI). A machine that is paused is resumed first. One that is saved counts as stopped, and stays saved.
       - V(paused) stops the virtual CPUs; the machine keeps its memory.
-      - V(rebooted) asks the operating system to reboot, in the same way. Changes of the definition that are pending do
-        not take effect by this.
+      - V(rebooted) asks the operating system to reboot, in the same way. This does not make pending changes of the
+        definition take effect.
       - V(reset) restarts a machine at once, like its reset button. What the guest has not written yet is lost.
-      - V(saved) writes the memory to a file of the hypervisor and stops the machine (libvirt's managed save). It
-        resumes from it when it is started.
+      - V(saved) writes the memory to a file on the hypervisor and stops the machine (libvirt's managed save). The
+        machine resumes from that file when it is started.
       - V(cycled) shuts a machine down as V(stopped) does, and starts it again, which makes pending changes of its
         definition take effect.
       - A machine that is off cannot be paused, rebooted, reset, saved or cycled, which is an error.
@@ -70,7 +71,7 @@ options:
   in_state:
     description:
       - Selects the machines that are in one of these states. The states are those that M(brine.virt.virt_info)
-        returns; and V(saved), which here is not V(shutoff).
+        returns, and V(saved). A machine that is saved is not V(shutoff) here, as it is in M(brine.virt.virt_info).
     type: list
     elements: str
     choices: [running, paused, shutoff, saved, crashed, pmsuspended, blocked, shutdown, nostate]
@@ -79,7 +80,8 @@ options:
     type: bool
   only_pending:
     description:
-      - Selects only the machines with changes that are pending until power off and on. It goes with O(state=cycled).
+      - Selects only the machines with changes that are pending until they are powered off and on. It can only be set
+        with O(state=cycled).
     type: bool
     default: false
   force:
@@ -93,7 +95,7 @@ options:
     description:
       - How many seconds an operating system may take to shut down or to reboot, and libvirt to save a machine. For
         everything else it is a limit as well, but of no less than 60 seconds.
-      - Without O(force), a machine that takes longer is an error. It may still shut down later.
+      - Without O(force), it is an error if a machine takes longer. It may still shut down later.
     type: int
     default: 180
   concurrency:
@@ -165,31 +167,33 @@ machines:
       sample: shutoff
     actions:
       description:
-        - What was done, or would be in check mode, in this order. The actions are V(start), V(resume), V(resume from
-          its saved state), V(wake up), V(pause), V(shut down), V(power off), V(reboot), V(reset) and V(save).
+        - What was done, or would be done in check mode, in order. The possible actions are V(start), V(resume),
+          V(resume from its saved state), V(wake up), V(pause), V(shut down), V(power off), V(reboot), V(reset) and
+          V(save).
       type: list
       elements: str
       sample: [shut down]
     seconds:
-      description: How many seconds it took, with the wait for other runs.
+      description: How many seconds it took, including the wait for other runs.
       type: float
       sample: 7.4
     error:
       description:
         - Why it could not be done, or null.
-        - If a guest has not done in time what it was asked for, it says how it was asked and how its serial console
-          ends. If a machine has stopped right after its start, it says libvirt's reason and how QEMU's own log ends.
+        - If a guest has not done in time what it was asked for, the text says how it was asked, and has the last lines
+          of its serial console. If a machine has stopped right after its start, the text has libvirt's reason and the
+          last lines of QEMU's own log.
       type: str
       sample: null
 delay_seconds:
   description:
-    - How many seconds those have to wait that start after these machines, on another hypervisor too. It is the longest
-      C(delay_seconds) of the machines that this task started last, or 0.
-  returned: when C(machines) is
+    - How many seconds to wait before machines of the next order are started, on other hypervisors too. It is the
+      longest C(delay_seconds) of the machines that this task started last, or 0.
+  returned: with RV(machines)
   type: int
   sample: 0
 msg:
-  description: How many machines were changed, were so already, and failed; and why those failed.
+  description: How many machines were changed, how many were in the state already, how many failed, and why.
   returned: always
   type: str
   sample: "2 changed, 1 already so"

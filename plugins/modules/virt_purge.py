@@ -59,16 +59,16 @@ options:
     description:
       - Power off a machine that is running or paused, at once unless O(stop=true). Without O(force) and O(stop), such a
         machine is refused.
-      - It also drops the saved state of a machine whose disks are kept (O(keep_disks), O(adopt)). Without it, that is
-        refused too, as the disks are then as after a power cut.
+      - It also discards the saved state of a machine whose disks are kept (O(keep_disks), O(adopt)). Without O(force),
+        such a machine is refused too, because its disks would be left as after a power cut.
     type: bool
     default: false
   stop:
     description:
-      - Shut down a machine that is running or paused before it is removed, by the guest agent if it answers, else by
-        the power button (ACPI), as M(brine.virt.virt_power) does. Several are shut down side by side.
-      - One that has not shut down within O(stop_timeout) is an error, and nothing of it is removed. With O(force=true)
-        it is powered off then.
+      - Shut down a machine that is running or paused before it is removed, through the guest agent if it answers, else
+        with the power button (ACPI), as M(brine.virt.virt_power) does. Several are shut down side by side.
+      - It is an error if a machine has not shut down within O(stop_timeout), and nothing of it is removed. With
+        O(force=true) it is powered off then.
     type: bool
     default: false
   stop_timeout:
@@ -77,30 +77,33 @@ options:
     default: 180
   keep_disks:
     description:
-      - Keep all disks. The seed, which holds nothing of the guest's, goes.
-      - NVRAM and the state of the TPM go as well. A disk whose key is in the TPM cannot be opened afterwards.
+      - Keep all disks. The seed is deleted, as the guest stores nothing on it.
+      - NVRAM and the state of the TPM are deleted as well. A disk whose key is in the TPM cannot be opened afterwards.
     type: bool
     default: false
   adopt:
     description:
-      - Remove a machine that was not created by this collection as well. Its disks are kept, except those in O(disks).
+      - Allow the removal of a machine that was not created by this collection. Its disks are kept, except those in
+        O(disks).
     type: bool
     default: false
   disks:
     description:
-      - Disks of the machine whose volumes go as well, although the machine does not own them, by target (V(vda)) or by
-        pool and volume (V(default/web1.qcow2)). They have to be in a storage pool, and nothing else may use them.
+      - Disks of the machine whose volumes are deleted as well, although the machine does not own them, by target
+        (V(vda)) or by pool and volume (V(default/web1.qcow2)). One that is in no active storage pool is kept, and so
+        is one that anything else uses.
       - Only for one machine at a time.
     type: list
     elements: str
     default: []
   used_elsewhere:
     description:
-      - What the other hypervisors say of the volumes in RV(machines[].shared) of a run in check mode. By the name of
-        each, the registered result of M(brine.virt.virt_usage_info) there, or a sentence that says why there is none.
-      - One hypervisor cannot see what the machines of another one use. In a pool that several may share (C(netfs) or
-        Ceph RBD, or on a network or cluster file system), no volume is deleted unless all others were asked and none of
-        them uses it. An empty mapping says that there is no other one.
+      - What the other hypervisors say about the volumes in RV(machines[].shared) of a run in check mode. For the name
+        of each hypervisor, the registered result of M(brine.virt.virt_usage_info) there, or a sentence that says why
+        there is none.
+      - One hypervisor cannot see what the machines of another one use. In a pool that several may share (such as one of
+        type C(netfs), C(rbd) or C(iscsi), or on a network or cluster file system), no volume is deleted unless all
+        others were asked and none of them uses it. An empty mapping says that there are no other hypervisors.
       - All hypervisors that have the storage have to be asked. They are not asked again when a volume is deleted.
     type: dict
   lock_timeout:
@@ -114,7 +117,7 @@ seealso:
   - module: brine.virt.virt_usage_info
     description: Asks the other hypervisors who uses volumes in shared pools.
   - module: brine.virt.virt_power
-    description: Shuts machines down before they are removed.
+    description: Starts machines, and shuts them down without removing them.
 """
 
 EXAMPLES = r"""
@@ -150,7 +153,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 machines:
-  description: What became of each machine; in check mode, what would become of it.
+  description: What happened to each machine; in check mode, what would happen to it.
   returned: always, unless the options are wrong
   type: list
   elements: dict

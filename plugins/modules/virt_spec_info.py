@@ -12,28 +12,22 @@ module: virt_spec_info
 short_description: Export machines as the entries of virt_vms that would create them
 version_added: "0.1.0"
 description:
-  - Returns each machine of the hypervisor as an entry for V(virt_vms) or for
+  - Returns each machine of the hypervisor as an entry for C(virt_vms) or for
     O(brine.virt.virt_init#module:machines), whoever created it. It changes nothing.
   - If a machine belongs to this collection, M(brine.virt.virt_init) with its entry reports no change. If it does not,
-    M(brine.virt.virt_adopt) has to adopt it before; the names of disks and nics in the entry are those that it gives.
-  - The entry says what the definition of the machine says. It has no option that a new machine on this hypervisor would
-    have with the same value anyway. What waits for power off and on counts as if it were done.
+    M(brine.virt.virt_adopt) has to adopt it first; the names of disks and nics in the entry are those that it gives.
+  - The entry describes the definition of the machine. It leaves out options whose value a new machine on this
+    hypervisor would get anyway. A change that is pending until power off and on is in it as if it had taken effect.
   - A disk whose volume is the machine's own is in the entry with its size, and would be created again. Any other disk
-    is in it with its source, which would be used as it is. The content of disks is no part of an export.
+    is in it with its source, which would be used as it is. The content of disks is not exported.
   - What a machine has and no option can say is named in RV(machines[].not_exported). Secrets are never exported.
     Neither are UUIDs, addresses on buses, and controllers and the like that libvirt adds by itself.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
+  - brine.virt._attributes.info_module
   - brine.virt._uri
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
 options:
   name:
     description: Names of the machines. All machines if it is not set.
@@ -52,9 +46,9 @@ EXAMPLES = r"""
     name: [web1]
   register: found
 
-- name: Make the same machine on another hypervisor
+- name: Create a machine like it on another hypervisor, under its own name
   brine.virt.virt_init:
-    machines: "{{ found.machines | map(attribute='entry') }}"
+    machines: "{{ found.machines | map(attribute='entry') | map('combine', {'name': 'web2'}) }}"
   delegate_to: hv2
 """
 
@@ -81,7 +75,7 @@ machines:
       returned: always
       sample: true
     entry:
-      description: The machine as an entry of V(virt_vms), without its hypervisor. It is null if there is none
+      description: The machine as an entry of C(virt_vms), without its hypervisor. It is null if there is none
         (RV(machines[].msg)).
       type: dict
       returned: always

@@ -12,8 +12,8 @@ module: virt_usage_info
 short_description: List who uses volumes that another hypervisor is about to delete
 version_added: "0.1.0"
 description:
-  - Says which machines and volumes of this hypervisor use volumes in storage that it shares with another one, which
-    asks before it deletes them (M(brine.virt.virt_purge)). Nothing is changed.
+  - Says which machines and volumes of this hypervisor use volumes in storage that it shares with another hypervisor,
+    which is about to delete them (M(brine.virt.virt_purge)). Nothing is changed.
   - A machine uses a volume if it has it in its persistent or its live definition, in a snapshot, a checkpoint or a
     backup, or in its metadata. An overlay uses what it is backed by.
   - A file is recognised by its inode number, which is the same on all hosts of a network or cluster file system, and by
@@ -35,7 +35,7 @@ options:
     required: true
     suboptions:
       pool:
-        description: Name of the storage pool there.
+        description: Name of the storage pool on that hypervisor.
         type: str
         required: true
       volume:
@@ -43,7 +43,7 @@ options:
         type: str
         required: true
       place:
-        description: Its path there; or, of network storage, the protocol and the name, such as V(rbd:pool/volume).
+        description: Its path there; or, for network storage, the protocol and the name, such as V(rbd:pool/volume).
         type: str
         required: true
       inode:
@@ -63,7 +63,7 @@ EXAMPLES = r"""
   run_once: true
   register: found
 
-- name: Ask the others who uses that
+- name: Ask the others who uses these volumes
   brine.virt.virt_usage_info:
     volumes: "{{ found.machines[0].shared }}"
   when: inventory_hostname != 'hv1'

@@ -17,15 +17,17 @@ description:
     V(local); over other connections no progress is shown.
   - It stops waiting for a machine that has stopped or was undefined, for one whose serial console shows that it will
     not come up (such as a kernel panic, or no bootable device), for one that has booted according to its console but
-    has had no address for 60 seconds, and for one at whose address another host key has answered for 30 seconds.
+    has had no address for 60 seconds, and for one at whose address an SSH server has shown another host key for 30
+    seconds.
   - Where the host keys of a machine are known, as they are of those that M(brine.virt.virt_init) has seeded, the server
     has to show one of them. They are compared with C(ssh-keyscan) on the hypervisor; without it, and if it gets no
     answer, an SSH server that answers is enough.
-  - If the time runs out, the task fails and reports of each machine that did not come up the first stage that failed,
-    what was last seen of each stage, why libvirt says that it has stopped, and the end of its serial console's log.
-  - What cloud-init says of its run is taken from the serial console's log, and if there is no error in it, from the
-    file C(/run/cloud-init/status.json), which is read through the guest agent where that allows it. libvirt may mark
-    the running machine as tainted by that (C(custom-ga-command)), until it is powered off.
+  - If a machine does not come up, the task fails. It reports for each of these machines the first stage that failed,
+    what was last seen of each stage, libvirt's reason if the machine has stopped, and the last lines of its serial
+    console.
+  - What cloud-init says about its run is taken from the serial console's log, and if there is no error in it, from the
+    file C(/run/cloud-init/status.json), which is read through the guest agent where the agent allows it. libvirt may
+    then mark the running machine as tainted (C(custom-ga-command)), until it is powered off.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
@@ -107,8 +109,8 @@ machines:
     stages:
       description:
         - The stages on the way to an SSH server that answers, in this order. They are V(defined), V(running), V(boot),
-          V(lease), V(agent), V(address), V(SSH) and V(cloud-init). A machine that was undefined has only the first and
-          the last.
+          V(lease), V(agent), V(address), V(SSH) and V(cloud-init). With O(port=0) there is no V(SSH). A machine that
+          was undefined has only the first and the last.
       type: list
       elements: dict
       returned: when it is not ready
@@ -118,7 +120,7 @@ machines:
           type: str
           sample: lease
         ok:
-          description: Whether it was reached, or null if it is unknown or was not tried, or is not needed.
+          description: Whether it was reached. Null if that is unknown, or if it was not tried or is not needed.
           type: bool
           sample: false
         seen:
@@ -144,7 +146,7 @@ machines:
       returned: when it is not ready and has stopped
       sample: ["2026-03-01 10:00:00.000+0000: shutting down, reason=crashed"]
 report:
-  description: A block of text for each machine that is not ready, with its stages and the ends of its logs.
+  description: A block of text for each machine that is not ready, with its stages and the last lines of its logs.
   returned: failure, if the machines could be inspected
   type: str
   sample: |-
