@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import traceback
 import typing as t
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -38,6 +38,9 @@ LXML_PACKAGES = "package python3-lxml"
 
 # Of a time limit, the part that single machines may take: one that does not answer must not hide the others.
 _MACHINES_SHARE = 0.8
+# A null in these is no profile. In all other options Ansible cannot tell a null from what nobody named; in these it
+# cannot tell the default, which is the name of a profile. So that is taken for not named.
+_NULL_SAYS = ("disk_profile", "nic_profile")
 Answer = t.TypeVar("Answer")
 
 # Subsets of facts, in the words of Ansible's own ``gather_subset``.
@@ -225,3 +228,19 @@ def _fail(module: AnsibleModule, text: str, exc: Exception) -> t.NoReturn:
     trace = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
     shown = visible(masked(trace, masks))
     module.fail_json(msg=visible(masked(text, masks)), exception=exc if shown == trace else shown)
+
+
+def named_options(
+    arguments: Mapping[str, Mapping[str, t.Any]], params: Mapping[str, t.Any], names: t.Iterable[str]
+) -> dict[str, t.Any]:
+    """The options of these names that a task has, in the user's own spelling.
+
+    arguments: the argument spec; params: what Ansible made of the task, which leaves an alias beside the option.
+    """
+    found = {}
+    for name in names:
+        is_named = params[name] != arguments[name].get("default") if name in _NULL_SAYS else params[name] is not None
+        if is_named:
+            spelling = next((alias for alias in arguments[name].get("aliases", ()) if alias in params), name)
+            found[spelling] = params[name]
+    return found

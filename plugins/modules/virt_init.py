@@ -492,10 +492,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine imp
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import STATES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import DirectoryAsPoolError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine, read_machines
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.task_options import named_options
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module, named_options
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import withdrawn_on_error
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import machines_gone, read_decision
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor

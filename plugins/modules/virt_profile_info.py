@@ -108,9 +108,8 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, declared_nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.task_options import named_options
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module, named_options
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {

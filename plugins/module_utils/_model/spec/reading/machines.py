@@ -10,7 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk, read_disk
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import (
+    DEFAULT_MODELS,
+    ORIGINS,
+    Disk,
+    read_disk,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, none_exists
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Field, Values, rules_beside
@@ -37,7 +42,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.che
     check_firmware,
     check_hardware,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.image import place_image
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import make_seed, read_seed
 
 _Device = t.TypeVar("_Device", Disk, Nic)
@@ -162,7 +166,7 @@ def _read(spec: t.Any, common: _Common, where: str, find_existing: FindExisting)
             raise InputError(f"{key} is missing", where=where or None, hint=NEW_MACHINE)
     disks = resolve_devices("disk", common.disk_profiles, options, have and have.get("disks", {}))
     image_is_old = _is_of_other_disk(disks, options, have)
-    disks = disks if image_is_old else place_image(disks, options)
+    disks = disks if image_is_old else _place_image(disks, options)
     nics = resolve_devices("nic", common.nic_profiles, options, have and have.get("nics", {}))
     for key in ("disk_profile", "disks", "nic_profile", "nics", "clone"):
         given.pop(key, None)
@@ -280,3 +284,54 @@ def _take_cpu_mode(hardware: Values, mode: str | None, options: GivenOptions) ->
             f"cpu has the mode {cpu['mode']}", where=options.at("cpu_mode"), hint="Give only one of the two"
         )
     hardware["cpu"] = cpu
+
+
+def _place_image(disks: t.Sequence[GivenOptions], machine: GivenOptions) -> list[GivenOptions]:
+    """The disks, the first of them with the machine's own image, and all with an image with its way of cloning.
+
+    The image takes the place of one that the disk has from a profile. Raises InputError where there is no disk for it,
+    or where that disk gets its content from elsewhere. An image that is a default for many machines gives way to what
+    a machine's own disks say.
+    """
+    found = list(disks)
+    if machine.values.get("image") is not None:
+        first = next((index for index, disk in enumerate(found) if _takes_image(disk)), None)
+        if first is None:
+            raise InputError(
+                "the machine has no disk for the image",
+                where=machine.at("image"),
+                hint="Name one in disks or in a profile, or leave image out",
+            )
+        found[first] = _with_image(found[first], machine)
+    clone = machine.values.get("clone")
+    if clone is None:
+        return found
+    place = machine.places["clone"]
+    return [
+        disk.with_value("clone", clone, place)
+        if disk.values.get("image") is not None and disk.values.get("clone") is None
+        else disk
+        for disk in found
+    ]
+
+
+def _takes_image(disk: GivenOptions) -> bool:
+    """Whether it is a disk at all; a kind that there is not is refused elsewhere."""
+    kind: t.Any = disk.values.get("device")
+    return (kind in (None, "disk") or str(kind) not in DEFAULT_MODELS) and disk.values.get("state") != "absent"
+
+
+def _with_image(disk: GivenOptions, machine: GivenOptions) -> GivenOptions:
+    image, place = machine.values["image"], machine.places["image"]
+    origin = next((word for word in ORIGINS if disk.values.get(word) is not None), None)
+    own_list = machine.at("disks")
+    own = origin is not None and str(disk.places[origin]).startswith((f"{own_list}[", f"{own_list}."))
+    if origin is None or (origin == "image" and (not own or disk.values["image"] == image)):
+        return disk.with_value("image", image, place)
+    if own and place.parent != machine.place and machine.places["disks"].parent == machine.place:
+        return disk
+    raise InputError(
+        f"it is for the first disk, {disk.name!r}, and that has {disk.at(origin)}",
+        where=machine.at("image"),
+        hint="Give only one of the two",
+    )
