@@ -37,7 +37,7 @@ def start_turns(checked: t.Any, by_host: Mapping[str, Sequence[t.Any]]) -> list[
 
 
 def _starts(checked: t.Any, by_host: Mapping[str, Sequence[t.Any]]) -> Iterator[tuple[str, t.Any, int | None]]:
-    """The machines that would be started: hypervisor, name and order. One that runs waits for nobody."""
+    """The machines that would be started: hypervisor, name and order. One that runs already is not started."""
     if not isinstance(checked, Mapping):
         raise InputError("the input is not a mapping", hint="Give the registered results, by the hypervisors' names")
     for host, names in by_host.items():

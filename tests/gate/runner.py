@@ -64,7 +64,7 @@ class Runner:
     def run(self, checks: Sequence[Check], *, gently: bool = False) -> list[Result]:
         """Run all checks, and return their results in the order of the list.
 
-        `gently`: with the least priority, as something else is running that must not be slowed down.
+        `gently`: with a low priority, as something else is running that must hardly be slowed down.
         """
         self._gently = gently
         heartbeat = GENTLE_HEARTBEAT_SECONDS if gently else HEARTBEAT_SECONDS
