@@ -118,7 +118,7 @@ machines:
       description: Why it could not be adopted, and what to do.
       type: str
       returned: when it failed
-      sample: "name: the state of old1 is saved, and it would resume without the metadata. Start it first (virt_power)"
+      sample: the state of old1 is saved, and it would resume without the metadata. Start it first
     present:
       description: Whether there is a machine of this name.
       type: bool

@@ -234,7 +234,7 @@ def _check_tag(tag: str, scope: Mapping[str, Records], silent: Mapping[str, str]
         raise NotFoundError(
             f"no machine has the tag {tag!r} on {where}",
             where="tag",
-            hint=_with_silent(one_of_these(tag, known), silent),
+            hint=_with_silent(one_of_these(tag, known) if known else "No machine there has a tag", silent),
         )
 
 

@@ -129,4 +129,4 @@ def one_of_these(word: str, known: t.Iterable[str]) -> str:
     near = difflib.get_close_matches(word, names, n=1)
     if near:
         return f"Did you mean {near[0]}?"
-    return f"Known: {', '.join(names)}" if names else "None are known"
+    return f"Known: {', '.join(names)}" if names else "There are none at all"

@@ -64,10 +64,8 @@ def plan_adoption(name: str, view: HypervisorView, disks: Sequence[str]) -> Adop
     """
     domain = view.domains.get(name)
     if domain is None:
-        raise NotFoundError(
-            f"there is no machine {name!r} on this hypervisor", where="name", hint=one_of_these(name, view.domains)
-        )
-    domain.require_readable("name")
+        raise NotFoundError(f"there is no machine {name!r} on this hypervisor", hint=one_of_these(name, view.domains))
+    domain.require_readable()
     _require_usable_name(name)
     with translate_errors(f"cannot inspect machine {name}"):
         state, uuid = state_name(domain.handle.state()[0]), domain.handle.UUIDString()
@@ -86,20 +84,19 @@ def plan_adoption(name: str, view: HypervisorView, disks: Sequence[str]) -> Adop
 def _require_usable_name(name: str) -> None:
     """Raise InputError for a name that no machine of the collection can have."""
     try:
-        machine_name(name, "name")
+        machine_name(name, "")
     except InputError as exc:
         rename = f"virsh domrename {shlex.quote(name)} NEW_NAME"
-        raise InputError(exc.what, where=exc.where, hint=f"Shut it down and rename it first: {rename}") from exc
+        raise InputError(exc.what, hint=f"Shut it down and rename it first: {rename}") from exc
 
 
 def _require_whole(domain: Domain, uuid: str) -> None:
     """Raise ConflictError for what is no machine yet, UnsupportedError for one of a later version."""
     name = domain.name
-    require_no_claim(domain, uuid, "name")
+    require_no_claim(domain, uuid)
     if domain.notes is not None and domain.notes.status == BUILDING:
         raise ConflictError(
             f"{name} is being created by a run of this collection, or such a run was interrupted",
-            where="name",
             hint="Wait for that run, or run it again",
         )
     for element in domain.xml.iterfind("metadata/*"):
@@ -108,7 +105,6 @@ def _require_whole(domain: Domain, uuid: str) -> None:
         if space == f"{_ANY_VERSION}:{version}" and version.isdecimal() and space != NAMESPACE:
             raise UnsupportedError(
                 f"{name} belongs to another version of this collection already: its metadata are {space}",
-                where="name",
                 hint="Update this collection",
             )
 
@@ -119,8 +115,7 @@ def _require_settled(domain: Domain) -> None:
     if move is not None:
         raise ConflictError(
             f"{name} is being moved from {move.source} to {move.target}, or its move was interrupted",
-            where="name",
-            hint="Wait until the move ends. If nobody is moving it, run virt_migrate again, which finishes the move",
+            hint="Wait until the move ends. If nobody is moving it, move it again, which finishes the move",
         )
     with translate_errors(f"cannot inspect machine {name}"):
         in_definition = bool(domain.handle.isPersistent())
@@ -128,15 +123,13 @@ def _require_settled(domain: Domain) -> None:
     if not in_definition:
         raise ConflictError(
             f"{name} is running but not defined here, so what is remembered of it is lost when it stops",
-            where="name",
             hint=f"If it is not being moved, define it first: virsh dumpxml {name} > {name}.xml && "
             f"virsh define {name}.xml",
         )
     if saved:
         raise ConflictError(
             f"the state of {name} is saved, and it would resume without the metadata",
-            where="name",
-            hint="Start it first (virt_power)",
+            hint="Start it first",
         )
 
 

@@ -31,7 +31,7 @@ _ASK_SECONDS = 10.0
 _ASK_AGAIN_SECONDS = 20.0
 _ABORT_SECONDS = 10.0
 _LOG_LINES = 3
-_FORCE_HINT = "To do it without the guest: force: true (with the playbook power: -e force=true)"
+_FORCE_HINT = "With force=true it is done without the guest"
 
 _POWERED_OFF = frozenset({"shutoff", "crashed"})
 _REACHED: dict[Action, frozenset[str]] = {

@@ -117,7 +117,7 @@ def _from_off(machine: PowerView, wanted: str) -> tuple[Action, ...]:
         return ()
     raise ConflictError(
         f"it is {'off, with its memory saved' if saved else 'off'}, so it cannot be {wanted}",
-        hint="in_state: [running] leaves out what is off",
+        hint="With in_state=running, what is off is left out",
     )
 
 
@@ -131,7 +131,7 @@ def _to_running(machine: PowerView) -> tuple[Action, ...]:
     if machine.state == "shutdown":
         return (Action.SHUT_DOWN, Action.START)
     raise ConflictError(
-        f"it is {machine.state}, and does not go on", hint="state: cycled with force: true powers it off and on"
+        f"it is {machine.state}, and does not go on", hint="state=cycled with force=true powers it off and on"
     )
 
 
@@ -152,5 +152,5 @@ def _by_guest(machine: PowerView, request: PowerRequest, gentle: Action, hard: A
     raise ConflictError(
         f"it is {machine.state}{f' {machine.paused_by}' if machine.paused_by else ''}, so its operating system cannot "
         f"{gentle.value}",
-        hint=f"force: true does it without: {hard.value}",
+        hint=f"With force=true: {hard.value}",
     )

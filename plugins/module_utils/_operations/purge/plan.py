@@ -148,7 +148,7 @@ def _require_settled(domain: Domain, uuid: str) -> None:
         raise ConflictError(
             f"{name} is being moved from {note.source} to {note.target}, or its move was interrupted, so it is not "
             "removed",
-            hint=f"Wait until the move ends. If nobody is moving it, run virt_migrate on {note.source} to "
+            hint=f"Wait until the move ends. If nobody is moving it, move it from {note.source} to "
             f"{note.target} again, which finishes the move; if one of the two is gone for good: "
             f"virsh metadata {name} {MOVE_NAMESPACE} {now} --remove",
         )
@@ -161,7 +161,7 @@ def _require_no_saved_state(domain: Domain) -> None:
     if saved:
         raise RefusedError(
             f"the state of {domain.name} is saved, so it is not removed: its disks would be as after a power cut",
-            hint="Start it and shut it down first (virt_power), or set force: true, which drops the saved state",
+            hint="Start it and shut it down first, or set force: true, which drops the saved state",
             obstacle=SAVED,
         )
 

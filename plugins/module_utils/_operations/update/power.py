@@ -30,7 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power.view 
 
 # How long an operating system may take to shut down, unless the task says.
 STOP_SECONDS = 180
-_FORCE = "virt_power with state: {} and force: true does it without its operating system"
+_FORCE = "virt_power with state={} and force=true does it without its operating system"
 
 
 def power_request(state: str, stop_seconds: float) -> PowerRequest:

@@ -131,7 +131,7 @@ def _deaf(cloud: Cloud) -> None:
     must(answer.status != 0, answer.text)
     for words in (
         f"{DEAF} on {HERE}: it did not shut down within 5 s: it is running, its guest agent is not connected",
-        "To give it longer, set stop_timeout. virt_power with state: stopped and force: true does it without",
+        "To give it longer, set stop_timeout. virt_power with state=stopped and force=true does it without",
     ):
         must(words in answer.one_line, f"{words!r} is not in:\n{answer.text}")
     must(_state(cloud, DEAF) == "running", f"{DEAF} is {_state(cloud, DEAF)}")

@@ -192,7 +192,7 @@ def test_a_hypervisor_that_did_not_answer_matters_unless_all_are_found() -> None
     )
     empty = {**CLOUD, "hv4": {"machines": []}}
     (error,) = targets(empty, vm="web7", on="hv4", state="stopped")["errors"]
-    assert error == "vm: there is no machine 'web7' on hv4. None are known"
+    assert error == "vm: there is no machine 'web7' on hv4. There are none at all"
 
 
 def test_a_machine_that_is_defined_twice_is_left_out() -> None:

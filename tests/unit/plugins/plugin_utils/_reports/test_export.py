@@ -156,7 +156,7 @@ def test_two_machines_of_one_name() -> None:
 
 def test_the_filter_gives_mistakes_back() -> None:
     assert EXPORT({"hv1": []}, ["x"], errors="return")["errors"] == [
-        "vm: there is no machine 'x' on hv1. None are known"
+        "vm: there is no machine 'x' on hv1. There are none at all"
     ]
     assert EXPORT({"hv1": []}, "x", errors="return")["errors"] == ["names: 'x' is not a list of names"]
     assert EXPORT({"hv1": []}, force="maybe", errors="return")["errors"] == ["force: 'maybe' is neither true nor false"]

@@ -28,7 +28,7 @@ class TestRefused:
     def test_one_that_is_not_there(self, host: AdoptHost) -> None:
         host.guest("old")
         (result,) = host.adopt("odl")["machines"]
-        assert result["msg"] == "name: there is no machine 'odl' on this hypervisor. Did you mean old?"
+        assert result["msg"] == "there is no machine 'odl' on this hypervisor. Did you mean old?"
         assert (result["present"], result["changed"]) == (False, False)
 
     def test_a_claim(self, host: AdoptHost) -> None:
@@ -62,13 +62,11 @@ class TestRefused:
         guest = host.guest("old")
         guest.create()
         guest.managedSave(0)
-        assert host.refused().endswith("it would resume without the metadata. Start it first (virt_power)")
+        assert host.refused().endswith("it would resume without the metadata. Start it first")
 
     def test_one_whose_name_cannot_be_used(self, host: AdoptHost) -> None:
         host.guest("my machine")
-        assert host.refused("my machine").startswith(
-            "name: 'my machine' is not a name. Shut it down and rename it first"
-        )
+        assert host.refused("my machine").startswith("'my machine' is not a name. Shut it down and rename it first")
 
     def test_one_that_cannot_be_read(self, host: AdoptHost) -> None:
         define_unreadable(host.conn, "old")

@@ -214,7 +214,7 @@ def test_a_guest_that_does_not_obey_is_said_with_its_console(
     assert asked.rpartition("it was asked by ACPI, ")[2] in ("3", "4", "5")
     assert rest == (
         "its serial console ends with: b | Stopping \ufffddb | stuck {{ 1 + 1 }}. It may still do so. Give it a longer "
-        "timeout. To do it without the guest: force: true (with the playbook power: -e force=true)"
+        "timeout. With force=true it is done without the guest"
     )
 
 
@@ -224,8 +224,7 @@ def test_a_guest_that_cannot_be_asked(node: Node, monkeypatch: pytest.MonkeyPatc
     error = node.run("stopped")["web1"]["error"]
     assert error.startswith("it could not shut down: ")
     assert error.endswith(
-        "; its guest agent is not connected, so it was asked by ACPI. "
-        "To do it without the guest: force: true (with the playbook power: -e force=true)"
+        "; its guest agent is not connected, so it was asked by ACPI. With force=true it is done without the guest"
     )
 
 

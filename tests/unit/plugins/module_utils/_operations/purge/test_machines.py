@@ -92,7 +92,7 @@ class TestRefused:
         machine.setMetadata(2, note, PREFIX, NAMESPACE, affect(machine))
         assert refused(host, force=True).startswith(
             "web1 is being moved from hv1 to hv2, or its move was interrupted, so it is not removed. Wait until the "
-            "move ends. If nobody is moving it, run virt_migrate on hv1 to hv2 again, which finishes the move; if one "
+            "move ends. If nobody is moving it, move it from hv1 to hv2 again, which finishes the move; if one "
             "of the two is gone for good: virsh metadata web1 urn:brine:virt:move:1 --config --remove"
         )
 
@@ -153,7 +153,7 @@ def test_a_saved_state_is_not_lost_where_disks_stay(host: PurgeHost) -> None:
     host.make(start=True).managedSave(0)
     assert refused(host, "saved", keep_disks=True) == (
         "the state of web1 is saved, so it is not removed: its disks would be as after a power cut. Start it and shut "
-        "it down first (virt_power), or set force: true, which drops the saved state"
+        "it down first, or set force: true, which drops the saved state"
     )
     assert not host.one(keep_disks=True, force=True)["failed"]
     assert (host.names(), set(host.files())) == (set(), {SYSTEM})

@@ -145,7 +145,7 @@ def test_a_guest_that_does_not_shut_down_keeps_its_changes_and_is_never_forced(
     assert node.state() == "running"
     assert str(done.error).startswith("it did not shut down within 0.2 s: it is running, its guest agent is not")
     assert str(done.error).endswith(
-        "It may still do so. To give it longer, set stop_timeout. virt_power with state: stopped and force: true does "
+        "It may still do so. To give it longer, set stop_timeout. virt_power with state=stopped and force=true does "
         "it without its operating system"
     )
     result = done.as_result()
@@ -160,7 +160,7 @@ def test_a_state_that_cannot_be_reached_is_the_error_of_its_machine(
     monkeypatch.setattr(power, "view_machine", _crashed)
     todo = node.plan(title="Web")
     assert str(todo.error) == (
-        "it is crashed, and does not go on. virt_power with state: cycled and force: true does it without its "
+        "it is crashed, and does not go on. virt_power with state=cycled and force=true does it without its "
         "operating system"
     )
     assert (todo.actions, node.carry_out(todo).as_result()["changed"]) == ([], False)

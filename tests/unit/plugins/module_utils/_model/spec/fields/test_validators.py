@@ -138,7 +138,7 @@ def test_a_bad_mapping_is_refused_with_its_place(value: t.Any, where: str, text:
     [
         ("debain", ["debian", "fedora"], "Did you mean debian?"),
         ("x", ["debian", "arch"], "Known: arch, debian"),
-        ("x", [], "None are known"),
+        ("x", [], "There are none at all"),
     ],
 )
 def test_the_hint_for_an_unknown_word(word: str, known: list[str], hint: str) -> None:
