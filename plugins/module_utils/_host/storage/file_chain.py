@@ -15,6 +15,10 @@ import typing as t
 from urllib.parse import unquote
 
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import referenced_names
+from ansible_collections.brine.virt.plugins.module_utils._model.image.vmdk import referenced_by_vmdk
+
+# What reads the names of other files in an image, each in its own format.
+_FINDERS = (referenced_names, referenced_by_vmdk)
 
 FileId = t.Hashable
 # A path, and in words what is wrong with it.
@@ -147,7 +151,8 @@ def _names_in(path: str) -> list[str]:
         return []
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return referenced_names(lambda offset, length: os.pread(fd, length, offset))
+        names = [find(lambda offset, length: os.pread(fd, length, offset)) for find in _FINDERS]
+        return [name for found in names for name in found]
     finally:
         os.close(fd)
 

@@ -203,6 +203,16 @@ def test_an_image_whose_data_are_in_it(host: Host) -> None:
     assert Usage(host.conn).of(host.pool, "web1-raw").users == ("machine b",)
 
 
+def test_an_image_of_vmware_that_consists_of_it(host: Host) -> None:
+    host.qemu_img("create", "-q", "-f", "vmdk", "-o", "subformat=monolithicFlat", "front.vmdk", "1M")
+    front = host.directory / "front.vmdk"
+    front.write_bytes(front.read_bytes().replace(b"front-flat.vmdk", b"default/web1-raw"))
+    host.conn.storagePoolLookupByName("default").createXML(VOLUME.format(name="web1-raw"), 0)
+    (host.directory / "default" / "web1-raw").touch()
+    host.add_machine("b", host.disk(front))
+    assert Usage(host.conn).of(host.pool, "web1-raw").users == ("machine b",)
+
+
 def test_images_in_a_circle_and_a_long_chain(host: Host) -> None:
     for name, below in (("a", "b"), ("b", "a")):
         host.qemu_img("create", "-q", "-f", "qcow2", "-u", "-b", f"{below}.qcow2", "-F", "qcow2", f"{name}.qcow2", "1M")
