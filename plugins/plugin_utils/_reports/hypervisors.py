@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Iterator, Mapping
 
@@ -19,6 +20,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import sp
 
 # A certificate that is kept up to date does not come as near to its end as this.
 CERTIFICATE_WARNING_DAYS = 29
+# Of a pool it is enough to know 73G of 73.6G: there are several in a cell.
+_TENTHS = re.compile(r"(?<=\d\d)\.\d")
 _COLUMNS = (
     Column("NAME"),
     Column("RELEASE"),
@@ -109,7 +112,7 @@ def _pool(pool: Mapping[str, t.Any]) -> str:
     if not pool["active"]:
         return f"{pool['name']} not active"
     free_mib = pool.get("available_mib")
-    return f"{pool['name']} {UNKNOWN if free_mib is None else _size(free_mib)}"
+    return f"{pool['name']} {UNKNOWN if free_mib is None else _TENTHS.sub('', _size(free_mib))}"
 
 
 def _size(size_mib: int) -> str:

@@ -52,6 +52,12 @@ def test_one_row_for_each_hypervisor() -> None:
     ]
 
 
+def test_a_hypervisor_as_the_roles_make_it_fits() -> None:
+    pools = [{"name": name, "type": "dir", "active": True, "available_mib": 75366} for name in ("default", "images")]
+    lines = table({"hv1": facts(pools=pools, bridges=["br0"])})
+    assert "default 73G, images 73G  br0" in lines[1]
+
+
 def test_free_is_what_placement_may_use() -> None:
     settings = {"hv1": {"virt_memory_reserve_mib": 2048, "virt_vcpu_ratio": "2"}, "hv9": {"virt_memory_ratio": "x"}}
     data = hypervisors_data({"hv1": facts(), "hv2": facts()}, settings)
