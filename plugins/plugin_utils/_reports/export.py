@@ -192,7 +192,7 @@ def _report(found: _Found) -> list[str]:
         if not machine.get("entry"):
             lines.append(f"{place} is left out: {machine.get('msg')}")
         elif missing:
-            lines += [f"{place}, not exported:", *(f"  {text}" for text in missing)]
+            lines += [f"Left out of {place}:", *(f"  {text}" for text in missing)]
     return [*lines, *_sentences(found.silent)]
 
 

@@ -42,6 +42,18 @@ def test_a_row_for_each_machine(
     assert ('"msg": "half on hv1: failed: it is unf' in output) is (status != 0), output
 
 
+INVENTORY = {"vm": "half", "tag": "nobody", "on": "hv9", "to": "hv9", "state": "reset", "timeout": 1, "all": True}
+
+
+def test_words_of_the_inventory_do_not_count(tmp_path: Path, node_uri: str) -> None:
+    code, output = run_last_play(tmp_path, "power", node_uri, "--check", "vm=db1", "state=paused", **INVENTORY)
+    assert "\ndb1      hv1  shutoff        -  failed: it is off, so it cannot be paused." in output, output
+    code, output = run_last_play(tmp_path, "power", node_uri, "--check", "state=stopped", **INVENTORY)
+    assert (code, "No machine is named. Give its name with -e vm=NAME, or -e tag" in output) == (2, True), output
+    code, output = run_last_play(tmp_path, "migrate", node_uri, "--check", **INVENTORY)
+    assert (code, "No machine is named. Give its name with -e vm=NAME" in output) == (2, True), output
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

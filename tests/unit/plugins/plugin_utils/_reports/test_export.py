@@ -82,7 +82,7 @@ virt_vms:
 """
     )
     assert found["report"].splitlines() == [
-        "web1 on hv1, not exported:",
+        "Left out of web1 on hv1:",
         "  seed: only a hash of it is known",
         "  line break",
         "my machine on hv1 is left out: bad name",

@@ -30,7 +30,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 )
 
 VOLUME = "web1-system.qcow2"
-GOES = "delete: it was created for this machine"
+GOES = "delete: it is this machine's own"
 
 
 class Other:
