@@ -103,18 +103,16 @@ def define(conn: VirConnect, xml: str, name: str) -> t.Any:
         return conn.defineXMLFlags(xml, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
 
 
-def undefine(conn: VirConnect, name: str, *, tpm: bool = False, nvram: bool = False) -> None:
-    """Undefine a domain with what libvirt itself keeps of it: saved state, metadata of snapshots and of checkpoints.
-    A missing one is no error.
+def undefine(conn: VirConnect, name: str, *, tpm: bool = False) -> None:
+    """Undefine a domain with what libvirt itself keeps of it: NVRAM, saved state, metadata of snapshots and of
+    checkpoints. A missing one is no error.
 
     tpm: the state of its TPM goes in any case; without it only where libvirt would not keep it by the definition.
-    nvram: so does the file that it has its UEFI variables in, whatever file that is: for who knows that it may go.
 
     Raises ConflictError for one that runs or is paused: nothing here ever stops a machine to be rid of it.
     """
     common = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-    variables = libvirt.VIR_DOMAIN_UNDEFINE_NVRAM if nvram else libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
-    flags = common | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | variables
+    flags = common | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
     # Of libvirt 8.9.
     more = getattr(libvirt, "VIR_DOMAIN_UNDEFINE_TPM", 0) if tpm else 0
     with translate_errors(f"cannot undefine machine {name}"), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN):

@@ -8,16 +8,11 @@ A volume is deleted when it is owned by whom it is deleted for, and used by nobo
 
 from __future__ import annotations
 
-import posixpath
-import shlex
 import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import (
@@ -30,8 +25,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes i
 
 USED, UNUSED, UNKNOWN = "used", "unused", "unknown"
 PoolVolume = tuple[Pool, str]
-# Where libvirt puts the UEFI variables of a machine that names no file for them (qemuDomainNVRAMPathFormat).
-_NVRAM_PLACE = "/qemu/nvram"
 # What other hypervisors say of a volume: who uses it there, and what could not be checked there, both in words.
 AskElsewhere = t.Callable[[Pool, str], tuple[tuple[str, ...], tuple[str, ...]]]
 
@@ -230,42 +223,6 @@ def delete_those_unused(
     for index in going:
         delete_volume(*volumes[index])
     return kept
-
-
-def why_nvram_stays(domain: Domain, usage: Usage) -> str | None:
-    """The reason to keep the file with a machine's UEFI variables when the machine goes; None when it goes too, or
-    there is none.
-
-    libvirt deletes whatever its definition names there. It goes where libvirt has put it itself, under the machine's
-    name, and no other machine is seen to use it.
-    """
-    path = nvram_path(domain.xml)
-    if path is None:
-        return None
-    users = {user.words for user in usage.users_at(path) if user.machine != domain.name}
-    if users:
-        return f"it is used by {', '.join(sorted(users))}"
-    place, name = posixpath.split(path)
-    if not place.endswith(_NVRAM_PLACE) or not name.startswith(f"{domain.name}_VARS."):
-        return f"libvirt has not created it for this machine. If nobody needs it: rm {shlex.quote(path)}"
-    return None
-
-
-def nvram_path(domain: etree._Element) -> str | None:
-    """The file of this hypervisor that a machine has its UEFI variables in. domain: its parsed definition."""
-    element = domain.find("os/nvram")
-    if element is None:
-        return None
-    return (element.text or "").strip() or attribute(element, "source", "file") or attribute(element, "source", "dev")
-
-
-def undefine_machine(conn: VirConnect, domain: Domain, *, tpm: bool = False) -> None:
-    """Undefine a machine that is off, with its UEFI variables unless something keeps them now.
-
-    For who holds the lock that keeps others from taking a file into use. tpm: as in domains.undefine.
-    """
-    nvram = nvram_path(domain.xml) is not None and why_nvram_stays(domain, Usage(conn)) is None
-    host_domains.undefine(conn, domain.name, tpm=tpm, nvram=nvram)
 
 
 def require_off(conn: VirConnect, machine: str) -> None:

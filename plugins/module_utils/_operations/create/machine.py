@@ -21,7 +21,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.schema import check_schema
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import undefine_machine
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     BUILDING,
     READY,
@@ -170,7 +169,7 @@ def _define_step(name: str, identity: str, xml: str, hypervisor: Hypervisor) -> 
         """Somebody may have defined a machine of this name since the plan was made, or moved one here."""
         domain = host_domains.list_domains(hypervisor.conn).get(name)
         if domain and domain.handle.UUIDString() == identity:
-            undefine_machine(hypervisor.conn, domain)
+            host_domains.undefine(hypervisor.conn, name)
 
     return Step(f"define machine {name}", lambda: host_domains.define(hypervisor.conn, xml, name), undo)
 

@@ -15,7 +15,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage imp
     Usage,
     delete_unused,
     require_unused,
-    undefine_machine,
     volume_exists,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
@@ -46,7 +45,7 @@ def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
             raise ConflictError(f"machine {now.name} has been finished by another run since this one was planned")
         listed = _check(now, hypervisor, Usage(hypervisor.conn))
         delete_unused(hypervisor.conn, listed, owner=now.name, clearing=now.name)
-        undefine_machine(hypervisor.conn, now)
+        host_domains.undefine(hypervisor.conn, now.name)
 
     return [Step(f"remove what an interrupted run left of {unfinished.name}", clear)]
 

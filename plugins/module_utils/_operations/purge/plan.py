@@ -5,8 +5,7 @@
 
 The order of the steps is what makes a killed run harmless. The machine goes last, as its metadata are the only memory
 of what is its own: whenever the run dies, the machine is still there with the list, and the next run finishes. What
-libvirt itself keeps of it (TPM state, saved state, metadata of snapshots and checkpoints, NVRAM where it is the
-machine's own) goes with it.
+libvirt itself keeps of it (NVRAM, TPM state, saved state, metadata of snapshots and checkpoints) goes with it.
 """
 
 from __future__ import annotations
@@ -18,11 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
-    AskElsewhere,
-    delete_unused,
-    undefine_machine,
-)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, delete_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE as MOVE_NAMESPACE,
 )
@@ -215,7 +210,7 @@ def steps_to_purge(conn: VirConnect, plan: PurgePlan) -> list[Step]:
     if plan.going:
         words = ", ".join(decision.words for decision in plan.going)
         steps.append(Step(f"delete {words}", lambda: _delete(conn, plan)))
-    steps.append(Step(f"undefine {name}", lambda: _undefine(conn, name)))
+    steps.append(Step(f"undefine {name}", lambda: host_domains.undefine(conn, name, tpm=True)))
     return steps
 
 
@@ -227,12 +222,6 @@ def _power_off(conn: VirConnect, name: str) -> None:
         except libvirt.libvirtError:
             if handle.isActive():
                 raise
-
-
-def _undefine(conn: VirConnect, name: str) -> None:
-    domain = host_domains.list_domains(conn).get(name)
-    if domain is not None:
-        undefine_machine(conn, domain, tpm=True)
 
 
 def _delete(conn: VirConnect, plan: PurgePlan) -> None:

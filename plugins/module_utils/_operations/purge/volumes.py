@@ -18,10 +18,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage imp
     AskElsewhere,
     PoolVolume,
     Usage,
-    nvram_path,
     volume_exists,
     why_kept,
-    why_nvram_stays,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
@@ -113,7 +111,7 @@ def decide(domain: Domain, view: HypervisorView, options: PurgeOptions) -> list[
         if decision is not None:
             decisions.append(decision)
     decisions = _without_used([_with_shared(decision) for decision in decisions], view.usage, domain.name)
-    return [*_overlays_first(decisions, view.usage), *_nvram_of(domain, view.usage), *_image_of(notes, view, seen)]
+    return [*_overlays_first(decisions, view.usage), *_image_of(notes, view, seen)]
 
 
 def _read_named(
@@ -246,14 +244,6 @@ def _overlays_first(decisions: Sequence[VolumeDecision], usage: Usage) -> list[V
 def _volumes_on(pool: Pool, volume: str, usage: Usage) -> set[tuple[str | None, str]]:
     found = {user.volume for user in usage.users_of(pool, volume) if user.volume is not None}
     return {name for name in found if name != (pool.name, volume)}
-
-
-def _nvram_of(domain: Domain, usage: Usage) -> list[VolumeDecision]:
-    """The file with the machine's UEFI variables, where it does not go with the machine."""
-    path, reason = nvram_path(domain.xml), why_nvram_stays(domain, usage)
-    if path is None or reason is None:
-        return []
-    return [VolumeDecision(None, path, KEEP, f"the machine has its UEFI variables there, but {reason}")]
 
 
 def _image_of(notes: MachineNotes, view: HypervisorView, seen: Collection[t.Hashable]) -> list[VolumeDecision]:

@@ -20,7 +20,6 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     PurgeHost,
     delete_file,
     make_file,
-    undefine,
 )
 
 
@@ -29,7 +28,6 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PurgeHost]
     monkeypatch.setattr(pools, "is_local", lambda _uri: True)
     monkeypatch.setattr(libvirt.virStoragePool, "createXML", make_file)
     monkeypatch.setattr(libvirt.virStorageVol, "delete", delete_file)
-    monkeypatch.setattr(libvirt.virDomain, "undefineFlags", undefine)
     for name in ("hypervisor_lock", "machine_lock"):
         monkeypatch.setattr(purge_machines, name, lambda _what, **_settings: contextlib.nullcontext())
     (tmp_path / "pool").mkdir()

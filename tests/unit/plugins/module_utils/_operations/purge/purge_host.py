@@ -40,7 +40,6 @@ DISK = """
 POOL = "<pool type='dir'><name>{}</name><target><path>{}</path></target></pool>"
 MAKE: t.Any = getattr(getattr(libvirt, "virStoragePool", None), "createXML", None)
 DELETE: t.Any = getattr(getattr(libvirt, "virStorageVol", None), "delete", None)
-UNDEFINE: t.Any = getattr(getattr(libvirt, "virDomain", None), "undefineFlags", None)
 
 
 def make_file(pool: t.Any, xml: str, flags: int = 0) -> t.Any:
@@ -59,18 +58,6 @@ def delete_file(volume: t.Any, flags: int = 0) -> t.Any:
     answer = DELETE(volume, flags)
     Path(path).unlink()
     return answer
-
-
-def undefine(domain: t.Any, flags: int = 0) -> t.Any:
-    """What the daemon does: where there are UEFI variables, it has to be told what becomes of them."""
-    named = parse_xml(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).findtext("os/nvram")
-    if named and Path(named).exists():
-        assert bool(flags & libvirt.VIR_DOMAIN_UNDEFINE_NVRAM) != bool(flags & libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM)
-        if flags & libvirt.VIR_DOMAIN_UNDEFINE_NVRAM:
-            Path(named).unlink()
-    # The test driver knows no more.
-    known = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-    return UNDEFINE(domain, flags & known)
 
 
 def disk(path: Path, target: str = "vda", *, device: str = "disk", image_format: str = "qcow2") -> str:
@@ -98,16 +85,6 @@ class PurgeHost:
     def guest(self, name: str, *devices: str) -> t.Any:
         """A machine of somebody else."""
         return self.conn.defineXML(GUEST.format(name=name, devices="".join(devices)))
-
-    def variables(self, name: str, path: Path) -> Path:
-        """Give a machine a file with UEFI variables."""
-        xml = self.conn.lookupByName(name).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-        loader = f"<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE.fd</loader><nvram>{path}</nvram></os>"
-        self.conn.defineXML(xml.replace("</os>", loader))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            path.write_bytes(b"UEFI variables")
-        return path
 
     def attach(self, name: str, *devices: str) -> t.Any:
         """A machine with more disks, which has to be off."""
