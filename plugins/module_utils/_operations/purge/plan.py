@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, delete_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE as MOVE_NAMESPACE,
@@ -210,7 +210,7 @@ def steps_to_purge(conn: VirConnect, plan: PurgePlan) -> list[Step]:
     if plan.going:
         words = ", ".join(decision.words for decision in plan.going)
         steps.append(Step(f"delete {words}", lambda: _delete(conn, plan)))
-    steps.append(Step(f"undefine {name}", lambda: host_domains.undefine(conn, name, tpm=True)))
+    steps.append(Step(f"undefine {name}", lambda: undefine(conn, name, tpm=True)))
     return steps
 
 

@@ -15,9 +15,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import (
     list_domains,
-    undefine,
     write_notes,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     MachineNotes,
     SeedNote,

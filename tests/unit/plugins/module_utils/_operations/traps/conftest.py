@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.images import prune
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._operations.create import machine as create_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.update import machine as update_machine
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.conftest import host as purge_host
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.traps.deletions import SEED, undefine
@@ -29,6 +30,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> None:
         with Path(volume.path()).open("r+b") as file:
             file.write(content)
 
+    monkeypatch.setattr(create_machine, "is_local", lambda _uri: True)
     monkeypatch.setattr(libvirt.virDomain, "undefineFlags", undefine)
     monkeypatch.setattr(volumes, "write_start", write_start)
     monkeypatch.setattr(update_machine, "seed_image", lambda _documents: SEED)

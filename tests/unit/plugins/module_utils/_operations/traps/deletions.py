@@ -43,7 +43,7 @@ SEED = b"another seed"
 UNDEFINE: t.Any = getattr(getattr(libvirt, "virDomain", None), "undefineFlags", None)
 # The flags that only a driver with files of its own takes.
 _KEEP = ("VIR_DOMAIN_UNDEFINE_KEEP_NVRAM", "VIR_DOMAIN_UNDEFINE_KEEP_TPM")
-_FILES = ("VIR_DOMAIN_UNDEFINE_NVRAM", "VIR_DOMAIN_UNDEFINE_TPM", *_KEEP)
+_FILES = (*(f"VIR_DOMAIN_UNDEFINE_{word}" for word in ("NVRAM", "TPM", "CHECKPOINTS_METADATA")), *_KEEP)
 
 Spring = t.Callable[[], None]
 
@@ -85,7 +85,7 @@ def said(plan_made: MachinePlan) -> str:
     return f"{result.error} {'; '.join(result.actions)}"
 
 
-def _plan_and_run(host: PurgeHost, spring: Spring, late: bool, **changes: t.Any) -> str:
+def plan_and_run(host: PurgeHost, spring: Spring, late: bool, **changes: t.Any) -> str:
     if not late:
         spring()
     try:
@@ -97,12 +97,12 @@ def _plan_and_run(host: PurgeHost, spring: Spring, late: bool, **changes: t.Any)
     return said(todo)
 
 
-def _cut_off(host: PurgeHost, steps: int, **changes: t.Any) -> None:
+def cut_off(host: PurgeHost, steps: int, **changes: t.Any) -> None:
     for step in plan(host, **changes).steps[:steps]:
         step.apply()
 
 
-def _purge(host: PurgeHost, spring: Spring, late: bool) -> str:
+def purge(host: PurgeHost, spring: Spring, late: bool) -> str:
     if not late:
         spring()
     results = plan_purges(host.conn, ["web1"], PurgeOptions())
@@ -136,7 +136,7 @@ def _seeded(host: PurgeHost) -> None:
     host.write(dataclasses.replace(known, volumes=(*known.volumes, seed), seed=SeedNote("nocloud", "0" * 64)))
 
 
-def _fail_after(host: PurgeHost, volume: str, spring: Spring, **changes: t.Any) -> str:
+def fail_after(host: PurgeHost, volume: str, spring: Spring, **changes: t.Any) -> str:
     """A run that makes the volume, and then fails."""
     todo = plan(host, **changes)
     steps: list[t.Any] = list(todo.steps)
@@ -151,14 +151,14 @@ def _fail_after(host: PurgeHost, volume: str, spring: Spring, **changes: t.Any) 
 
 
 def _unfinished(host: PurgeHost) -> None:
-    _cut_off(host, 2)
+    cut_off(host, 2)
     with (host.pool / SYSTEM).open("ab") as file:
         file.write(b"what the run had brought so far")
 
 
 def _half_added(host: PurgeHost) -> None:
     host.make()
-    _cut_off(host, 2, **TWO_DISKS)
+    cut_off(host, 2, **TWO_DISKS)
 
 
 def _left(host: PurgeHost) -> None:
@@ -174,26 +174,26 @@ def _delete_moved(host: PurgeHost, spring: Spring, *, fresh: bool) -> str:
 
 
 DELETIONS = (
-    Deletion("purge", SYSTEM, lambda host: host.make(), _purge),
+    Deletion("purge", SYSTEM, lambda host: host.make(), purge),
     Deletion("image absent", IMAGE, lambda host: host.image(host.pool / IMAGE), _remove_image, twice=False),
     Deletion("images pruned", IMAGE, lambda host: host.image(host.pool / IMAGE), _prune_images, twice=False),
-    Deletion("seed refreshed", ISO, _seeded, lambda host, spring, late: _plan_and_run(host, spring, late, **REFRESH)),
+    Deletion("seed refreshed", ISO, _seeded, lambda host, spring, late: plan_and_run(host, spring, late, **REFRESH)),
     Deletion(
         "a new machine rolled back",
         SYSTEM,
         lambda host: None,
-        lambda host, spring, _late: _fail_after(host, SYSTEM, spring),
+        lambda host, spring, _late: fail_after(host, SYSTEM, spring),
         twice=False,
     ),
     Deletion(
         "a new disk rolled back",
         MORE,
         lambda host: host.make(),
-        lambda host, spring, _late: _fail_after(host, MORE, spring, **TWO_DISKS),
+        lambda host, spring, _late: fail_after(host, MORE, spring, **TWO_DISKS),
         twice=False,
     ),
-    Deletion("an unfinished machine cleared", SYSTEM, _unfinished, _plan_and_run),
-    Deletion("a half-added disk cleared", MORE, _half_added, _plan_and_run),
+    Deletion("an unfinished machine cleared", SYSTEM, _unfinished, plan_and_run),
+    Deletion("a half-added disk cleared", MORE, _half_added, plan_and_run),
     Deletion(
         "the source after a move",
         SYSTEM,

@@ -30,7 +30,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 )
 
 Trap = t.Callable[[PurgeHost, Path], str]
-NVRAM = "<nvram>{}</nvram></os>"
+NVRAM = "<loader readonly='yes' type='pflash'>/x.fd</loader><nvram>{}</nvram></os>"
 MACHINE = "machine other"
 
 
@@ -38,6 +38,12 @@ def forget_disks(host: PurgeHost, guest: t.Any) -> None:
     """The machine has no disk at its next start."""
     head = f"<domain type='test'><name>{guest.name()}</name><uuid>{guest.UUIDString()}</uuid><memory>1</memory>"
     host.conn.defineXML(f"{head}<os><type>hvm</type></os></domain>")
+
+
+def add_nvram(host: PurgeHost, name: str, path: Path) -> None:
+    """The machine has its UEFI variables here."""
+    xml = host.conn.lookupByName(name).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    host.conn.defineXML(xml.replace("</os>", NVRAM.format(path)))
 
 
 def shared_disk(host: PurgeHost, path: Path) -> str:
@@ -98,10 +104,8 @@ def symbolic_link_to_the_pool(host: PurgeHost, path: Path) -> str:
 
 
 def nvram(host: PurgeHost, path: Path) -> str:
-    guest = host.guest("other")
-    text = guest.XMLDesc(0)
-    host.conn.defineXML(text.replace("</os>", f"<loader type='pflash'>/x.fd</loader>{NVRAM.format(path)}"))
-    assert str(path) in guest.XMLDesc(0)
+    host.guest("other")
+    add_nvram(host, "other", path)
     return MACHINE
 
 
