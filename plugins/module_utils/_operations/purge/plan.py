@@ -24,11 +24,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import require_no_claim
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import OTHER, identify
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import PowerResult
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import Action, plan_actions
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.ownership import OTHER, identify
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.refusal import (
     ACTIVE,
     FOREIGN,

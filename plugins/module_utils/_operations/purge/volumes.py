@@ -24,13 +24,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage imp
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import OTHER, UNTOLD, identify
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import STOPPED, PowerRequest
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.disks import (
     MachineDisk,
     identity_of_note,
     read_disks,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.ownership import OTHER, UNTOLD, identify
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import SharedVolume, shared_volume
 
 DELETE, KEEP = "delete", "keep"
@@ -200,6 +200,8 @@ def _without_used(decisions: Sequence[VolumeDecision], usage: Usage, machine: st
             reason = why_kept(use)
             if reason is None and outside and _is_below_own(decision.found, decision.volume, usage, machine):
                 reason = f"it may back {', '.join(outside)}, which is kept"
+            if reason is None and usage.backs_own_disk(decision.found, decision.volume, machine, going):
+                reason = "it backs a file that the machine needs in a snapshot, and that is kept"
             if reason is None:
                 continue
             if use.state != USED:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import typing as t
 from pathlib import Path
 
@@ -34,12 +35,13 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volum
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
     SPEC,
     PurgeHost,
+    disk,
 )
 
 SYSTEM, MORE, ISO, IMAGE = "web1-system.qcow2", "web1-more.qcow2", "web1-seed.iso", "tiny-0123456789abcdef.qcow2"
 TWO_DISKS: dict[str, t.Any] = {"disks": [*SPEC["disks"], {"name": "more", "size": 1}]}
 REFRESH: dict[str, t.Any] = {"seed": {"user": "other"}, "seed_policy": "refresh"}
-SEED = b"another seed"
+SEED, MARK = b"another seed", "m" * 32
 UNDEFINE: t.Any = getattr(getattr(libvirt, "virDomain", None), "undefineFlags", None)
 # The flags that only a driver with files of its own takes.
 _KEEP = ("VIR_DOMAIN_UNDEFINE_KEEP_NVRAM", "VIR_DOMAIN_UNDEFINE_KEEP_TPM")
@@ -132,7 +134,9 @@ def _seeded(host: PurgeHost) -> None:
     host.make()
     path = host.image(host.pool / ISO)
     known = host.notes()
-    seed = VolumeNote("default", path.name, "seed", format="raw")
+    os.setxattr(path, "user.brine.build", MARK.encode())
+    host.attach("web1", disk(path, "sdz", device="cdrom", image_format="raw"))
+    seed = VolumeNote("default", path.name, "seed", format="raw", identity=MARK)
     host.write(dataclasses.replace(known, volumes=(*known.volumes, seed), seed=SeedNote("nocloud", "0" * 64)))
 
 
@@ -161,15 +165,9 @@ def _half_added(host: PurgeHost) -> None:
     cut_off(host, 2, **TWO_DISKS)
 
 
-def _left(host: PurgeHost) -> None:
-    """The volume of a machine that has gone, with the mark that its move gives it."""
-    host.image(host.pool / SYSTEM)
-    identify_source(Pools(host.conn).get("default"), SYSTEM, "m" * 32)
-
-
 def _delete_moved(host: PurgeHost, spring: Spring, *, fresh: bool) -> str:
+    identity = identify_source(Pools(host.conn).get("default"), SYSTEM, MARK)
     spring()
-    identity = identify_source(Pools(host.conn).get("default"), SYSTEM, "m" * 32)
     return str(delete_proven(host.conn, [VolumeRef("default", SYSTEM, identity)], fresh=fresh))
 
 
@@ -197,16 +195,22 @@ DELETIONS = (
     Deletion(
         "the source after a move",
         SYSTEM,
-        _left,
+        lambda host: host.image(host.pool / SYSTEM),
         lambda host, spring, _late: _delete_moved(host, spring, fresh=False),
         twice=False,
     ),
     Deletion(
         "the target after a failed move",
         SYSTEM,
-        _left,
+        lambda host: host.image(host.pool / SYSTEM),
         lambda host, spring, _late: _delete_moved(host, spring, fresh=True),
         twice=False,
     ),
 )
+
+
+def deletion_named(name: str) -> Deletion:
+    return next(deletion for deletion in DELETIONS if deletion.name == name)
+
+
 MOMENTS = [(deletion, late) for deletion in DELETIONS for late in ((False, True) if deletion.twice else (False,))]
