@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.images import prune
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._operations.adopt import machines as adopt_machines
 from ansible_collections.brine.virt.plugins.module_utils._operations.create import machine as create_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.update import machine as update_machine
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.conftest import host as purge_host
@@ -34,4 +35,9 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libvirt.virDomain, "undefineFlags", undefine)
     monkeypatch.setattr(volumes, "write_start", write_start)
     monkeypatch.setattr(update_machine, "seed_image", lambda _documents: SEED)
-    monkeypatch.setattr(prune, "hypervisor_lock", lambda _what, **_settings: contextlib.nullcontext())
+    for locked, name in (
+        (prune, "hypervisor_lock"),
+        (adopt_machines, "hypervisor_lock"),
+        (adopt_machines, "machine_lock"),
+    ):
+        monkeypatch.setattr(locked, name, lambda _what, **_settings: contextlib.nullcontext())
