@@ -31,8 +31,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.notes impo
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, image_name
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import (
+    ImageName,
+    image_name,
+    parse_image_volume,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import Provenance
 
 
@@ -133,9 +138,8 @@ class ImageStore:
         """Have an image in the store. Whatever fails leaves the store as it was."""
         directory = self._pool.path
         with image_files.locked_directory(directory, deadline):
-            if image_files.clear_parts(directory):
-                # libvirt may have taken them for volumes.
-                refresh_pool(self._pool.handle, self._pool.name)
+            # libvirt may have taken them for volumes.
+            self._look_again(bool(image_files.clear_parts(directory)))
             # Another run may have brought it while this one waited for the lock.
             kept = self.find(name, source.checksum) if source.checksum else None
             if kept is not None:
@@ -150,7 +154,8 @@ class ImageStore:
                 image = image_name(name, taken.content.sha256, found.format)
                 final_path = self._pool.volume_path(image.volume)
                 provenance = taken.provenance(source.origins)
-                # The same image may have come from elsewhere before.
+                # The same image may have come from elsewhere before, or meanwhile.
+                self._look_again()
                 new = image.volume not in self.volumes(name)
                 if new:
                     remembered = keep_provenance(part.fd, provenance)
@@ -162,6 +167,14 @@ class ImageStore:
             forgets = bool(taken.how) and not remembered
             kept = self._keep(image, checksums(taken.content))
             return StoreResult(kept, new=new, forgets=forgets)
+
+    def _look_again(self, changed: bool = False) -> None:
+        """Have libvirt see what has changed in the directory, if anything has: another hypervisor that shares it may
+        have brought an image. That is never replaced, as machines may have it open."""
+        with image_files.disk_errors(f"cannot read {self._pool.path}"):
+            there = {name for name in os.listdir(self._pool.path) if parse_image_volume(name) is not None}
+        if changed or there - volume_names(self._pool):
+            refresh_pool(self._pool.handle, self._pool.name)
 
     def _link(self, name: str, source: ImageSource) -> StoreResult | None:
         """Give an image that the store has under another name this name too. For who holds the lock.

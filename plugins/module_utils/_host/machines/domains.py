@@ -9,7 +9,7 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, parse_xml, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
@@ -101,26 +101,6 @@ def define(conn: VirConnect, xml: str, name: str) -> t.Any:
     """Define a domain, checked against libvirt's schema first."""
     with translate_errors(f"cannot define machine {name}"):
         return conn.defineXMLFlags(xml, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
-
-
-def undefine(conn: VirConnect, name: str, *, tpm: bool = False) -> None:
-    """Undefine a domain with what libvirt itself keeps of it: NVRAM, saved state, metadata of snapshots and of
-    checkpoints. A missing one is no error.
-
-    tpm: the state of its TPM goes in any case; without it only where libvirt would not keep it by the definition.
-
-    Raises ConflictError for one that runs or is paused: nothing here ever stops a machine to be rid of it.
-    """
-    common = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-    flags = common | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
-    # Of libvirt 8.9.
-    more = getattr(libvirt, "VIR_DOMAIN_UNDEFINE_TPM", 0) if tpm else 0
-    with translate_errors(f"cannot undefine machine {name}"), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN):
-        handle = conn.lookupByName(name)
-        if handle.isActive():
-            raise ConflictError(f"machine {name} is running, and so it is not undefined")
-        # A daemon before that refuses the flag.
-        undefine_handle(handle, flags | more, flags, common)
 
 
 def undefine_handle(handle: t.Any, *choices: int) -> None:

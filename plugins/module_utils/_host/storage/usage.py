@@ -141,6 +141,14 @@ class Usage:
             elsewhere=elsewhere,
         )
 
+    def backs_own_disk(self, pool: Pool, volume: str, machine: str, together: t.Collection[PoolVolume]) -> bool:
+        """Whether something of a machine that is not counted (besides) is backed by a volume, and does not go with it.
+
+        together: what goes at the same time.
+        """
+        tops = {user.top for user in self.users_of(pool, volume) if user.machine == machine and user.top is not None}
+        return bool(tops and tops - {self.identity(*going) for going in together})
+
 
 def require_unused(
     usage: Usage,
@@ -158,6 +166,11 @@ def require_unused(
     for pool, volume in volumes:
         use = usage.of(pool, volume, owner=owner, besides=besides, together=volumes)
         kept = why_kept(use, fresh=fresh)
+        if kept is None and besides is not None and usage.backs_own_disk(pool, volume, besides, volumes):
+            raise ConflictError(
+                f"volume {volume} of pool {pool.name} is kept: another disk of machine {besides} is backed by it",
+                hint="Detach that one first",
+            )
         if kept is not None:
             hint = f"If nothing does: virsh vol-delete {volume} --pool {pool.name}"
             raise ConflictError(

@@ -49,7 +49,8 @@ class VolumeUser:
     """Something that uses a volume, in words.
 
     machine: the one that it belongs to. noted: only that machine's metadata say so. volume: pool and name, when it is a
-    volume itself. below: it is only backed by it. writes: it may write to it. moving: it has it noted for a move.
+    volume itself. below: it is only backed by it. top: the file that is, where that was looked into. writes: it may
+    write to it. moving: it has it noted for a move.
     """
 
     words: str
@@ -59,6 +60,7 @@ class VolumeUser:
     below: bool = False
     writes: bool = False
     moving: bool = False
+    top: FileId | None = None
 
 
 @dataclass(frozen=True)
@@ -267,7 +269,7 @@ class _Collector:
             if reference.chained:
                 found, problems = chains.walk(path, opaque)
                 self._add(user, found[:1], problems)
-                self._add(replace(user, below=True, writes=False), found[1:], ())
+                self._add(replace(user, below=True, writes=False, top=found[0]), found[1:], ())
             else:
                 self._add(user, [identify(path)], [])
         return self._users

@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     BUILDING,
     MachineNotes,
@@ -80,7 +81,7 @@ def withdraw_claims(conn: VirConnect, claims: Mapping[str, str], *, check_mode: 
     for name, domain in host_domains.list_domains(conn).items():
         if is_claim(domain) and domain.handle.UUIDString() == claims.get(name):
             if not check_mode:
-                host_domains.undefine(conn, name)
+                undefine(conn, name, never_started=True)
             gone.append(name)
     return gone
 

@@ -11,16 +11,19 @@ Whoever finds ``building`` can remove what this run has made, and nothing else.
 from __future__ import annotations
 
 import hashlib
+import os
 import typing as t
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.schema import check_schema
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import own_files, undefine
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     BUILDING,
     READY,
@@ -165,13 +168,23 @@ def fragment_digest(machine: Machine) -> str | None:
 
 
 def _define_step(name: str, identity: str, xml: str, hypervisor: Hypervisor) -> Step:
+    # The files that libvirt makes for it when it starts, as far as it is seen that they were not there before.
+    new_files: list[str] = []
+
+    def apply() -> None:
+        made = host_domains.define(hypervisor.conn, xml, name)
+        with translate_errors(f"cannot inspect machine {name}"):
+            description = read_description(f"machine {name}", made.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+            if is_local(hypervisor.conn.getURI()):
+                new_files.extend(path for path in own_files(description) if not os.path.lexists(path))
+
     def undo() -> None:
         """Somebody may have defined a machine of this name since the plan was made, or moved one here."""
         domain = host_domains.list_domains(hypervisor.conn).get(name)
         if domain and domain.handle.UUIDString() == identity:
-            host_domains.undefine(hypervisor.conn, name)
+            undefine(hypervisor.conn, name, never_started=not new_files)
 
-    return Step(f"define machine {name}", lambda: host_domains.define(hypervisor.conn, xml, name), undo)
+    return Step(f"define machine {name}", apply, undo)
 
 
 def _ready_step(name: str, notes: MachineNotes, hypervisor: Hypervisor) -> Step:

@@ -92,15 +92,15 @@ def seed_volume(machine: Machine, pool: Pool) -> str:
 def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], maker: VolumeOwner) -> Step:
     """The step that seeds the machine."""
     hypervisor = maker.hypervisor
-    pool, disk = seed.pool, seed.disk
-    if pool is not None:
+    pool, disk, note = seed.pool, seed.disk, seed.note
+    if pool is not None and note is not None:
 
         def make() -> None:
             content = seed_image(seed_documents(machine, keys))
             volumes.create_filled(pool, seed.volume, content, hypervisor.conn, seed.mark)
 
         what = f"seed {machine.name} ({seed.method}, {seed.volume} in pool {pool.name})"
-        return volume_step(what, make, pool, seed.volume, maker)
+        return volume_step(what, make, pool, note, maker)
 
     def write() -> None:
         if disk is not None and disk.source is not None:

@@ -9,6 +9,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import require_proven
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
     PoolVolume,
@@ -45,7 +46,7 @@ def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
             raise ConflictError(f"machine {now.name} has been finished by another run since this one was planned")
         listed = _check(now, hypervisor, Usage(hypervisor.conn))
         delete_unused(hypervisor.conn, listed, owner=now.name, clearing=now.name)
-        host_domains.undefine(hypervisor.conn, now.name)
+        undefine(hypervisor.conn, now.name, never_started=True)
 
     return [Step(f"remove what an interrupted run left of {unfinished.name}", clear)]
 

@@ -14,9 +14,11 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import is_defined
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import was_replaced
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 
@@ -69,28 +71,35 @@ class VolumeOwner:
     new: bool
     uuid: str | None = None
 
-    def delete(self, pool: Pool, volume: str) -> None:
-        """Delete a volume that this run has made, unless somebody has taken it into use meanwhile.
+    def delete(self, pool: Pool, note: VolumeNote) -> None:
+        """Delete a volume that this run has made, unless somebody has taken it into use or replaced it meanwhile.
 
         A machine that has left may have taken it along, in a pool that its new hypervisor shares.
         """
+        volume = note.name
         if self.uuid is not None and not is_defined(self.hypervisor.conn, self.uuid):
             raise ConflictError(
                 f"volume {volume} of pool {pool.name} is kept, as machine {self.machine} may still use it elsewhere",
                 hint=f"If it does not: virsh vol-delete {volume} --pool {pool.name}",
             )
+        if was_replaced(pool, note):
+            raise ConflictError(
+                f"volume {volume} of pool {pool.name} is kept, as nothing proves that it is the one that this run has "
+                "created",
+                hint=by_hand(note),
+            )
         clearing = self.machine if self.new else None
         delete_unused(self.hypervisor.conn, [(pool, volume)], owner=self.machine, clearing=clearing, fresh=True)
 
 
-def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str, maker: VolumeOwner) -> Step:
+def volume_step(what: str, make: t.Callable[[], None], pool: Pool, note: VolumeNote, maker: VolumeOwner) -> Step:
     """The step that makes a volume; undoing it deletes it, unless it turned out to be somebody else's."""
     theirs: list[VirtError] = []
 
     def apply() -> None:
         try:
             # Whatever fails before the volume is made, what is there then is somebody else's.
-            volumes.require_not_there(pool, volume)
+            volumes.require_not_there(pool, note.name)
             make()
         except volumes.VolumeExistsError as exc:
             theirs.append(exc)
@@ -98,6 +107,6 @@ def volume_step(what: str, make: t.Callable[[], None], pool: Pool, volume: str, 
 
     def undo() -> None:
         if not theirs:
-            maker.delete(pool, volume)
+            maker.delete(pool, note)
 
     return Step(what, apply, undo)

@@ -236,8 +236,8 @@ def _copied_bytes(planned: PlannedDisk) -> int:
 def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
     """The step that makes a disk's volume; None for a disk that is there already."""
     hypervisor = maker.hypervisor
-    pool, name = planned.pool, planned.volume
-    if pool is None:
+    pool, name, note = planned.pool, planned.volume, planned.note
+    if pool is None or note is None:
         return None
     where = f"({planned.size_bytes // MIB} MiB, {name} in pool {pool.name})"
     image, base = planned.image, planned.base
@@ -270,4 +270,4 @@ def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
         else:
             volumes.create_empty(pool, name, size_bytes=size, image_format=planned.format, mark=mark)
 
-    return volume_step(what, apply, pool, name, maker)
+    return volume_step(what, apply, pool, note, maker)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, delete_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE as MOVE_NAMESPACE,
@@ -24,11 +24,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import require_no_claim
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import OTHER, identify
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import PowerResult
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import Action, plan_actions
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.ownership import OTHER, identify
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.refusal import (
     ACTIVE,
     FOREIGN,
@@ -210,7 +210,7 @@ def steps_to_purge(conn: VirConnect, plan: PurgePlan) -> list[Step]:
     if plan.going:
         words = ", ".join(decision.words for decision in plan.going)
         steps.append(Step(f"delete {words}", lambda: _delete(conn, plan)))
-    steps.append(Step(f"undefine {name}", lambda: host_domains.undefine(conn, name, tpm=True)))
+    steps.append(Step(f"undefine {name}", lambda: undefine(conn, name, tpm=True)))
     return steps
 
 

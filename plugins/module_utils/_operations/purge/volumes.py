@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import kept_files, own_files
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
@@ -23,13 +24,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage imp
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import OTHER, UNTOLD, identify
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import STOPPED, PowerRequest
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.disks import (
     MachineDisk,
     identity_of_note,
     read_disks,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.ownership import OTHER, UNTOLD, identify
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import SharedVolume, shared_volume
 
 DELETE, KEEP = "delete", "keep"
@@ -111,7 +112,7 @@ def decide(domain: Domain, view: HypervisorView, options: PurgeOptions) -> list[
         if decision is not None:
             decisions.append(decision)
     decisions = _without_used([_with_shared(decision) for decision in decisions], view.usage, domain.name)
-    return [*_overlays_first(decisions, view.usage), *_image_of(notes, view, seen)]
+    return [*_overlays_first(decisions, view.usage), *_image_of(notes, view, seen), *_files_of_others(domain, view)]
 
 
 def _read_named(
@@ -199,6 +200,8 @@ def _without_used(decisions: Sequence[VolumeDecision], usage: Usage, machine: st
             reason = why_kept(use)
             if reason is None and outside and _is_below_own(decision.found, decision.volume, usage, machine):
                 reason = f"it may back {', '.join(outside)}, which is kept"
+            if reason is None and usage.backs_own_disk(decision.found, decision.volume, machine, going):
+                reason = "it backs a file that the machine needs in a snapshot, and that is kept"
             if reason is None:
                 continue
             if use.state != USED:
@@ -244,6 +247,15 @@ def _overlays_first(decisions: Sequence[VolumeDecision], usage: Usage) -> list[V
 def _volumes_on(pool: Pool, volume: str, usage: Usage) -> set[tuple[str | None, str]]:
     found = {user.volume for user in usage.users_of(pool, volume) if user.volume is not None}
     return {name for name in found if name != (pool.name, volume)}
+
+
+def _files_of_others(domain: Domain, view: HypervisorView) -> list[VolumeDecision]:
+    """What libvirt would delete with the machine, and something else uses: its UEFI variables, or the state of its
+    TPM."""
+    if not own_files(domain.xml):
+        return []
+    kept = kept_files(domain.xml, domain.name, view.usage)
+    return [VolumeDecision(None, path, KEEP, reason) for path, reason in kept.items()]
 
 
 def _image_of(notes: MachineNotes, view: HypervisorView, seen: Collection[t.Hashable]) -> list[VolumeDecision]:

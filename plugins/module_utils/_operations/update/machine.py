@@ -33,6 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.mach
     start_step,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import OTHER, SAME, UNTOLD, identify
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step, Turn
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.disks import compare_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
@@ -191,8 +192,18 @@ def _refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
     pool = draft.hypervisor.pools.get(note.pool)
 
     def require_own(usage: Usage) -> None:
-        """Raise ConflictError when anything else has the volume: what is written over is lost to all who read it."""
-        require_unused(usage, [(pool, note.name)], besides=machine.name, fresh=True)
+        """Raise ConflictError when anything else has the volume, or may be in its place: what is written over is
+        lost."""
+        told = identify(pool, note)
+        attached = machine.name in usage.of(pool, note.name, owner=machine.name).machines
+        if told == OTHER or (told == UNTOLD and not attached):
+            raise ConflictError(
+                f"volume {note.name} of pool {note.pool} is kept: nothing proves that it is the seed that was created "
+                f"for machine {machine.name}",
+                where=inside(where, "seed_policy"),
+                hint="Another one may have its name now. To leave it as it is: seed_policy: keep",
+            )
+        require_unused(usage, [(pool, note.name)], besides=machine.name, fresh=told == SAME)
 
     def refill() -> None:
         conn = draft.hypervisor.conn

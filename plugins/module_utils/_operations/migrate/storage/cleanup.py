@@ -12,8 +12,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import (
     Domain,
     list_domains,
-    undefine,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import end_flushes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import USED, delete_those_unused, why_kept
@@ -62,7 +62,7 @@ def _drop_left_over(target: VirConnect, uuid: str, note: MigrationNote) -> None:
             f"machine {known.name} is defined on the target, so nothing there is deleted",
             hint="Check both hypervisors: only one of them has its latest data",
         )
-    undefine(target, known.name)
+    undefine(target, known.name, never_started=True)
 
 
 def _end_flushes(target: VirConnect, note: MigrationNote) -> None:

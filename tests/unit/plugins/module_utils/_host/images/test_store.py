@@ -18,6 +18,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.images import store as image_store
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, locked_directory
 from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImageSource
 from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import PruneOptions, prune_images
@@ -99,6 +100,30 @@ def test_what_another_run_brings_meanwhile_is_not_transferred_again(
     brought = store.bring("new", source, Deadline(600))
     other.join()
     assert (brought.new, brought.kept.image.volume, web.asked) == (False, volume, [])
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known by its checksum", "known by its bytes"])
+def test_what_another_hypervisor_has_brought_to_a_shared_store_is_not_replaced(
+    store: ImageStore, tmp_path: t.Any, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """libvirt here has not seen it yet. Who has it open over NFS would lose it, though the new one is the same."""
+    content = b"\x03" * 512
+    volume = f"new-{hashlib.sha256(content).hexdigest()[:16]}.raw"
+    path, source = tmp_path / "store" / volume, tmp_path / "source.raw"
+    source.write_bytes(content)
+    path.write_bytes(content)
+
+    def look_again(handle: t.Any, _name: str) -> None:
+        """What the driver leaves out."""
+        if volume not in handle.listVolumes() and path.exists():
+            handle.createXML(f"<volume><name>{volume}</name><capacity>512</capacity></volume>", 0)
+
+    monkeypatch.setattr(image_store, "refresh_pool", look_again)
+    before = path.stat().st_ino
+    wanted = ImageSource(path=str(source), checksum=checksum(content) if known else None)
+    brought = store.bring("new", wanted, Deadline(600))
+    assert (brought.new, brought.kept.image.volume) == (False, volume)
+    assert path.stat().st_ino == before
 
 
 @pytest.mark.parametrize("read_only", [False, True])

@@ -15,9 +15,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import (
     list_domains,
-    undefine,
     write_notes,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     MachineNotes,
     SeedNote,
@@ -353,6 +353,11 @@ def test_a_seed_that_another_machine_has_is_not_written_over(conn: t.Any) -> Non
     conn.storagePoolLookupByName("default").createXML(
         "<volume><name>new1-seed.iso</name><capacity>1048576</capacity></volume>"
     )
+    cdrom = (
+        "<disk type='volume' device='cdrom'><source pool='default' volume='new1-seed.iso'/><target dev='sda'/></disk>"
+    )
+    before = conn.lookupByName("new1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    conn.defineXML(before.replace("</devices>", f"{cdrom}</devices>"))
     notes = list_domains(conn)["new1"].notes
     assert notes is not None
     seed = VolumeNote("default", "new1-seed.iso", "seed")

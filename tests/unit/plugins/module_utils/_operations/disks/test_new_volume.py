@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError, create_empty
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner, volume_step
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
@@ -31,7 +32,7 @@ class Work:
         self.maker = VolumeOwner(hypervisor, "web1", **{"new": True, **maker})
 
     def step(self, make: t.Callable[[], None] | None = None) -> Step:
-        return volume_step("make it", make or self.make, self.pool, NAME, self.maker)
+        return volume_step("make it", make or self.make, self.pool, VolumeNote("default", NAME, "disk"), self.maker)
 
     def make(self) -> None:
         create_empty(self.pool, NAME, size_bytes=MIB, image_format="qcow2")

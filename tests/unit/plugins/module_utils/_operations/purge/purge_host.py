@@ -11,7 +11,7 @@ import types
 import typing as t
 from pathlib import Path
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
@@ -90,6 +90,15 @@ class PurgeHost:
         """A machine with more disks, which has to be off."""
         xml = self.conn.lookupByName(name).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         return self.conn.defineXML(xml.replace("</devices>", f"{''.join(devices)}</devices>"))
+
+    def detach(self, name: str, volume: str) -> None:
+        """The machine, which has to be off, loses the disk with this file."""
+        root = parse_xml(self.conn.lookupByName(name).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+        devices = need(root, "devices")
+        for element in devices.findall("disk"):
+            if need(element, "source").get("file", "").endswith(f"/{volume}"):
+                devices.remove(element)
+        self.conn.defineXML(etree.tostring(root, encoding="unicode"))
 
     def image(self, path: Path, *, below: Path | None = None) -> Path:
         """An image with something in it; in the pool, a volume."""

@@ -360,7 +360,7 @@ def test_a_failure_half_way_says_what_was_done(host: PurgeHost, monkeypatch: pyt
 
     host.make()
     with monkeypatch.context() as failing:
-        failing.setattr(purge_plan.host_domains, "undefine", fail)
+        failing.setattr(purge_plan, "undefine", fail)
         result = host.purge()["machines"][0]
     assert (result["failed"], result["changed"]) == (True, True)
     assert result["msg"] == (

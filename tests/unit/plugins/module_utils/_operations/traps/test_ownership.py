@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.ownership import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import (
     OTHER,
     SAME,
     UNTOLD,

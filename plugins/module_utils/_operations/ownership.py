@@ -38,6 +38,13 @@ def identify(pool: Pool, note: VolumeNote) -> str:
     return SAME if is_proven(pool, note) else OTHER
 
 
+def was_replaced(pool: Pool, note: VolumeNote) -> bool:
+    """Whether a volume that this run has made a moment ago has another one in its place now, without its mark."""
+    if note.making is None or is_proven(pool, note):
+        return False
+    return identify(pool, replace(note, making=None, identity=note.making.mark)) == OTHER
+
+
 def _has_attributes(path: str) -> bool:
     """Whether a file is where files have extended attributes; True also when it is not there."""
     try:
