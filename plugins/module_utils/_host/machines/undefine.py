@@ -8,6 +8,8 @@ Their names are in its XML. Whoever copies a machine by its XML has two machines
 
 from __future__ import annotations
 
+import posixpath
+import shlex
 from collections.abc import Iterator
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
@@ -22,6 +24,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains 
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 
 _NVRAM, _TPM = "nvram", "tpm"
+# Where libvirt puts the NVRAM of a machine whose XML names no place for it (qemuDomainNVRAMPathFormat).
+_NVRAM_PLACE = "/qemu/nvram"
 
 
 def undefine(conn: VirConnect, name: str, *, tpm: bool = False, never_started: bool = False) -> None:
@@ -59,13 +63,21 @@ def kept_files(root: etree._Element, name: str, usage: Usage) -> dict[str, str]:
     kept = {}
     # Of a pool that is not active, or an overlay that cannot be read, no machine has its NVRAM.
     unknown = [one.words for one in usage.unknown if one.writes and one.machine != name]
-    for _kind, path in _files(root):
+    for kind, path in _files(root):
         users = sorted({user.words for user in usage.users_at(path) if user.machine != name})
         if users:
             kept[path] = f"it is used by {', '.join(users)}"
         elif unknown:
             kept[path] = f"it cannot be determined whether something uses it: {'; '.join(unknown)}"
+        elif kind != _NVRAM or not _is_libvirts_own(path, name):
+            kept[path] = f"libvirt has not created it for this machine. If nobody needs it: rm -r {shlex.quote(path)}"
     return kept
+
+
+def _is_libvirts_own(path: str, name: str) -> bool:
+    """Whether libvirt itself has chosen this place for a machine's NVRAM: what else is named there may be anything."""
+    place, file = posixpath.split(path)
+    return place.endswith(_NVRAM_PLACE) and file.startswith(f"{name}_VARS.")
 
 
 def own_files(root: etree._Element) -> list[str]:

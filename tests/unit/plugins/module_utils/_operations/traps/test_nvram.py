@@ -40,7 +40,9 @@ VARIABLES = b"what the firmware remembers"
 
 @pytest.fixture
 def nvram(host: PurgeHost) -> Path:
-    path = host.outside / "web1_VARS.fd"
+    """Where libvirt puts them."""
+    path = host.outside.parent / "qemu/nvram/web1_VARS.fd"
+    path.parent.mkdir(parents=True)
     path.write_bytes(VARIABLES)
     return path
 
@@ -137,6 +139,19 @@ def test_purge_names_who_keeps_them(host: PurgeHost, nvram: Path, use: t.Callabl
     user = use(host, nvram)
     assert decided(host.one())[str(nvram)] == f"keep: it is used by {user}"
     assert nvram.read_bytes() == VARIABLES
+
+
+@pytest.mark.parametrize("name", ["qemu/nvram/gone_VARS.fd", "outside/web1_VARS.fd", "pool/spare.qcow2"])
+def test_a_file_that_libvirt_has_not_created_for_it_stays(host: PurgeHost, name: str) -> None:
+    host.make()
+    path = host.outside.parent / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(VARIABLES)
+    add_nvram(host, "web1", path)
+    assert decided(host.one())[str(path)] == (
+        f"keep: libvirt has not created it for this machine. If nobody needs it: rm -r {path}"
+    )
+    assert path.read_bytes() == VARIABLES
 
 
 def test_a_machine_goes_with_its_own(host: PurgeHost, nvram: Path) -> None:
