@@ -18,13 +18,16 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.mac
 def accepted_part(wanted: Values, core: Values, have: Values) -> tuple[Values, list[str]]:
     """The part of an entry that is accepted of a new machine and changes nothing of this one, and the rest in words.
 
-    have: what the machine has, as read_values gives it.
+    core: what every entry of this machine has, whatever else is in it. have: what the machine has, as read_values gives
+    it. Raises InputError where not even the core leaves the machine as it is.
     """
     if _is_accepted(wanted, have):
         return wanted, []
-    entry: Values = dict(core)
+    entry: Values = copy.deepcopy(core)
+    if not _is_accepted(entry, have):
+        raise InputError(f"no entry would leave it as it is, not even {entry}")
     refused: list[str] = []
-    for path, value in _parts(wanted):
+    for path, value in _parts(_without(wanted, core)):
         trial = copy.deepcopy(entry)
         _put(trial, path, value)
         if _is_accepted(trial, have):
@@ -35,6 +38,18 @@ def accepted_part(wanted: Values, core: Values, have: Values) -> tuple[Values, l
             refused.append(f"{'.'.join(path)}: {value!r}")
     gone = tuple(f"{word}." for word in refused if ": " not in word)
     return entry, [word for word in refused if not (gone and word.startswith(gone))]
+
+
+def _without(wanted: Values, core: Values) -> Values:
+    """What of an entry is not in the core yet."""
+    found: Values = {}
+    for key, value in wanted.items():
+        have = core.get(key)
+        if key == "memory" and isinstance(value, dict) and isinstance(have, dict):
+            found[key] = {word: item for word, item in value.items() if word not in have}
+        elif key not in core or value != have:
+            found[key] = value
+    return found
 
 
 def _is_accepted(entry: Values, have: Values) -> bool:

@@ -116,7 +116,9 @@ def export_machine(domain: etree._Element, notes: MachineNotes | None, facts: Ma
         # What libvirt does where nothing is in the boot order.
         del wanted["boot"]
     said = {key: value for key, value in wanted.items() if value not in ([], ()) or key in _EMPTY}
-    entry, refused = accepted_part(said, core, values)
+    always = {key: value for key, value in said.items() if key in _ALWAYS or key in core}
+    always |= {key: _amounts(said[key]) for key in ("vcpus", "memory")}
+    entry, refused = accepted_part(said, always, values)
     missing += [*refused, *_secrets(remembered, facts)]
     machine = read_machine(entry)
     missing += _other_targets(machine, remembered)
@@ -126,6 +128,8 @@ def export_machine(domain: etree._Element, notes: MachineNotes | None, facts: Ma
     return Export(_in_order(entry), tuple(dict.fromkeys(missing)))
 
 
+# Without these an entry would change the machine: start it, or give it all vCPUs and memory that it may have at most.
+_ALWAYS = frozenset({"seed", "state"})
 # Lists of which an empty one says something: that there are to be none.
 _EMPTY = frozenset({"serials", "consoles", "host_devices", "shared_folders"})
 # The order in which a person reads them.
@@ -156,6 +160,13 @@ def _other_targets(machine: Machine, notes: MachineNotes) -> list[str]:
 
 def _maximum(value: t.Any) -> t.Any:
     return value.get("maximum") if isinstance(value, Mapping) else value
+
+
+def _amounts(value: t.Any) -> t.Any:
+    """vCPUs or memory: how much there is, and how much there may be."""
+    if not isinstance(value, Mapping):
+        return value
+    return {word: value[word] for word in ("maximum", "current") if word in value}
 
 
 def _firmware(domain: etree._Element) -> Values:

@@ -65,6 +65,10 @@ def test_what_the_schema_of_libvirt_allows(seed: int) -> None:
             element.attrib.clear()
     if domain.find("vcpu") is None:
         etree.SubElement(domain, "vcpu").text = "2"
+    if seed % 2:
+        domain.find("vcpu").set("current", "1")
+        for element in domain.findall("currentMemory"):
+            element.text = "524288"
     found = export(domain)
     entry = json.loads(json.dumps(found.entry))
     read_machine(entry)
@@ -72,6 +76,20 @@ def test_what_the_schema_of_libvirt_allows(seed: int) -> None:
     values = read_values(domain, notes_for_export(domain, None))
     machine = read_machine(entry, existing=lambda _name: Existing(values))
     assert covers(values, machine.hardware)
+
+
+def test_what_cannot_be_said_takes_nothing_else_with_it() -> None:
+    """One nic that no entry can have, in a machine that has fewer vCPUs and less memory than it may have."""
+    text = DOMAIN.replace(
+        "<memory>1048576</memory><vcpu>1</vcpu>",
+        """<title>Web</title>
+        <memory unit='KB'>100001</memory><currentMemory>65537</currentMemory><vcpu current='1'>3</vcpu>""",
+    )
+    found = export(etree.fromstring(text.format("<devices><interface type='user'/><sound model='x'/></devices>")))
+    assert found.entry["vcpus"] == {"maximum": 3, "current": 1}
+    assert found.entry["memory"] == {"maximum": 96, "current": 65}
+    assert (found.entry["state"], found.entry["title"]) == ("present", "Web")
+    assert not any(line.startswith(("state", "vcpus", "name", "title")) for line in found.not_exported)
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: str(known.name))
