@@ -11,7 +11,7 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .catalogue import LEFT_OUT, make_catalogue
+from .catalogue import LEFT_OUT, LEFT_TO_FULL, make_catalogue
 from .results import Counts, Result, table
 from .runner import Runner
 from .scenario import Scenario
@@ -19,20 +19,20 @@ from .scenario import Scenario
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_checks(runner: Runner, *, quick: bool, gently: bool = False) -> list[Result]:
-    """Run the checks. `quick`: without LEFT_OUT. `gently`: see Runner.run."""
-    checks = make_catalogue(ROOT, quick=quick)
+def run_checks(runner: Runner, *, quick: bool, full: bool = False, gently: bool = False) -> list[Result]:
+    """Run the checks. `quick`: without LEFT_OUT. `full`: with LEFT_TO_FULL. `gently`: see Runner.run."""
+    checks = make_catalogue(ROOT, quick=quick, full=full)
     print(f"== {len(checks)} checks, output in {runner.logs}", flush=True)
     return runner.run(checks, gently=gently)
 
 
-def run_all(runner: Runner, scenario: Scenario) -> list[Result]:
+def run_all(runner: Runner, scenario: Scenario, *, full: bool) -> list[Result]:
     """Run the checks and the scenario at the same time: much of the scenario is waiting for guests and hosts.
 
     The checks get a small share of the processors, so that little in the lab is slower for them.
     """
     with ThreadPoolExecutor(1) as pool:
-        checks = pool.submit(run_checks, runner, quick=False, gently=True)
+        checks = pool.submit(run_checks, runner, quick=False, full=full, gently=True)
         outcome = scenario.run()
         return [*checks.result(), outcome]
 
@@ -60,7 +60,8 @@ def main() -> t.NoReturn:
     word = parser.parse_args().word
 
     runner = Runner(ROOT / ".build/log")
-    scenario = Scenario(ROOT, full=word == "test-full")
+    full = word == "test-full"
+    scenario = Scenario(ROOT, full=full)
     interrupted = False
 
     def interrupt(_number: int, _frame: types.FrameType | None) -> None:
@@ -74,13 +75,14 @@ def main() -> t.NoReturn:
 
     results: list[Result] = []
     try:
-        results += run_checks(runner, quick=True) if word == "check" else run_all(runner, scenario)
+        results += run_checks(runner, quick=True) if word == "check" else run_all(runner, scenario, full=full)
     finally:
         if word != "check":
             results += scenario.tear_down()
     print(f"\n{table(results)}\n", flush=True)
-    if word == "check":
-        print(f"left to `make test`: {'; '.join(LEFT_OUT)}", flush=True)
+    if word != "test-full":
+        left, to = (LEFT_OUT, "test") if word == "check" else (LEFT_TO_FULL, "test-full")
+        print(f"left to `make {to}`: {'; '.join(left)}", flush=True)
     close(results, interrupted)
 
 

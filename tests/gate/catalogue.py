@@ -2,7 +2,7 @@
 """Which checks there are, and how each is called.
 
 `make check` is for the time while one works: one ansible-core, one Python, nothing that takes long. LEFT_OUT names what
-it leaves to `make test`.
+it leaves to `make test`, and LEFT_TO_FULL what that leaves to `make test-full`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 from .cores import Core, clean_environment, find_core, prepare_home
@@ -30,6 +31,14 @@ LEFT_OUT = (
     "unit tests with the mark `slow`, which start whole runs of Ansible",
     "four in five of the examples of hypothesis",
     "the scenario in the lab",
+)
+
+# What of `make test-full` is not in `make test`. The scenario in the lab runs on ansible-core 2.19, so whole runs of
+# Ansible are seen there with the one and in the unit tests with the other.
+LEFT_TO_FULL = (
+    "unit tests with the mark `slow` and four in five of the examples of hypothesis with ansible-core 2.19",
+    "the page of the playbook picture in a browser",
+    "the scenarios that take long",
 )
 
 
@@ -93,7 +102,7 @@ def lint_checks(core: Core, build: Path) -> list[Check]:
 
 
 def quick_units(core: Core, build: Path) -> Check:
-    """Return the unit tests by pytest itself: ansible-test starts a process for each test, which takes longer."""
+    """Return the short unit tests by pytest itself: ansible-test starts a process for each test, which takes longer."""
     report = core.copy / "tests/output/junit/quick.xml"
     options = ["-q", "--numprocesses=2", "--dist=worksteal", f"--junit-xml={report}"]
     return Check(
@@ -106,10 +115,25 @@ def quick_units(core: Core, build: Path) -> Check:
     )
 
 
-def ansible_test_checks(core: Core, build: Path, *, all_pythons: bool, old_python: str | None) -> list[Check]:
+def browser_check(core: Core, build: Path) -> Check:
+    """Return the tests of the page that the playbook picture writes, in Chromium."""
+    report = core.copy / "tests/output/junit/browser.xml"
+    return Check(
+        "picture in a browser",
+        ["tests/browser/run", str(build), "-q", f"--junit-xml={report}"],
+        core.copy,
+        clean_environment(core, build),
+        count=functools.partial(unit_counts, core, report.name),
+    )
+
+
+def ansible_test_checks(
+    core: Core, build: Path, *, all_pythons: bool, all_units: bool, old_python: str | None
+) -> list[Check]:
     """Return sanity and unit tests of one ansible-core.
 
     `all_pythons`: sanity also compiles and imports with every Python of the machine that a hypervisor may have.
+    `all_units`: every unit test; otherwise those of `make check`.
     `old_python`: one more Python, older than the controller's, for the unit tests of what runs on hypervisors.
     """
     environment = {**clean_environment(core, build), "HOME": str(core.home)}
@@ -122,14 +146,20 @@ def ansible_test_checks(core: Core, build: Path, *, all_pythons: bool, old_pytho
             [tool, "units", "--venv", "--python", python, "--num-workers", "2"],
             count=functools.partial(unit_counts, core, f"python{python}-*.xml"),
         )
-        for python in (core.python, old_python)
+        for python in (core.python if all_units else None, old_python)
         if python
     ]
+    if not all_units:
+        # In the lane of ansible-test, which works in the same directory.
+        units.insert(0, replace(quick_units(core, build), lane=core.version))
     return [*units, check(f"sanity {core.version}", [tool, "sanity", "--venv", *pythons], errors=SANITY_ERRORS)]
 
 
-def make_catalogue(root: Path, *, quick: bool) -> list[Check]:
-    """Copy the checkout at `root` to where the checks want it, and return all checks. `quick`: without LEFT_OUT."""
+def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check]:
+    """Copy the checkout at `root` to where the checks want it, and return all checks.
+
+    `quick`: without LEFT_OUT. `full`: with LEFT_TO_FULL.
+    """
     build = root / ".build"
     current = find_core(build, "2.19", "venv")
     following = None if quick else find_core(build, "2.21", "venv-2.21")
@@ -151,13 +181,14 @@ def make_catalogue(root: Path, *, quick: bool) -> list[Check]:
     if old_python is None:
         oldest.append(Check("unit tests on Python 3.9", [], root, skip="no Python 3.9 is on this machine"))
     lint = lint_checks(current, build)
-    tests: list[Check] = []
+    tests = [browser_check(current, build)] if full else []
     for core in filter(None, (current, following)):
         newer = core is newest
         tests += ansible_test_checks(
             core,
             build,
             all_pythons=newer,
+            all_units=newer or full,
             old_python=old_python if newer else None,
         )
     # The slowest first; the short ones fill the gaps.

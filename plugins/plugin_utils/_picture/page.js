@@ -25,7 +25,8 @@
     item.querySelector(".state").after(" ", where);
   }
   const lists = hosts.map((card) => card.querySelector("details.list")).filter(Boolean);
-  const foldedAtFirst = lists.map((list) => list.open);
+  // Which machines were unfolded before there was anything to filter by; null while there is nothing.
+  let unfolded = null;
 
   const byName = (one, other) => collator.compare(one.name, other.name);
   const most = (key) => (one, other) => other.item.dataset[key] - one.item.dataset[key] || byName(one, other);
@@ -82,9 +83,13 @@
       card.hidden = filtering && !number && !named;
       found += number;
     }
-    lists.forEach((list, index) => {
-      list.open = filtering || foldedAtFirst[index];
-    });
+    if (filtering) {
+      unfolded ??= lists.map((list) => list.open);
+      lists.forEach((list) => { list.open = true; });
+    } else if (unfolded) {
+      lists.forEach((list, index) => { list.open = unfolded[index]; });
+      unfolded = null;
+    }
     by("nothing").hidden = !filtering || found > 0 || (by("view").value === "cards" && hosts.some((card) => !card.hidden));
     by("found").textContent = filtering
       ? `${found} of ${machines.length} machines`

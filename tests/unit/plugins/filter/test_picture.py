@@ -18,10 +18,12 @@ from ansible_collections.brine.virt.plugins.filter.picture import FilterModule
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._picture.pages import (
     FLEET,
     HOST,
+    HOSTILE,
     MADE,
     OLD,
     WEB,
     Page,
+    hostile_fleet,
 )
 
 FILTER = FilterModule().filters()["picture"]
@@ -141,28 +143,9 @@ def test_the_script_finds_what_it_looks_for(page: Page) -> None:
     assert set(orders) <= set(page.values("value"))
 
 
-HOSTILE = [
-    """"'><script>alert(1)</script>""",
-    "</script><img src=x onerror=alert(1)>",
-    "</style></title></textarea>--><svg onload=alert(1)>",
-    "{{ 7 * 7 }}{% for i in range(9) %}x{% endfor %}{# gone #}",
-    "&lt;b&gt; &amp; &quot;",
-    "]]><!--",
-    "javascript:alert(1)",
-]
-
-
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_a_guest_may_write_is_text(page: Page, text: str) -> None:
-    fleet = copy.deepcopy(FLEET)
-    fleet["hv3"] = text
-    machine, host = fleet["hv2"]["machines"][0], fleet["hv2"]["host"]
-    machine.update(name=text, title=text, errors=[text], tags=[text, "front end"], addresses=[text, "2001:db8::17"])
-    machine.update(pending=[text], moving={"source": text, "target": text}, image={"name": text})
-    host.update(arch=text, errors=[text], arriving=[text], maintenance={"since": text, "reason": text})
-    host["pools"][0]["name"] = text
-    host["certificates"][1].update(kind=text, path=text)
-    hostile = Page(picture(fleet, MADE, title=text))
+    hostile = Page(picture(hostile_fleet(text), MADE, title=text))
     assert hostile.tags == page.tags
     assert hostile.raw == page.raw
     assert sorted(set(name for _tag, name, _value in hostile.attributes)) == sorted(

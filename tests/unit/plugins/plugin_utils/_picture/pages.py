@@ -1,11 +1,12 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A small cloud, and a page as a browser's parser sees it."""
+"""A small cloud, texts that try to be more than text, and a page as a browser's parser sees it."""
 
 from __future__ import annotations
 
 import collections
+import copy
 import html.parser
 import re
 import typing as t
@@ -58,6 +59,29 @@ FLEET: dict[str, t.Any] = {
     "hv3": "Connection timed out",
     "hv4": "it was not asked (--limit)",
 }
+# What of these became markup would show as an element, and what ran would set a variable.
+HOSTILE = [
+    """"'><script>window.pwned = 1</script>""",
+    "</script><img src=x onerror=window.pwned=1>",
+    "</style></title></textarea>--><svg onload=window.pwned=1>",
+    "{{ 7 * 7 }}{% for i in range(9) %}x{% endfor %}{# gone #}",
+    "&lt;b&gt; &amp; &quot;",
+    "]]><!--",
+    "javascript:window.pwned=1",
+]
+
+
+def hostile_fleet(text: str) -> dict[str, t.Any]:
+    """FLEET with this text in all that a guest, or whoever may create machines, can write."""
+    fleet = copy.deepcopy(FLEET)
+    fleet["hv3"] = text
+    machine, host = fleet["hv2"]["machines"][0], fleet["hv2"]["host"]
+    machine.update(name=text, title=text, errors=[text], tags=[text, "front end"], addresses=[text, "2001:db8::17"])
+    machine.update(pending=[text], moving={"source": text, "target": text}, image={"name": text})
+    host.update(arch=text, errors=[text], arriving=[text], maintenance={"since": text, "reason": text})
+    host["pools"][0]["name"] = text
+    host["certificates"][1].update(kind=text, path=text)
+    return fleet
 
 
 class Page(html.parser.HTMLParser):
