@@ -20,10 +20,10 @@ dev: ## the tools to work on the collection: `.build/venv/bin/pytest tests/unit/
 check: ## the quick part of the tests, for every change: format, lint, types, documentation, unit tests of one ansible-core and Python; says at its end what it leaves to `test`
 	@tests/gate/setup check && .build/venv/bin/python -m tests.gate check
 
-test: ## everything that CI runs: check with nothing left out, sanity and unit tests on every ansible-core and Python, and alongside it the scenario in the lab (SCENARIO=no leaves it out, KEEP_LAB=1 leaves the lab up)
+test: ## everything that CI runs: check, sanity and unit tests on every ansible-core and Python, and alongside it the scenario in the lab; says at its end what it leaves to `test-full` (SCENARIO=no leaves the scenario out, KEEP_LAB=1 leaves the lab up)
 	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
 
-test-full: ## test, and the scenarios that take long: every way to seed a guest, every option of a machine
+test-full: ## test with nothing left out: every test on every ansible-core, every way to seed a guest, every option of a machine
 	@tests/gate/setup check test browser $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
 
 bench: ## how long many machines take in the lab compared with virt-install and the bare tools, a move compared with virsh, a first login compared with a bare boot, many machines made by the playbook compared with the bare tools, the inventory of many machines compared with community.libvirt (KEEP_LAB=1 leaves the lab up)
