@@ -33,9 +33,10 @@ description:
     C(virt_building) (machines that are being created, or whose creation was interrupted; they have no C(ansible_host)).
     Characters that are not allowed in a group name become underscores.
   - >-
-    With O(cache=true), the last good answer of a hypervisor that does not answer now is used in its place, whatever its
-    age. There is a warning, and the hosts have the variable C(virt_stale_since), the time of that answer in UTC. A
-    machine in it that is on another hypervisor now is left out.
+    With O(cache=true) and an O(cache_plugin) that outlives the run, hypervisors are asked again when O(cache_timeout) is
+    over. Ansible's own default, V(memory), does not outlive it. The last good answer of a hypervisor that does not
+    answer then is used in its place, whatever its age. There is a warning, and the hosts have the variable
+    C(virt_stale_since), the time of that answer in UTC. A machine in it that is on another hypervisor now is left out.
   - >-
     Two machines of the same name on two hypervisors are never merged. Both are listed as C(<name>_<hypervisor>), with a
     warning. So is a machine that has the name of another host or of a group in the inventory, or a name with another
@@ -129,6 +130,8 @@ options:
     description:
       - Whether it is an error if a hypervisor does not answer, or cannot be asked. Then nothing is listed, and no older
         answer is used in its place.
+      - Ansible warns of an inventory that it cannot read, and goes on without its hosts. The run fails if
+        C(any_unparsed_is_failed) is set in the section C([inventory]) of C(ansible.cfg).
     type: bool
     default: false
   concurrency:

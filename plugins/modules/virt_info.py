@@ -48,7 +48,7 @@ options:
       - What to find out about the machines, as in M(ansible.builtin.setup). What is not asked for is not in the
         records, and costs nothing.
       - V(min) is the names, UUIDs and states of the machines, and whether they are persistent and start with the
-        hypervisor. These are always included, and take four calls to libvirt, however many machines there are.
+        hypervisor. These are always included, and take five calls to libvirt, however many machines there are.
       - V(metadata), V(hardware), V(nics) and V(console) take one more call for each machine, for all of them together.
         So does O(tag).
       - V(disks) also takes one call for each storage pool, and V(pending) one for each running machine.
@@ -223,6 +223,12 @@ machines:
       description: Whether it stays defined when it is stopped.
       type: bool
       sample: true
+    saved:
+      description: >-
+        Whether its memory is saved on disk, as by O(brine.virt.virt_power#module:state=saved). Its state is V(shutoff)
+        then, and it goes on where it was when it is started.
+      type: bool
+      sample: false
     managed:
       description: Whether this collection created it.
       type: bool

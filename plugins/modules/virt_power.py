@@ -312,7 +312,8 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS, required_one_of=[("name", "tag", "in_state", "all")])
+    # That one of name, tag, in_state and all is given is checked later: who has misspelled one is told that first.
+    module = make_module(ARGUMENTS)
     finish(module, lambda: work(module))
 
 

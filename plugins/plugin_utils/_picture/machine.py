@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._reports.remarks import
 
 Record = Mapping[str, t.Any]
 UNFINISHED = "unfinished"
+_SAVED = "saved"
 # The style of a state, which also chooses its sign; what is not here is shown as trouble.
 _STYLES = {
     "running": "on",
@@ -23,6 +24,7 @@ _STYLES = {
     "paused": "held",
     "pmsuspended": "held",
     "shutdown": "held",
+    _SAVED: "held",
     UNFINISHED: "held",
 }
 _SIGNS = {"on": "●", "off": "○", "held": "◐", "bad": "✕"}
@@ -67,7 +69,7 @@ class Machine:
 
 def machine_of(record: Record) -> Machine:
     """The machine of a record of virt_info."""
-    state = UNFINISHED if record.get("building") else visible(record["state"])
+    state = UNFINISHED if record.get("building") else _SAVED if record.get("saved") else visible(record["state"])
     style = _STYLES.get(state, "bad")
     vcpus, memory_mib = record.get("vcpus"), record.get("memory_mib")
     image = record.get("image")

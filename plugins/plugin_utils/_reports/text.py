@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -23,6 +24,9 @@ _MOVES = tuple(map(Column, ("MACHINE", "STATE", "MEMORY", "FROM", "TO", "WHY")))
 
 Records = Sequence[Mapping[str, t.Any]]
 
+# What Ansible says of a task that its keyword ``timeout`` has ended.
+_TIMED_OUT = re.compile(r"(?:Task failed: )?Timed out after (\d+) second\(s\)\.?")
+
 
 def split_answers(results: t.Any, key: str) -> tuple[dict[str, t.Any], dict[str, str]]:
     """What hypervisors answered, and why others did not, from registered results by the hypervisors' names.
@@ -40,7 +44,11 @@ def split_answers(results: t.Any, key: str) -> tuple[dict[str, t.Any], dict[str,
         is_result = isinstance(result, Mapping) and (key in result or "msg" in result)
         if is_result and (result.get("failed") or result.get("unreachable") or key not in result):
             reason = printable_line(result.get("msg", "no reason given")).strip()
-            silent[hypervisor] = reason if result.get("missing_library") else f"did not answer: {reason}"
+            late = _TIMED_OUT.fullmatch(reason)
+            if late:
+                silent[hypervisor] = f"did not answer within {late[1]} s"
+            else:
+                silent[hypervisor] = reason if result.get("missing_library") else f"did not answer: {reason}"
         else:
             answered[hypervisor] = result[key] if is_result else result
     return answered, silent
@@ -79,12 +87,16 @@ def query_text(machines_by_hypervisor: Mapping[str, Records], settings: t.Any = 
     )
 
 
+def _saved(record: Mapping[str, t.Any]) -> str | None:
+    return "with its memory saved" if record.get("saved") else None
+
+
 def _machine_lines(record: Mapping[str, t.Any], hypervisor: str, variables: Mapping[str, t.Any]) -> list[str]:
     memory_mib = record.get("memory_mib")
     lines = [printable_line(record["name"])]
     lines += _field(1, "CPU", record.get("vcpus"))
     lines += _field(1, "Memory", None if memory_mib is None else memory_mib * KIB_PER_MIB)
-    lines += _field(1, "State", ", ".join(filter(None, [record.get("state"), unfinished(record)])))
+    lines += _field(1, "State", ", ".join(filter(None, [record.get("state"), _saved(record), unfinished(record)])))
     for graphics in record.get("graphics") or []:
         port = graphics.get("port") or graphics.get("tls_port")
         lines += _field(1, "Graphics", f"{graphics.get('type')} - {hypervisor}:{port}" if port else None)

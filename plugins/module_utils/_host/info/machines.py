@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The machines that a task asks for, with the parts of their records that it asks for, in as few calls as these need.
 
-Names and states alone are four calls, however many machines there are. A filter by tag reads the XML of every machine
+Names and states alone are five calls, however many machines there are. A filter by tag reads the XML of every machine
 that the other filters leave, and asks for nothing else before it is known which machines are meant.
 """
 
@@ -35,7 +35,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing 
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import PendingOf, state_name
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
 
-_MIN_KEYS = frozenset({"name", "uuid", "state", "autostart", "persistent", "errors"})
+_MIN_KEYS = frozenset({"name", "uuid", "state", "autostart", "persistent", "saved", "errors"})
 # What stands in a record under another word than that of its subset. All that is named nowhere is metadata.
 _KEYS = {
     "hardware": (
@@ -191,8 +191,12 @@ def _brief_records(conn: VirConnect, domains: Sequence[t.Any]) -> list[Record]:
     if not domains:
         return []
     with translate_errors("cannot list the machines"):
-        flags = (libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART, libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT)
-        autostart, persistent = ({one.UUIDString() for one in conn.listAllDomains(flag)} for flag in flags)
+        flags = (
+            libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART,
+            libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT,
+            libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE,
+        )
+        autostart, persistent, saved = ({one.UUIDString() for one in conn.listAllDomains(flag)} for flag in flags)
         # Without waiting for a machine that is busy.
         stats = conn.domainListGetStats(
             domains, libvirt.VIR_DOMAIN_STATS_STATE, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
@@ -213,6 +217,7 @@ def _brief_records(conn: VirConnect, domains: Sequence[t.Any]) -> list[Record]:
                 "state": state,
                 "autostart": key in autostart,
                 "persistent": key in persistent,
+                "saved": key in saved,
                 "errors": [],
             }
         )

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All machines of a hypervisor in few calls.
 
-What libvirt tells in bulk is asked in bulk: the list, the marks autostart and persistent, and the block sizes are four
-calls, however many machines there are. Only the XML (metadata, MAC addresses, paths) is one call a machine. All calls
-that do not need each other's answers go side by side on the one connection, where libvirt multiplexes them.
+What libvirt tells in bulk is asked in bulk: the list, the marks autostart, persistent and saved, and the block sizes
+are five calls, however many machines there are. Only the XML (metadata, MAC addresses, paths) is one call a machine.
+All calls that do not need each other's answers go side by side on the one connection, where libvirt multiplexes them.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class BulkAnswer:
     stats: Mapping[str, Mapping[str, t.Any]]
     autostart: frozenset[str]
     persistent: frozenset[str]
+    saved: frozenset[str]
     pools: KnownPools
     errors: tuple[str, ...]
 
@@ -129,21 +130,22 @@ def _ask_in_bulk(conn: VirConnect, names: Iterable[str] | None, sizes: bool) -> 
         lambda: list_domains(0),
         lambda: list_domains(libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART),
         lambda: list_domains(libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT),
+        lambda: list_domains(libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE),
         (lambda: read_known_pools(conn)) if sizes else (lambda: NO_POOLS),
         *([lambda: stats_of(None)] if names is None else []),
     ]
     answers = map_in_threads(lambda ask: ask(), questions, threads=len(questions))
-    for error in filter(None, (answer.error for answer in answers[:3])):  # the lists must not fail
+    for error in filter(None, (answer.error for answer in answers[:4])):  # the lists must not fail
         raise error
-    domains, *marked = [t.cast("list[VirDomain]", answer.value) for answer in answers[:3]]
-    autostart, persistent = (frozenset(domain.UUIDString() for domain in found) for found in marked)
+    domains, *marked = [t.cast("list[VirDomain]", answer.value) for answer in answers[:4]]
+    autostart, persistent, saved = (frozenset(domain.UUIDString() for domain in found) for found in marked)
     if names is not None:
         wanted = set(names)
         domains = [domain for domain in domains if domain.name() in wanted]
         answers += map_in_threads(stats_of, [domains], threads=1) if domains else []
-    pools, stats = answers[3], answers[4] if len(answers) > 4 else ItemResult({})
+    pools, stats = answers[4], answers[5] if len(answers) > 5 else ItemResult({})
     errors = tuple(str(answer.error) for answer in (stats, pools) if answer.error is not None) if domains else ()
-    return BulkAnswer(domains, stats.value or {}, autostart, persistent, pools.value or NO_POOLS, errors)
+    return BulkAnswer(domains, stats.value or {}, autostart, persistent, saved, pools.value or NO_POOLS, errors)
 
 
 @contextlib.contextmanager
@@ -194,11 +196,19 @@ def is_arriving(domain: VirDomain) -> bool:
     return False
 
 
+def _marks(uuid: str, bulk: BulkAnswer) -> dict[str, bool]:
+    return {
+        "autostart": uuid in bulk.autostart,
+        "persistent": uuid in bulk.persistent,
+        "saved": uuid in bulk.saved,
+    }
+
+
 def _unread_record(domain: VirDomain, bulk: BulkAnswer, error: str) -> dict[str, t.Any]:
     """The record of a machine that has no answer of its own: what the bulk calls said, and the reason. Asks nobody."""
     uuid = domain.UUIDString()
     record = bare_record(domain.name(), uuid, state_name(bulk.stats.get(uuid, {}).get("state.state")))
-    record.update(autostart=uuid in bulk.autostart, persistent=uuid in bulk.persistent, errors=[*bulk.errors, error])
+    record.update(_marks(uuid, bulk), errors=[*bulk.errors, error])
     return record
 
 
@@ -242,7 +252,7 @@ def _read_machine(
         raise HostError(f"its XML is invalid: {exc}") from exc
     uuid = domain.UUIDString()
     errors = list(bulk.errors)
-    record.update(autostart=uuid in bulk.autostart, persistent=uuid in bulk.persistent, errors=errors)
+    record.update(_marks(uuid, bulk), errors=errors)
     if state == "paused" and not record["persistent"] and is_arriving(domain):
         record["arriving"] = True
     running = state in ACTIVE_STATES

@@ -78,6 +78,7 @@ def bare_record(name: str, uuid: str, state: str) -> dict[str, t.Any]:
         "memory_max_mib": None,
         "autostart": None,
         "persistent": None,
+        "saved": False,
         "managed": False,
         "building": False,
         "claimed": False,
@@ -118,7 +119,7 @@ def record_from_xml(
     """All of a machine's record that its parsed ``<domain>`` says.
 
     notes: ours in it, where the caller has read them.
-    What the XML does not say stays as in ``bare_record``: autostart, persistent, sizes of disks, addresses.
+    What the XML does not say stays as in ``bare_record``: autostart, persistent, saved, sizes of disks, addresses.
     """
     notes = notes or read_notes(domain)
     vcpus_max = _number(domain.findtext("vcpu", "1"))  # without the element libvirt has one

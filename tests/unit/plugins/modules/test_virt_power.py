@@ -102,7 +102,8 @@ def test_nothing_is_pending(call: Call) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"state": "stopped"}, "one of the following is required: name, tag, in_state, all"),
+        ({"state": "stopped"}, "no machine is selected. Give name, tag, in_state, or all: true"),
+        ({"state": "stopped", "nme": "web1"}, "Unsupported parameters for"),
         ({"state": "stopped", "all": False}, "no machine is selected. Give name, tag, in_state, or all: true"),
         ({"state": "stopped", "name": ["web", "db1"]}, "name: there is no machine 'web' on this hypervisor. Did you"),
         ({"state": "off", "all": True}, "value of state must be one of: running, stopped"),

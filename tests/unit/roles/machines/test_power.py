@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,15 @@ def test_a_row_for_each_machine(
     assert ('"msg": "half on hv1: failed: it is unf' in output) is (status != 0), output
 
 
-INVENTORY = {"vm": "half", "tag": "nobody", "on": "hv9", "to": "hv9", "state": "reset", "timeout": 1, "all": True}
+INVENTORY: dict[str, t.Any] = {
+    "vm": "half",
+    "tag": "nobody",
+    "on": "hv9",
+    "to": "hv9",
+    "state": "reset",
+    "timeout": 1,
+    "all": True,
+}
 
 
 def test_words_of_the_inventory_do_not_count(tmp_path: Path, node_uri: str) -> None:

@@ -17,6 +17,7 @@ DISK = {"name": "vda", "target": "vda", "pool": "default", "volume": "a.qcow2", 
 THERE = {"name": "a", "present": True, "failed": False, "changed": True, "state": "running", "disks": [DISK],
          "nics": [{"name": "eth0", "mac": "52:54:00:00:00:01"}], "remarks": ["a has snapshots"]}  # fmt: skip
 GONE = {"name": "a", "present": False, "failed": True, "msg": "there is no machine"}
+LATE = "Task failed: Timed out after 45 second(s)."
 SILENT = {"unreachable": True, "msg": "no route"}
 
 
@@ -42,6 +43,11 @@ def test_one_of_ours() -> None:
     [
         ({"hv1": {"failed": True, "machines": [GONE]}}, None, "vm: there is no machine 'a' on hv1"),
         ({"hv1": {"failed": True, "machines": [GONE]}, "hv2": SILENT}, None, "hv2: did not answer: no route"),
+        (
+            {"hv1": {"failed": True, "machines": [GONE]}, "hv2": {**SILENT, "msg": LATE}},
+            None,
+            "hv2: did not answer within 45 s",
+        ),
         ({"hv1": {"machines": [THERE]}, "hv2": {"machines": [THERE]}}, None, "on each of hv1, hv2. Say which one"),
         ({"hv1": {"machines": [{**THERE, "failed": True, "msg": "it is saved"}]}}, None, "hv1: it is saved"),
         ({"hv1": {"machines": [THERE]}}, "hv9", "on: there is no hypervisor 'hv9'. Known: hv1"),

@@ -76,6 +76,10 @@ def test_one_that_is_moving_says_so() -> None:
     assert "running, moving" in lines_of({"hv1": [record("web1", moving={"source": "a", "target": "b"})]})[1]
 
 
+def test_one_whose_memory_is_saved_says_so() -> None:
+    assert " saved " in lines_of({"hv1": [record("web1", state="shutoff", saved=True)]})[1]
+
+
 def test_text_of_guests_stays_in_its_cell() -> None:
     lines = lines_of({"hv1": [record("x\x1b[2J\n{{ y }}", tags=["\u65e5\u672c", "a|b<c>"])]})
     assert len(lines) == 2 and lines[1].startswith("x [2J {{ y }}  running")

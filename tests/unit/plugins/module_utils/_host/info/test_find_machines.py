@@ -26,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending 
 
 # What libvirt-python answers from the handle itself.
 _FREE = {"name", "UUIDString", "getURI", "connect", "getName"}
-MIN = {"name", "uuid", "state", "autostart", "persistent", "errors"}
+MIN = {"name", "uuid", "state", "autostart", "persistent", "saved", "errors"}
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_chains_come_with_the_disks_and_go_with_them() -> None:
     assert completed({"backing_chains", "jobs"}, left_out={"disks"}) == {"jobs"}
 
 
-def test_names_and_states_are_four_calls(node_uri: str, calls: collections.Counter[str]) -> None:
+def test_names_and_states_are_five_calls(node_uri: str, calls: collections.Counter[str]) -> None:
     found = find(node_uri)
     assert [(record["name"], record["state"]) for record in found.records] == [
         ("db1", "shutoff"),
@@ -81,7 +81,7 @@ def test_names_and_states_are_four_calls(node_uri: str, calls: collections.Count
     ]
     assert set(found.records[0]) == MIN
     del calls["close"], calls["setKeepAlive"]
-    assert +calls == {"listAllDomains": 3, "domainListGetStats": 1}
+    assert +calls == {"listAllDomains": 4, "domainListGetStats": 1}
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,17 @@ def test_autostart_is_told(node_uri: str) -> None:
     assert {record["name"]: record["autostart"] for record in records} == {"db1": True, "half": False, "web1": False}
 
 
+def test_a_saved_machine_is_off_with_a_mark(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        conn.lookupByName("web1").managedSave(0)
+        records = observe_machines(conn, addresses=False)
+    assert [(record["state"], record["saved"]) for record in records] == [
+        ("shutoff", False),
+        ("shutoff", False),
+        ("shutoff", True),
+    ]
+
+
 @pytest.mark.parametrize(
     ("names", "expected"), [([], []), (["web1"], ["web1"]), (["db1", "nobody"], ["db1"]), (["nobody"], [])]
 )

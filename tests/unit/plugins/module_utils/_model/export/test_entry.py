@@ -33,6 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.network imp
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS, NIC_RULES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import GuestPlatform
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.export.known_machines import (
     KNOWN,
     KnownMachine,
@@ -66,7 +67,7 @@ def test_what_the_schema_of_libvirt_allows(seed: int) -> None:
     if domain.find("vcpu") is None:
         etree.SubElement(domain, "vcpu").text = "2"
     if seed % 2:
-        domain.find("vcpu").set("current", "1")
+        need(domain, "vcpu").set("current", "1")
         for element in domain.findall("currentMemory"):
             element.text = "524288"
     found = export(domain)
