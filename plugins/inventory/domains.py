@@ -33,8 +33,8 @@ description:
     C(virt_building) (machines that are being created, or whose creation was interrupted; they have no C(ansible_host)).
     Characters that are not allowed in a group name become underscores.
   - >-
-    With O(cache=true) and an O(cache_plugin) that outlives the run, hypervisors are asked again when O(cache_timeout) is
-    over. Ansible's own default, V(memory), does not outlive it. The last good answer of a hypervisor that does not
+    With O(cache=true) and an O(cache_plugin) that outlives the run, hypervisors are asked again when O(cache_timeout)
+    is over. Ansible's own default, V(memory), does not outlive it. The last good answer of a hypervisor that does not
     answer then is used in its place, whatever its age. There is a warning, and the hosts have the variable
     C(virt_stale_since), the time of that answer in UTC. A machine in it that is on another hypervisor now is left out.
   - >-

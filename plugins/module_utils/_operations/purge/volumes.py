@@ -165,7 +165,7 @@ def _decide_own(
         return keep(f"{_UNPROVEN}: another one may have its name now. {by_hand(note)}")
     if told == UNTOLD and not attached:
         return keep(f"the machine does not have it as a disk, and {_UNPROVEN}. {by_hand(note)}")
-    return VolumeDecision(note.pool, note.name, DELETE, "it is this machine's own", pool, note)
+    return VolumeDecision(note.pool, note.name, DELETE, "it belongs to this machine", pool, note)
 
 
 def _decide_other(disk: MachineDisk, *, named: bool) -> VolumeDecision | None:

@@ -150,8 +150,8 @@ def _traps(cloud: Cloud) -> None:
     before = _sums(cloud, *kept)
     found = _purge_well(cloud, TRAPS)
     for volume, words in (
-        (f"{TRAPS}-system.qcow2", "delete: it is this machine's own"),
-        (f"{TRAPS}-seed.iso", "delete: it is this machine's own"),
+        (f"{TRAPS}-system.qcow2", "delete: it belongs to this machine"),
+        (f"{TRAPS}-seed.iso", "delete: it belongs to this machine"),
         (f"{TRAPS}-data.qcow2", f"keep: it is used by machine {OTHER}"),
         (f"{TRAPS}-linked.qcow2", f"keep: it is used by machine {OTHER}"),
         (f"{TRAPS}-swap.qcow2", "keep: nothing proves that it is the volume that was created for this machine"),
@@ -255,8 +255,8 @@ def _playbook(cloud: Cloud) -> None:
     must(cloud.state_of_all() == before, f"check mode has changed something: {answer.text}")
     for line in (
         f"{TRAPS} on {THERE} (running):",
-        f"  delete default/{TRAPS}-system.qcow2: it is this machine's own",
-        f"  delete default/{TRAPS}-seed.iso: it is this machine's own",
+        f"  delete default/{TRAPS}-system.qcow2: it belongs to this machine",
+        f"  delete default/{TRAPS}-seed.iso: it belongs to this machine",
         "  delete the machine itself",
     ):
         must(line in answer.text.splitlines(), f"{line!r} is not in:\n{answer.text}")

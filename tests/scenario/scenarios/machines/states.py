@@ -168,10 +168,10 @@ def _absent(cloud: Cloud) -> None:
         _must_have(
             answer,
             f"{ONE} on {HERE} (shutoff):",
-            f"  delete default/{ONE}-system.qcow2: it is this machine's own",
-            f"  delete default/{ONE}-seed.iso: it is this machine's own",
+            f"  delete default/{ONE}-system.qcow2: it belongs to this machine",
+            f"  delete default/{ONE}-seed.iso: it belongs to this machine",
             f"{DEAF} on {HERE} (shutoff):",
-            f"  delete default/{DEAF}-empty.qcow2: it is this machine's own",
+            f"  delete default/{DEAF}-empty.qcow2: it belongs to this machine",
             "  delete the machine itself",
         )
         must(re.search(rf"^{NEXT} +{HERE} .*created ", answer.text, re.MULTILINE) is not None, answer.text)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 GOES = """web1 on hv1 (running):
   power off
-  delete default/web1-system.qcow2: it is this machine's own
+  delete default/web1-system.qcow2: it belongs to this machine
   keep images/debian-0123456789abcdef.qcow2: it is a stored image, which virt_image removes when nothing uses it
   delete the machine itself
 """

@@ -25,7 +25,7 @@ DOMAIN = """
 <os><type arch='x86_64'>hvm</type></os><devices><disk type='network'><driver type='raw'/>
 <source protocol='rbd' name='vms/old1-system'><host name='mon1'/></source><target dev='vda'/></disk></devices></domain>
 """
-GOES = "  delete ceph/old1-system: it is this machine's own"
+GOES = "  delete ceph/old1-system: it belongs to this machine"
 STAYS = "  keep ceph/old1-system: "
 
 

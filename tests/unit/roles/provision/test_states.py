@@ -27,7 +27,7 @@ VOLUME = "<volume><name>{}-system.qcow2</name><capacity>1048576</capacity></volu
 RUNNING, PAUSED, OFF = 1, 3, 5
 BARE: dict[str, t.Any] = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none", "seed": False}
 GOES = """old1 on hv1 (shutoff):
-  delete default/old1-system.qcow2: it is this machine's own
+  delete default/old1-system.qcow2: it belongs to this machine
   delete the machine itself
 """
 

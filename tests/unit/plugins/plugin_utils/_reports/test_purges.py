@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.refus
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import HINTS, choose_purges
 
 VOLUMES = [
-    {"pool": "default", "volume": "web1-system.qcow2", "action": "delete", "reason": "it is this machine's own"},
+    {"pool": "default", "volume": "web1-system.qcow2", "action": "delete", "reason": "it belongs to this machine"},
     {"pool": None, "volume": "/iso/a\x1b.iso", "action": "keep", "reason": "it is in no active storage pool"},
 ]
 
@@ -62,7 +62,7 @@ def test_what_goes_and_what_stays() -> None:
         "absent": ["web3"],
         "silent": {},
         "text": "web1 on hv1 (shutoff):\n"
-        "  delete default/web1-system.qcow2: it is this machine's own\n"
+        "  delete default/web1-system.qcow2: it belongs to this machine\n"
         "  keep /iso/a .iso: it is in no active storage pool\n"
         "  delete the machine itself\n"
         "web2 on hv2 (shutoff):\n"
@@ -160,7 +160,7 @@ def test_one_that_runs_is_switched_off_first() -> None:
     assert plan["text"].splitlines()[:3] == [
         "web1 on hv1 (running):",
         "  shut down within 60 s",
-        "  delete default/web1-system.qcow2: it is this machine's own",
+        "  delete default/web1-system.qcow2: it belongs to this machine",
     ]
 
 

@@ -30,7 +30,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 )
 
 VOLUME = "web1-system.qcow2"
-GOES = "delete: it is this machine's own"
+GOES = "delete: it belongs to this machine"
 
 
 class Other:

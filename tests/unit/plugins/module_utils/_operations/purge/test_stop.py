@@ -53,7 +53,7 @@ def test_it_goes_once_it_is_off(host: PurgeHost, prepare: str, actions: list[str
         machine.suspend()
     result = host.one(stop=True)
     assert result["actions"] == [*actions, f"delete volume {VOLUME} of pool default", "undefine web1"]
-    assert (host.names(), decided(result)) == (set(), {VOLUME: "delete: it is this machine's own"})
+    assert (host.names(), decided(result)) == (set(), {VOLUME: "delete: it belongs to this machine"})
 
 
 def test_several_that_run(host: PurgeHost) -> None:

@@ -27,7 +27,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 )
 
 SYSTEM = "web1-system.qcow2"
-OWN = "delete: it is this machine's own"
+OWN = "delete: it belongs to this machine"
 UNPROVEN = "nothing proves that it is the volume that was created for this machine"
 
 
@@ -56,7 +56,7 @@ def test_a_machine_goes_with_its_own_disks(host: PurgeHost) -> None:
         "power": None,
         "actions": [f"delete volume {SYSTEM} of pool default, volume web1-data.raw of pool default", "undefine web1"],
         "volumes": [
-            {"pool": "default", "volume": name, "action": "delete", "reason": "it is this machine's own"}
+            {"pool": "default", "volume": name, "action": "delete", "reason": "it belongs to this machine"}
             for name in (SYSTEM, "web1-data.raw")
         ],
         "shared": [],
