@@ -112,7 +112,7 @@ class Chromium:
 
     def listed(self) -> list[tuple[str, list[str]]]:
         """Each hypervisor that is shown, with its machines that are; the list of all has the empty name."""
-        return [(name, names) for name, names in self.run(LISTED)]
+        return [(str(name), list(names)) for name, names in self.run(LISTED)]
 
     def shown(self) -> list[str]:
         """The names of the machines that are shown."""
