@@ -314,6 +314,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         answers, fresh = self._answers(entries, path, cache)
         silent = [warn_of(answer) for answer in answers if answer["error"] is not None]
         if silent and self.get_option("strict_hypervisors"):
+            # Nothing stands in for it then.
+            silent = [warn_of({**answer, "stale_since": None}) for answer in answers if answer["error"] is not None]
             raise AnsibleParserError(f"{path}: {'; '.join(silent)}")
         for text in silent:
             self.display.warning(text)
