@@ -10,10 +10,7 @@ import os
 import typing as t
 from dataclasses import dataclass
 
-from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import resolve_checksum
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
@@ -32,92 +29,34 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.header imp
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import image_name
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import OPTION
-from ansible_collections.brine.virt.plugins.plugin_utils._progress import (
-    follow_size,
-    progress_shown,
-    show_of,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
+from ansible_collections.brine.virt.plugins.plugin_utils._progress import show_of
+from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction, host_of
 
-_MODULE = "brine.virt.virt_image"
 _TIMEOUT_SECONDS = 3600.0
 
 
-class ActionModule(ActionBase):
-    """Asks the module about a src first, sends the file if need be, and lets the module take it from there.
+class ActionModule(SendingAction):
+    """Asks the module about a src first, sends the file if need be, and lets the module take it from there."""
 
-    Whatever takes long, here, on the way or there, says how far it is.
-    """
+    module = "brine.virt.virt_image"
 
-    # Ansible makes the remote temporary directory for this, and removes it whatever happens.
-    TRANSFERS_FILES = True
-    _requires_connection = True
-    _supports_check_mode = True
-    _supports_async = False
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """The result of the module."""
-        super().run(tmp, task_vars)
-        try:
-            return self._have(task_vars)
-        except AnsibleActionFail as exc:
-            # As a result, which a task can judge with failed_when; an exception ends the task past that.
-            return {"failed": True, "msg": exc.message}
-        except VirtError as exc:
-            return {"failed": True, "msg": str(exc)}
-
-    def _have(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
+    def have(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
         args = dict(self._task.args)
         others = args.get("url") or args.get("path") or args.get("state", "present") != "present"
         if not args.get("src") or others:
             # Nothing to send, or a spec that the module refuses in Ansible's own words.
-            return self._run_module(args, task_vars)
+            return self.run_module(args, task_vars)
 
-        host, subject = _host(task_vars), str(args.get("name"))
+        subject = str(args.get("name"))
+        meter = ProgressMeter(show_of(host_of(task_vars)), subject)
         return have_file(
-            self._local_path(str(args["src"])),
+            self.local_path(str(args["src"])),
             args,
-            ask=lambda asked: self._run_module(asked, task_vars),
-            send=lambda path: self._send(path, host, subject),
+            ask=lambda asked: self.run_module(asked, task_vars),
+            send=lambda path: self.send(path, task_vars, subject),
             check_mode=bool(self._task.check_mode),
-            on_progress=no_progress if self._task.check_mode else ProgressMeter(show_of(host), subject).at,
+            on_progress=no_progress if self._task.check_mode else meter.at,
         )
-
-    def _send(self, local_path: str, host: str, subject: str) -> str:
-        """Send a file to the hypervisor. Where it lies there, until the task is over."""
-        shell = self._connection._shell
-        remote_path = str(shell.join_path(shell.tmpdir, "image"))
-        meter = ProgressMeter(show_of(host), subject)
-        size_bytes = os.path.getsize(local_path)
-        # From here on the rate is reckoned.
-        meter.at("sending", 0, size_bytes)
-        with follow_size(self._connection, remote_path, lambda done_bytes: meter.at("sending", done_bytes, size_bytes)):
-            self._transfer_file(local_path, remote_path)
-        self._fixup_perms2((shell.tmpdir, remote_path))
-        return remote_path
-
-    def _local_path(self, src: str) -> str:
-        try:
-            return str(self._find_needle("files", src))
-        except AnsibleFileNotFound:
-            # Without Ansible's advice to use remote_src, which is path here.
-            raise AnsibleActionFail(
-                f"src: there is no file {src} on the controller. For a file on the hypervisor, use path"
-            ) from None
-
-    def _run_module(self, args: dict[str, t.Any], task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
-        if OPTION in args:
-            raise AnsibleActionFail(f"{OPTION}: not for tasks")
-        shown = not self._task.check_mode
-        with progress_shown(self._connection, args, _host(task_vars), wanted=shown) as args:
-            withheld = Withheld(args)
-            result = self._execute_module(module_name=_MODULE, module_args=withheld.args, task_vars=task_vars)
-            return withheld.cleaned(result)
-
-
-def _host(task_vars: dict[str, t.Any] | None) -> str:
-    return str((task_vars or {}).get("inventory_hostname") or "")
 
 
 def have_file(

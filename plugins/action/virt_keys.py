@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls import certificate
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS
 from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, REQUIRED_TOGETHER
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists, unissued
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.sign import CertificateSpec, sign
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, locked, open_ca_store
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.trust import TrustState, decide_trust
@@ -32,6 +32,7 @@ _CONTROLLER_ONLY = frozenset(
         "authority_key",
         "authority_passphrase",
         "authority_since",
+        "ignore_unissued",
         "peers",
         "revoked",
     }
@@ -151,7 +152,8 @@ class CertificateTask:
     def keep(self) -> dict[str, t.Any]:
         """Have the host's certificates as they are to be: the task's result."""
         options = self._options
-        save = not self._check_mode
+        # Whoever is taken out needs no authority.
+        save = not self._check_mode and options["state"] != "absent"
         self._ca_store = open_ca_store(
             options["authority"],
             CaOptions(
@@ -172,13 +174,19 @@ class CertificateTask:
             trust_old=options["trust_old"],
             ending_days=options["renew_before"],
         )
+        if options["state"] == "absent":
+            return self._removed(self._ask())
         with locked(self._ca_store.folder) if save else contextlib.nullcontext():
-            revocations = revocation_lists(self._ca_store, options["revoked"], save=save)
+            revocations = revocation_lists(
+                self._ca_store, options["revoked"], save=save, ignore_unissued=options["ignore_unissued"]
+            )
         first = self._ask(
             trust=certs.as_pem(self._trust_state.trust),
             tolerated=certs.as_pem(self._trust_state.tolerated),
             drop_unknown=self._trust_state.drop_unknown,
             revocations=revocations,
+            # One that is locked out now keeps what it has, and gets nothing new.
+            reissue="" if options["name"] in options["revoked"] else revocations,
             inventory_names=self._names,
             names_of_others=self._names_of_others,
         )
@@ -186,6 +194,33 @@ class CertificateTask:
             return self._result(first, first)
         second = self._ask(names=first["names"], certificates=self._sign(first))
         return self._result(first, second)
+
+    def _removed(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What a host says that has nothing any more, as the task's result."""
+        if answer.get("failed"):
+            return answer
+        done = answer["actions"]
+        return {
+            **{key: value for key, value in answer.items() if key in ("invocation", "warnings", "deprecations")},
+            "changed": bool(done),
+            "certificates": [],
+            "authority": self._authority(),
+            "trusts": [],
+            "issuers": [],
+            "actions": done,
+            "kept": [],
+            "left": answer["left"],
+            "reloaded": False,
+            "diff": {"before": "", "after": "".join(f"{line}\n" for line in done)},
+        }
+
+    def _authority(self) -> dict[str, str]:
+        current = self._ca_store.current
+        return {
+            "subject": certs.subject(current.certificate),
+            "fingerprint": current.fingerprint,
+            "not_after": certs.not_after(current.certificate).isoformat(),
+        }
 
     def _ask(self, **exchange: t.Any) -> dict[str, t.Any]:
         trust_state: TrustState = self._trust_state
@@ -241,14 +276,11 @@ class CertificateTask:
             **result,
             "changed": bool(done),
             "certificates": [{"kind": key_pair, **facts} for key_pair, facts in last["certificates"].items()],
-            "authority": {
-                "subject": certs.subject(current.certificate),
-                "fingerprint": current.fingerprint,
-                "not_after": certs.not_after(current.certificate).isoformat(),
-            },
+            "authority": self._authority(),
             "trusts": sorted(current.fingerprint if one == new else one for one in set.intersection(*trusts)),
             "issuers": last["issuers"],
             "actions": done,
+            "unissued": unissued(self._ca_store, self._options["revoked"]),
             "kept": [path for answer in both for path in answer["kept"]],
             "reloaded": any(answer["reloaded"] for answer in both),
             "diff": {"before": "", "after": "".join(f"{line}\n" for line in done)},

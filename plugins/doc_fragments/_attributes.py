@@ -29,6 +29,28 @@ attributes:
       - brine.virt.virt
 """
 
+    # Modules that change something, all of it as check mode says.
+    FULL = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+"""
+
+    # Modules without the option uri. It stands before that of every module: of what two say of an attribute,
+    # the first counts.
+    NO_GROUP = r"""
+options: {}
+attributes:
+  action_group:
+    support: none
+    membership: []
+"""
+
     # Modules that only read.
     INFO_MODULE = r"""
 options: {}

@@ -74,7 +74,8 @@ VARIABLES = (
 )
 # What the live inventory gives its machines: one of them may be a hypervisor itself.
 _OF_MACHINES = frozenset({"virt_image", "virt_hypervisor"})
-_OWN_PREFIX = "virt_provision_"
+# Of this role, and of the one whose name is nearly virt_hypervisors.
+_ROLES = ("virt_provision_", "virt_hypervisor_")
 # One letter too many, too few or wrong in most names; more in long ones.
 _CLOSE = 0.88
 
@@ -91,7 +92,7 @@ def misspelled(names: t.Any) -> list[str]:
     sentences = []
     others = _OF_MACHINES if "virt_uuid" in given else frozenset()
     for name in sorted(given - set(VARIABLES) - others):
-        if name.startswith("virt_") and not name.startswith(_OWN_PREFIX):
+        if name.startswith("virt_") and not name.startswith(_ROLES):
             near = difflib.get_close_matches(name, free, n=1, cutoff=_CLOSE)
             sentences += [f"{name}: unknown variable. Did you mean {found}?" for found in near]
     return sentences

@@ -60,10 +60,12 @@ class _Module(AnsibleModule):
         self,
         has_secrets: t.Callable[[dict[str, t.Any]], bool] | None,
         beside: t.Iterable[str],
+        secret_words: t.Collection[str],
         settings: dict[str, t.Any],
     ) -> None:
         # Before the rest: an AnsibleModule logs and fails while it is being made.
         self._has_secrets = has_secrets
+        self._secret_words = secret_words
         self._beside: dict[str, t.Any] = dict.fromkeys([*beside, *([OPTION] if has_secrets is not None else [])])
         super().__init__(**settings)
         self.params.update(self._beside)
@@ -73,6 +75,8 @@ class _Module(AnsibleModule):
         super()._load_params()
         self._beside = {name: self.params.pop(name, None) for name in self._beside}
         self.no_log_values.update(kept_secret(self._beside))
+        if self._secret_words:
+            self.no_log_values.update(_values_of(self.params, self._secret_words))
 
     @property
     def in_clear(self) -> bool:
@@ -81,14 +85,32 @@ class _Module(AnsibleModule):
 
     def log(self, msg: t.Any, log_args: t.Any = None) -> None:
         """Write into the host's log, unless that would hold a secret."""
-        if not self.in_clear:
+        if not self.in_clear and not self._secret_words:
             super().log(msg, log_args)
 
     def fail_json(self, msg: str, **more: t.Any) -> t.NoReturn:
         """End the module with an error, which repeats the options only where no secret stands in them."""
-        if self.in_clear:
+        if self.in_clear or self._secret_words:
             more = {**more, "invocation": {"module_args": HIDDEN}}
         super().fail_json(msg, **more)
+
+    def exit_json(self, **result: t.Any) -> t.NoReturn:
+        """End the module with a result, which repeats the options only where no secret can stand in them."""
+        if self._secret_words:
+            result = {**result, "invocation": {"module_args": HIDDEN}}
+        super().exit_json(**result)
+
+
+def _values_of(options: t.Any, words: t.Collection[str]) -> t.Iterator[str]:
+    """All that stands under one of these words, however deep."""
+    if isinstance(options, Mapping):
+        for key, value in options.items():
+            if key in words and isinstance(value, (str, int, float)) and str(value):
+                yield str(value)
+            yield from _values_of(value, words)
+    elif isinstance(options, (list, tuple)):
+        for item in options:
+            yield from _values_of(item, words)
 
 
 def make_plain_module(
@@ -96,6 +118,7 @@ def make_plain_module(
     *,
     has_secrets: t.Callable[[dict[str, t.Any]], bool] | None = None,
     beside: t.Iterable[str] = (),
+    secret_words: t.Collection[str] = (),
     **settings: t.Any,
 ) -> AnsibleModule:
     """An AnsibleModule without the common options and requirements, for one that asks no hypervisor.
@@ -106,7 +129,7 @@ def make_plain_module(
     it is in no argument spec, it is in no documentation.
     """
     settings = {"supports_check_mode": True, **settings, "argument_spec": argument_spec}
-    module = _Module(has_secrets, beside, settings)
+    module = _Module(has_secrets, beside, secret_words, settings)
     if module.in_clear:
         module.fail_json(
             "The options contain secrets, but the module was called without its action plugin, which keeps them"
@@ -185,16 +208,17 @@ def check_named_machines(params: dict[str, t.Any], what: str) -> None:
         raise InputError("they are disks of one machine, but several are named", where="disks")
 
 
-def answer_of_machines(
-    module: AnsibleModule, results: Sequence[dict[str, t.Any]], diff: Sequence[dict[str, t.Any]]
+def answer_of_each(
+    module: AnsibleModule, results: Sequence[dict[str, t.Any]], diff: Sequence[dict[str, t.Any]], key: str = "machines"
 ) -> dict[str, t.Any]:
-    """The result of a module that does one thing to machines; failed, with all of it, when one of them has failed.
+    """The result of a module that works on several of a kind; failed, with all of it, when one of them has failed.
 
-    results: what became of each, with ``name``, ``changed``, ``failed`` and, of one that has failed, ``msg``.
+    results: what became of each, with ``name``, ``changed``, ``failed`` and, of one that has failed, ``msg``. key: what
+    they are called in the answer.
     """
     answer: dict[str, t.Any] = {
         "changed": any(result["changed"] for result in results),
-        "machines": list(results),
+        key: list(results),
         "diff": list(diff),
     }
     failed = [result for result in results if result["failed"]]

@@ -34,6 +34,7 @@ author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
+  - brine.virt._lock
   - brine.virt._uri
 attributes:
   check_mode:
@@ -63,10 +64,6 @@ options:
     type: list
     elements: str
     default: []
-  lock_timeout:
-    description: How many seconds to wait for another run that holds this hypervisor's lock.
-    type: int
-    default: 300
 seealso:
   - module: brine.virt.virt_spec_info
   - module: brine.virt.virt_init
@@ -203,7 +200,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._module import (
-    answer_of_machines,
+    answer_of_each,
     check_named_machines,
     finish,
     make_module,
@@ -254,7 +251,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     results = [outcome.as_result() for outcome in outcomes]
     for remark in (remark for outcome in outcomes if outcome.done and outcome.plan for remark in outcome.plan.remarks):
         module.warn(remark)
-    return answer_of_machines(module, results, [as_diff(outcome) for outcome in outcomes if outcome.done])
+    return answer_of_each(module, results, [as_diff(outcome) for outcome in outcomes if outcome.done])
 
 
 def main() -> None:

@@ -9,51 +9,54 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_bridge_switch
-short_description: Put a host's uplink into a bridge, with automatic rollback
+short_description: Create or change a host's bridge, with automatic rollback
 version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
   - The part of the role P(brine.virt.virt_bridge#role) that runs on the host. Use the role, which calls this module in
     the right order.
-  - Creates a bridge and moves everything that the uplink has to it (addresses, routes, DHCP and name servers), with
-    systemd-networkd files next to the uplink's own, which are not touched.
+  - Creates a bridge, with what the task names or else with everything that the uplink has (addresses, routes, DHCP and
+    name servers), by the network manager that manages the uplink.
   - The change is rolled back automatically unless the controller confirms it over a connection that was opened after
     the change.
-  - A bridge that exists is left as it is.
+  - A bridge that exists is left as it is, unless this module has made it and the task names something that differs.
 extends_documentation_fragment:
+  - brine.virt._attributes.no_group
   - brine.virt._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
-  action_group:
-    support: none
-    membership: []
+  - brine.virt._attributes.full
 options:
   name:
-    description: Name of the bridge.
+    description: Name of the bridge. Not with O(phase=check).
     type: str
-    required: true
-  uplink:
+  bridges:
     description:
-      - Interface that becomes the bridge's port.
-      - By default the one with the default route.
+      - The bridges that the host should have, in the words of C(virt_bridge_bridges) of the role
+        P(brine.virt.virt_bridge#role), which describes them.
+      - A bridge O(name) that is not among them has the interface with the default route as its uplink, and everything
+        that this has.
+    type: list
+    elements: raw
+    default: []
+  place:
+    description: What the list of bridges is called in messages.
     type: str
+    default: bridges
   phase:
     description:
-      - V(prepare) inspects the host and, if the bridge is missing, starts the switch, which applies the change three
-        seconds later.
-      - V(wait) waits until the change is applied.
-      - V(confirm) makes the change permanent if the bridge has everything that the uplink had. It has to come after
-        V(wait) and over a new connection, which proves that the host can be reached.
-      - V(report) reports how the last switch ended.
+      - V(check) reads all O(bridges) and reports every mistake in them.
+      - V(prepare) inspects the host and, if the bridge is missing or differs, starts the switch, which applies the
+        change three seconds later.
+      - M(brine.virt.virt_switch) does the rest.
     type: str
-    choices: [prepare, wait, confirm, report]
+    choices: [check, prepare]
     default: prepare
+  connection:
+    description:
+      - What Ansible calls the connection to the host. With one that works without the network, such as V(local),
+        nothing would prove that the host can be reached, and a change is refused.
+      - Where this is not named, only calls over SSH that come from the host itself are refused.
+    type: str
   confirm_seconds:
     description:
       - With O(phase=prepare), how many seconds the switch waits for the confirmation before it restores the old
@@ -70,27 +73,28 @@ EXAMPLES = r"""
   register: switch
 
 - name: Wait until it is done, and confirm over a new connection
-  brine.virt.virt_bridge_switch:
-    name: br0
+  brine.virt.virt_switch:
+    change: "{{ switch.change }}"
+    token: "{{ switch.token }}"
     phase: "{{ item }}"
   loop: [wait, confirm]
   vars:
-    ansible_ssh_extra_args: -o ControlPath=none
+    ansible_ssh_extra_args: -S none
   when: switch.state == 'armed'
 """
 
 RETURN = r"""
 state:
   description:
-    - V(present) if the bridge exists and no change is under way.
-    - V(absent) with O(phase=prepare) in check mode if the bridge would be created, and with O(phase=report) if no
-      switch was started.
-    - V(armed), V(applied), V(confirmed), V(rolling_back) or V(rolled_back) if a switch is or was under way.
+    - V(present) if the bridge exists as it should be and no change is under way.
+    - V(absent) with O(phase=prepare) in check mode if the bridge would be created or changed.
+    - V(checked) with O(phase=check).
+    - V(armed) if a change has begun, or one that a killed run has begun was taken over.
   returned: always
   type: str
   sample: armed
 uplink:
-  description: The interface that will be the bridge's port.
+  description: The interface that will be the bridge's port; empty if it has none.
   returned: when a change is planned or under way
   type: str
   sample: eth0
@@ -106,124 +110,121 @@ addresses:
   type: list
   elements: str
   sample: ["192.0.2.10/24"]
-log:
-  description: The log of the switch.
-  returned: with O(phase=report)
-  type: list
-  elements: str
-  sample: ["10:15:02 adding eth0 to br0", "10:16:02 not confirmed within 60 s"]
+change:
+  description: The name of the change, for M(brine.virt.virt_switch).
+  returned: when RV(state) is V(armed)
+  type: str
+  sample: bridge-br0
+token:
+  description: What M(brine.virt.virt_switch) confirms or undoes the change with. It is no secret.
+  returned: when RV(state) is V(armed)
+  type: str
+  sample: 5d41402abc4b2a76
+apply_seconds:
+  description: After how many seconds at most the change is applied, or is going back.
+  returned: when RV(state) is V(armed)
+  type: int
+  sample: 160
+settle_seconds:
+  description: How many seconds it takes at most to make the change permanent, or to go back, where commands hang.
+  returned: when RV(state) is V(armed)
+  type: int
+  sample: 385
 """
 
-import re
-import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    InputError,
-    VirtError,
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
+from ansible_collections.brine.virt.plugins.module_utils._network.change import (
+    Expected,
+    asks_for,
+    expected_from,
+    plan_bridge,
+    remembered,
+    switch_name,
 )
-from ansible_collections.brine.virt.plugins.module_utils._network import rollback
-from ansible_collections.brine.virt.plugins.module_utils._network.change import Change, missing_on_bridge, plan_bridge
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import NETWORKD_FOLDERS, observe_network
+from ansible_collections.brine.virt.plugins.module_utils._network.confirmation import begun, refuse_other
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import observe_network
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, read_bridge, read_bridges
+from ansible_collections.brine.virt.plugins.module_utils._network.switch import control
+from ansible_collections.brine.virt.plugins.module_utils._network.switch.connection import check_proves
+from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import GuardedFile
 
-# A DHCP client on the new bridge may take this long to have its lease again.
-_COMPLETE_SECONDS = 20
 
-
-def prepare(module: AnsibleModule, name: str, uplink: str | None) -> dict[str, t.Any]:
+def prepare(module: AnsibleModule, spec: BridgeSpec) -> dict[str, t.Any]:
     """Look, plan, and start the switch when there is something to do."""
-    change = rollback.pending(name)
-    if change is not None:
-        # The controller of an earlier run is gone; this one may confirm its change.
-        if uplink not in (None, change.uplink):
-            raise ConflictError(
-                f"a change of {name} with the uplink {change.uplink} is under way", hint="Run again when it is over"
-            )
-        return _planned(change, rollback.ARMED)
+    name = spec.name
+    under_way = control.pending(switch_name(name))
+    if under_way is not None:
+        if not asks_for(spec, under_way):
+            raise refuse_other(switch_name(name), under_way)
+        check_proves(module.params["connection"])
+        shown = _planned(remembered(under_way), [(path, None, text) for path, text in under_way.files])
+        if module.check_mode:
+            return {**shown, "state": "absent"}
+        # The controller of an earlier run is gone; this one may confirm its change, and that one no longer.
+        return {**shown, **begun(switch_name(name), control.take_over(switch_name(name)))}
     network = observe_network()
-    change = plan_bridge(network, name, uplink)
-    if change is None:
-        ports = [link.name for link in network.links.values() if link.master == name]
+    planned = plan_bridge(network, spec)
+    if planned is None:
         addresses = list(network.links[name].addresses)
-        return {"changed": False, "state": "present", "ports": ports, "addresses": addresses}
+        return {"changed": False, "state": "present", "ports": network.ports(name), "addresses": addresses}
+    check_proves(module.params["connection"])
+    shown = _planned(expected_from(planned.subject), [_before_and_after(file) for file in planned.files])
     if module.check_mode:
-        return _planned(change, "absent")
-    rollback.arm(change, module.params["confirm_seconds"])
-    return _planned(change, rollback.ARMED)
+        return {**shown, "state": "absent"}
+    return {**shown, **begun(planned.name, control.arm(planned, module.params["confirm_seconds"]))}
 
 
-def _planned(change: Change, state: str) -> dict[str, t.Any]:
-    paths = [(f"{NETWORKD_FOLDERS[0]}/{file.name}", file.text) for file in change.files]
+def _before_and_after(file: GuardedFile) -> tuple[str, str | None, str | None]:
+    return file.lasting, read_text(file.lasting), file.text
+
+
+def _planned(expected: Expected, files: t.Iterable[tuple[str, str | None, str | None]]) -> dict[str, t.Any]:
     return {
         "changed": True,
-        "state": state,
-        "uplink": change.uplink,
-        "addresses": list(change.addresses),
-        "diff": [{"before_header": path, "after_header": path, "before": "", "after": text} for path, text in paths],
+        "uplink": expected.uplink,
+        "addresses": list(expected.addresses),
+        "diff": [
+            {"before_header": path, "after_header": path, "before": before or "", "after": after or ""}
+            for path, before, after in files
+        ],
     }
 
 
-def wait(name: str) -> dict[str, t.Any]:
-    """Wait until a change is applied."""
-    rollback.wait_until_applied(name)
-    return {"changed": False, "state": _expect(name, rollback.APPLIED)}
-
-
-def confirm(name: str) -> dict[str, t.Any]:
-    """Make an applied change last, when the bridge has all that the uplink had."""
-    change = rollback.pending(name)
-    if change is None:
-        return {"changed": False, "state": _expect(name, rollback.CONFIRMED)}
-    deadline = time.monotonic() + _COMPLETE_SECONDS
-    missing = missing_on_bridge(observe_network(), change)
-    while missing and time.monotonic() < deadline:
-        time.sleep(0.5)
-        missing = missing_on_bridge(observe_network(), change)
-    if missing:
-        rollback.abort(name, f"{name} came up without {', '.join(missing)}")
-        raise HostError(f"{name} came up without {', '.join(missing)}", hint="The old network is back")
-    rollback.confirm(name)
-    return {"changed": True, "state": _expect(name, rollback.CONFIRMED)}
-
-
-def _expect(name: str, wanted: str) -> str:
-    state = rollback.state(name)
-    if state != wanted:
-        raise HostError(f"the change of {name} is {state or 'absent'}, not {wanted}")
-    return wanted
+def read_specs(module: AnsibleModule) -> BridgeSpec | None:
+    """The spec of the bridge that this call is about, None for all of them. Raises InputError for any of them."""
+    name, place = module.params["name"], module.params["place"]
+    specs = read_bridges(module.params["bridges"], place)
+    if name is None:
+        return None
+    return next((spec for spec in specs if spec.name == name), None) or read_bridge({"name": name}, "")
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "name": {"type": "str", "required": True},
-            "uplink": {"type": "str"},
-            "phase": {"type": "str", "choices": ["prepare", "wait", "confirm", "report"], "default": "prepare"},
+            "name": {"type": "str"},
+            "bridges": {"type": "list", "elements": "raw", "default": []},
+            "place": {"type": "str", "default": "bridges"},
+            "phase": {"type": "str", "choices": ["check", "prepare"], "default": "prepare"},
+            "connection": {"type": "str"},
             "confirm_seconds": {"type": "int", "default": 60},
         },
+        required_if=[("phase", "prepare", ["name"])],
         supports_check_mode=True,
     )
-    name, phase = module.params["name"], module.params["phase"]
     try:
-        # The kernel's limit is 15 characters; a name ends up in file names and in a unit's name.
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,14}", name):
-            raise InputError(
-                f"{name!r} is not a valid name for a bridge",
-                where="name",
-                hint="Use up to 15 letters, digits, _ and -, such as br0",
-            )
-        if phase == "prepare":
-            result = prepare(module, name, module.params["uplink"])
-        elif phase == "report":
-            result = {"changed": False, "state": rollback.state(name) or "absent", "log": rollback.log(name)}
-        elif module.check_mode:
-            result = {"changed": False, "state": rollback.state(name) or "absent"}
+        if module.params["confirm_seconds"] < 1:
+            raise InputError("it has to be at least 1", where="confirm_seconds")
+        spec = read_specs(module)
+        if spec is None or module.params["phase"] == "check":
+            result: dict[str, t.Any] = {"changed": False, "state": "checked"}
         else:
-            result = wait(name) if phase == "wait" else confirm(name)
+            result = prepare(module, spec)
     except VirtError as exc:
         module.fail_json(msg=str(exc), exception=exc)
     module.exit_json(**result)

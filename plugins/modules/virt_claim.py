@@ -23,6 +23,7 @@ author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
+  - brine.virt._lock
   - brine.virt._uri
 attributes:
   check_mode:
@@ -67,10 +68,6 @@ options:
     type: list
     elements: str
     default: []
-  lock_timeout:
-    description: How many seconds to wait for another run that holds this hypervisor's lock.
-    type: int
-    default: 300
 seealso:
   - module: brine.virt.virt_init
 """

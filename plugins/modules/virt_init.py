@@ -40,6 +40,7 @@ description:
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
+  - brine.virt._lock
   - brine.virt._uri
   - brine.virt._devices
   - brine.virt._hardware
@@ -291,10 +292,6 @@ options:
         free.
     type: dict
     default: {}
-  lock_timeout:
-    description: How many seconds to wait for another run that holds this hypervisor's lock.
-    type: int
-    default: 300
 seealso:
   - module: brine.virt.virt_image
   - module: brine.virt.virt_info

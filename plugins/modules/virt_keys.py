@@ -19,19 +19,17 @@ description:
     on, and appears in no result and no variable.
   - Each certificate is valid for all names and addresses of the host, see O(names).
   - A certificate is renewed if it expires in fewer than O(renew_before) days, lacks a name or an address, has the wrong
-    name, key type or authority, or if its key is missing, does not belong to it, or could be read by others. Otherwise
-    it is kept. An interrupted run is finished by the next one.
+    name, key type or authority, was revoked, or if its key is missing, does not belong to it, or could be read by
+    others. Otherwise it is kept. An interrupted run is finished by the next one.
   - libvirt's daemon reads new files without a restart. Open connections and machines are not affected.
   - The authority is created on first use, in the folder O(authority) on the controller. You can use your own instead,
     see O(authority_certificate).
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
+  - brine.virt._attributes.no_group
   - brine.virt._attributes
 attributes:
-  action_group:
-    support: none
-    membership: []
   check_mode:
     support: full
     details:
@@ -58,8 +56,11 @@ options:
       - V(present) installs the authorities, the revocation list and the certificates.
       - V(trusted) installs the authorities and the revocation list, and leaves certificates alone. When the authority
         changes, all hosts have to trust the new one before the first gets a certificate from it, see O(peers).
+      - V(absent) removes the keys, certificates, authorities and revocation lists of O(kinds) that are this cloud's,
+        for a host that is taken out of it. What is not by its authorities stays, and is in RV(left). The daemon is not
+        told, so close its TLS socket first. Nothing is revoked by this.
     type: str
-    choices: [present, trusted]
+    choices: [present, trusted, absent]
     default: present
   name:
     description:
@@ -176,6 +177,12 @@ options:
     type: list
     elements: str
     default: []
+  ignore_unissued:
+    description:
+      - Whether a CN in O(revoked) that nothing was issued to is passed over. Otherwise it is an error, as it is most
+        likely misspelled.
+    type: bool
+    default: false
   replace_foreign:
     description:
       - Whether to replace certificates from an unknown authority. Otherwise the task fails if there are any.
@@ -221,6 +228,11 @@ EXAMPLES = r"""
     authority_certificate: /etc/company/cloud-ca.pem
     authority_key: /etc/company/cloud-ca.key
     authority_passphrase: "{{ cloud_ca_passphrase }}"
+  become: true
+
+- name: Remove the host's keys and certificates
+  brine.virt.virt_keys:
+    state: absent
   become: true
 """
 
@@ -278,6 +290,18 @@ kept:
   type: list
   elements: str
   sample: []
+unissued:
+  description: With O(ignore_unissued=true), the CNs in O(revoked) that nothing was issued to.
+  returned: success, unless O(state=absent)
+  type: list
+  elements: str
+  sample: []
+left:
+  description: With O(state=absent), what is not this cloud's and stays where it is, one sentence each.
+  returned: with O(state=absent)
+  type: list
+  elements: str
+  sample: []
 reloaded:
   description:
     - Whether libvirt's daemon was made to reload its certificates. One that is not running reads them when it starts.
@@ -296,6 +320,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.check import TlsSp
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_name, own_names
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KINDS, find_places
 from ansible_collections.brine.virt.plugins.module_utils._tls.reload import MARK
+from ansible_collections.brine.virt.plugins.module_utils._tls.removal import remove_all
 from ansible_collections.brine.virt.plugins.module_utils._tls.renewal import (
     RenewalReport,
     TrustUpdate,
@@ -306,7 +331,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.renewal import (
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "kinds": {"type": "list", "elements": "str", "choices": list(KINDS), "default": ["libvirt", "qemu"]},
-    "state": {"type": "str", "choices": ["present", "trusted"], "default": "present"},
+    "state": {"type": "str", "choices": ["present", "trusted", "absent"], "default": "present"},
     "name": {"type": "str"},
     "names": {"type": "list", "elements": "str", "default": []},
     "own_names": {"type": "bool", "default": True},
@@ -325,6 +350,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "trust_old": {"type": "bool", "default": True},
     "peers": {"type": "dict"},
     "revoked": {"type": "list", "elements": "str", "default": []},
+    "ignore_unissued": {"type": "bool", "default": False},
     "replace_foreign": {"type": "bool", "default": False},
     "exchange": {"type": "dict"},
 }
@@ -346,8 +372,11 @@ def keep_keys(
     places = find_places(params["kinds"], folder=params["folder"], qemu_user=params["qemu_user"], root=root)
     if places.note:
         warn(places.note)
-    spec = read_spec(params)
     report = RenewalReport(check_mode, reload_mark)
+    if params["state"] == "absent":
+        left = remove_all(places, _read_cas(exchange, "known"), report)
+        return {"changed": bool(report.done), "actions": report.done, "left": left}
+    spec = read_spec(params)
     if "certificates" in exchange:
         install_all(places, spec, exchange["certificates"], report)
     else:
@@ -378,6 +407,9 @@ def read_spec(params: dict[str, t.Any]) -> TlsSpec:
         renew_before_days=params["renew_before"],
         known=_read_cas(exchange, "known"),
         accepted=_read_cas(exchange, "accepted"),
+        revoked=frozenset(
+            (one.issuer, entry.serial_number) for one in certs.read_lists(exchange.get("reissue", "")) for entry in one
+        ),
         replace_foreign=params["replace_foreign"],
     )
 

@@ -29,17 +29,9 @@ description:
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
+  - brine.virt._attributes.no_group
   - brine.virt._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
-  action_group:
-    support: none
-    membership: []
+  - brine.virt._attributes.full
 options:
   state:
     description: V(present) begins a maintenance, V(absent) ends it.

@@ -20,12 +20,9 @@ description:
     and sent in one hidden option. In what is returned and logged, they are replaced by asterisks.
 author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
+  - brine.virt._attributes.no_group
   - brine.virt._attributes
   - brine.virt._attributes.info_module
-attributes:
-  action_group:
-    support: none
-    membership: []
 options:
   name:
     description: Name of the machine. MAC addresses that are not given are derived from it.

@@ -38,6 +38,7 @@ author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
+  - brine.virt._lock
   - brine.virt._uri
 attributes:
   check_mode:
@@ -108,10 +109,6 @@ options:
         others were asked and none of them uses it. An empty mapping says that there are no other hypervisors.
       - All hypervisors that have the storage have to be asked. They are not asked again when a volume is deleted.
     type: dict
-  lock_timeout:
-    description: How many seconds to wait for another run that holds this hypervisor's lock.
-    type: int
-    default: 300
 seealso:
   - module: brine.virt.virt_init
   - module: brine.virt.virt_info
@@ -262,7 +259,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._module import (
-    answer_of_machines,
+    answer_of_each,
     check_named_machines,
     finish,
     make_module,
@@ -327,7 +324,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         else:
             carry_out(conn, outcomes, options, lock_seconds=params["lock_timeout"])
     results = [outcome.as_result() for outcome in outcomes]
-    return answer_of_machines(module, results, [as_diff(outcome) for outcome in outcomes if outcome.done])
+    return answer_of_each(module, results, [as_diff(outcome) for outcome in outcomes if outcome.done])
 
 
 def main() -> None:

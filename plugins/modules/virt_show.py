@@ -18,12 +18,9 @@ description:
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
+  - brine.virt._attributes.no_group
   - brine.virt._attributes
   - brine.virt._attributes.info_module
-attributes:
-  action_group:
-    support: none
-    membership: []
 options:
   text:
     description: The text. An empty one prints nothing.

@@ -44,7 +44,7 @@ _OF_PLAYBOOKS = frozenset((
     "adopt", "all", "anti_affinity", "autostart", "begin", "boot", "boot_dev", "checksum", "clock", "clone",
     "consoles", "cpu", "cpu_mode", "delay_seconds", "description", "disk_profile", "disks", "enable_qcow",
     "enable_vnc", "end", "events", "features", "file", "firmware", "force", "from", "graphics", "host_devices",
-    "hypervisor", "image", "in_state", "keep_disks", "labels", "limit", "machine_type", "memory", "nic_profile",
+    "hypervisor", "image", "in_state", "keep_disks", "labels", "limit", "lost", "machine_type", "memory", "nic_profile",
     "nics", "numatune", "on", "only_pending", "order", "output", "reason", "rng", "secure_boot", "seed",
     "seed_policy", "serials", "shared_folders", "start", "state", "stop", "stop_on_reboot", "stop_timeout", "tag",
     "tags", "timeout", "title", "to", "tpm", "variables", "vcpus", "video", "vm", "watchdog", "xml",

@@ -38,7 +38,7 @@ LIMIT = 1.25
 
 
 class Moves:
-    """One machine that goes to and fro between two hosts."""
+    """One machine that moves back and forth between two hosts."""
 
     def __init__(self, cloud: Cloud, rounds: int) -> None:
         self._cloud = cloud

@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .catalogue import LEFT_OUT, LEFT_TO_FULL, make_catalogue
+from .lab.molecule import Molecule
+from .lab.scenario import Scenario
 from .results import Counts, Result, table
 from .runner import Runner
-from .scenario import Scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,15 +27,15 @@ def run_checks(runner: Runner, *, quick: bool, full: bool = False, gently: bool 
     return runner.run(checks, gently=gently)
 
 
-def run_all(runner: Runner, scenario: Scenario, *, full: bool) -> list[Result]:
-    """Run the checks and the scenario at the same time: much of the scenario is waiting for guests and hosts.
+def run_all(runner: Runner, scenario: Scenario, molecule: Molecule, *, full: bool) -> list[Result]:
+    """Run the checks at the same time as the scenario and molecule: much of those is waiting for guests and hosts.
 
     The checks get a small share of the processors, so that little in the lab is slower for them.
     """
     with ThreadPoolExecutor(1) as pool:
         checks = pool.submit(run_checks, runner, quick=False, full=full, gently=True)
-        outcome = scenario.run()
-        return [*checks.result(), outcome]
+        outcomes = [scenario.run(), *molecule.run()]
+        return [*checks.result(), *outcomes]
 
 
 def close(results: list[Result], interrupted: bool) -> t.NoReturn:
@@ -62,6 +63,7 @@ def main() -> t.NoReturn:
     runner = Runner(ROOT / ".build/log")
     full = word == "test-full"
     scenario = Scenario(ROOT, full=full)
+    molecule = Molecule(ROOT, runner.logs, full=full)
     interrupted = False
 
     def interrupt(_number: int, _frame: types.FrameType | None) -> None:
@@ -69,16 +71,20 @@ def main() -> t.NoReturn:
         interrupted = True
         runner.stop()
         scenario.stop()
+        molecule.stop()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
 
     results: list[Result] = []
     try:
-        results += run_checks(runner, quick=True) if word == "check" else run_all(runner, scenario, full=full)
+        if word == "check":
+            results += run_checks(runner, quick=True)
+        else:
+            results += run_all(runner, scenario, molecule, full=full)
     finally:
         if word != "check":
-            results += scenario.tear_down()
+            results += [*molecule.tear_down(), *scenario.tear_down()]
     print(f"\n{table(results)}\n", flush=True)
     if word != "test-full":
         left, to = (LEFT_OUT, "test") if word == "check" else (LEFT_TO_FULL, "test-full")

@@ -26,19 +26,22 @@ SANITY_ERRORS = re.compile(r"^(ERROR|FATAL): (?!Command )")
 
 # What of `make test` is not in `make check`.
 LEFT_OUT = (
+    "the guide, built by antsibull-docs and Sphinx",
     "ansible-test sanity",
     "unit tests with ansible-core 2.21 and with Python 3.9",
     "unit tests with the mark `slow`, which start whole runs of Ansible",
     "four in five of the examples of hypothesis",
-    "the scenario in the lab",
+    "the scenario in the lab, and molecule",
 )
 
 # What of `make test-full` is not in `make test`. The scenario in the lab runs on ansible-core 2.19, so whole runs of
 # Ansible are seen there with the one and in the unit tests with the other.
 LEFT_TO_FULL = (
     "unit tests with the mark `slow` and four in five of the examples of hypothesis with ansible-core 2.19",
+    "unit tests by ansible-test, but for those with Python 3.9",
     "the page of the playbook picture in a browser",
-    "the scenarios that take long",
+    "the collection in an execution environment",
+    "the scenarios that take long, and all but one of molecule's",
 )
 
 
@@ -96,21 +99,32 @@ def lint_checks(core: Core, build: Path) -> list[Check]:
             ["sh", "-c", f"{documentation} || {documentation}"],
         ),
         check("changelog", ["antsibull-changelog", "lint"]),
+        check("spelling (codespell)", ["codespell"]),
         # In a place of its own: the scenario installs the collection too, and may run at the same time.
         check("build, install, run", ["tests/gate/installed", str(core.bin), str(build / "trial")]),
     ]
 
 
-def quick_units(core: Core, build: Path) -> Check:
-    """Return the short unit tests by pytest itself: ansible-test starts a process for each test, which takes longer."""
-    report = core.copy / "tests/output/junit/quick.xml"
-    options = ["-q", "--numprocesses=2", "--dist=worksteal", f"--junit-xml={report}"]
+def guide_check(core: Core, build: Path) -> Check:
+    """Return the build of the guide, in which every link to a page, plugin or option has to lead somewhere."""
+    words = ["python", "-m", "tests.gate.docsite", str(build / "docs")]
+    return Check("guide (sphinx)", words, core.copy, clean_environment(core, build))
+
+
+def pytest_units(core: Core, build: Path, *, quick: bool) -> Check:
+    """Return the unit tests by pytest itself: ansible-test starts a process for each test, which takes twice as long.
+
+    `quick`: without those marked `slow`, and with few examples of hypothesis.
+    """
+    report = core.copy / "tests/output/junit/pytest.xml"
+    options = ["-q", "-p", "no:cacheprovider", "--numprocesses=2", "--dist=worksteal", f"--junit-xml={report}"]
+    selection = ["-m", "not slow", "--hypothesis-profile=quick"] if quick else []
     return Check(
         f"unit tests {core.version}, Python {core.python}",
-        ["pytest", *options, "-m", "not slow", "--hypothesis-profile=quick", "tests/unit"],
+        ["pytest", *options, *selection, "tests/unit"],
         core.copy,
         # Outside the copy, which loses what git would not commit.
-        {**clean_environment(core, build), "PYTHONPYCACHEPREFIX": str(build / "cache/bytecode")},
+        {**clean_environment(core, build), "PYTHONPYCACHEPREFIX": str(build / f"cache/bytecode-{core.version}")},
         count=functools.partial(unit_counts, core, report.name),
     )
 
@@ -127,31 +141,34 @@ def browser_check(core: Core, build: Path) -> Check:
     )
 
 
-def ansible_test_checks(
-    core: Core, build: Path, *, all_pythons: bool, all_units: bool, old_python: str | None
-) -> list[Check]:
-    """Return sanity and unit tests of one ansible-core.
+def environment_check(current: Core, build: Path) -> Check:
+    """Return the proof that an execution environment can be made, and that the collection runs in it."""
+    command = ["tests/gate/environment", str(build)]
+    return Check("execution environment", command, current.copy, clean_environment(current, build))
 
-    `all_pythons`: sanity also compiles and imports with every Python of the machine that a hypervisor may have.
-    `all_units`: every unit test; otherwise those of `make check`.
+
+def core_checks(core: Core, build: Path, *, newest: bool, full: bool, old_python: str | None) -> list[Check]:
+    """Return sanity and unit tests of one ansible-core, in a lane of its own: ansible-test works in one directory.
+
+    `newest`: sanity also compiles and imports with every Python of the machine that a hypervisor may have, and all unit
+    tests run, where another core has those of `make check`. `full`: all unit tests by ansible-test, a process for each.
     `old_python`: one more Python, older than the controller's, for the unit tests of what runs on hypervisors.
     """
     environment = {**clean_environment(core, build), "HOME": str(core.home)}
     check = functools.partial(Check, directory=core.copy, environment=environment, lane=core.version)
     tool = str(core.bin / "ansible-test")
-    pythons = [] if all_pythons else ["--python", core.python]
+    pythons = [] if newest else ["--python", core.python]
     units = [
         check(
             f"unit tests {core.version}, Python {python}",
             [tool, "units", "--venv", "--python", python, "--num-workers", "2"],
             count=functools.partial(unit_counts, core, f"python{python}-*.xml"),
         )
-        for python in (core.python if all_units else None, old_python)
+        for python in (core.python if full else None, old_python)
         if python
     ]
-    if not all_units:
-        # In the lane of ansible-test, which works in the same directory.
-        units.insert(0, replace(quick_units(core, build), lane=core.version))
+    if not full:
+        units.insert(0, replace(pytest_units(core, build, quick=not newest), lane=core.version))
     return [*units, check(f"sanity {core.version}", [tool, "sanity", "--venv", *pythons], errors=SANITY_ERRORS)]
 
 
@@ -170,7 +187,7 @@ def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check
         for report in (core.copy / "tests/output/junit").glob("*.xml"):
             report.unlink()
     if quick:
-        return [quick_units(current, build), *lint_checks(current, build)]
+        return [pytest_units(current, build, quick=True), *lint_checks(current, build)]
     for core in filter(None, (current, following)):
         prepare_home(core, build)
     newest = following or current
@@ -180,16 +197,11 @@ def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check
         oldest = [Check(f"{what} 2.21", [], root, skip=NO_NEXT) for what in ("unit tests", "sanity")]
     if old_python is None:
         oldest.append(Check("unit tests on Python 3.9", [], root, skip="no Python 3.9 is on this machine"))
-    lint = lint_checks(current, build)
-    tests = [browser_check(current, build)] if full else []
+    lint = [guide_check(current, build), *lint_checks(current, build)]
+    tests = [browser_check(current, build), environment_check(current, build)] if full else []
     for core in filter(None, (current, following)):
-        newer = core is newest
-        tests += ansible_test_checks(
-            core,
-            build,
-            all_pythons=newer,
-            all_units=newer or full,
-            old_python=old_python if newer else None,
-        )
+        # The lane of the newest core has more to do.
+        older = old_python if core is current else None
+        tests += core_checks(core, build, newest=core is newest, full=full, old_python=older)
     # The slowest first; the short ones fill the gaps.
     return [*sorted(tests, key=lambda check: "sanity" not in check.name), *lint, *oldest]

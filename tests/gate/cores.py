@@ -15,7 +15,7 @@ from pathlib import Path
 
 COLLECTION = Path("ansible_collections/brine/virt")
 # A user's settings must not change what a check answers.
-FOREIGN_VARIABLES = re.compile(r"^(ANSIBLE_|FORCE_COLOR|GIT_|MAKE|MFLAGS|MYPY|PYTEST|PYTHON|VIRTUAL_ENV)")
+FOREIGN_VARIABLES = re.compile(r"^(ANSIBLE_|FORCE_COLOR|GIT_|MAKE|MFLAGS|MOLECULE|MYPY|PYTEST|PYTHON|VIRTUAL_ENV)")
 
 
 @dataclass(frozen=True)

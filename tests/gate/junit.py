@@ -13,7 +13,9 @@ from .results import Counts
 # have tests/gate/setup install what is missing.
 BY_DESIGN = {
     "no extended attributes here": "the file system that holds the temporary files has none",
+    "Debian's network managers cannot be unpacked here": "there is no apt-get; on Debian, tests/gate/setup does it",
     "cannot mount a file system here": "only root may, and not in every container",
+    "no network namespaces here": "they need root or the right to user namespaces, which not every container gives",
 }
 
 

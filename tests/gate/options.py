@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 import textwrap
 import typing as t
@@ -25,7 +26,7 @@ from pathlib import Path
 import yaml
 
 # The collection as Ansible names it, from wherever its top stands.
-sys.path.insert(0, str(Path.cwd().parents[2]))
+sys.path.insert(0, os.path.abspath("../../.."))
 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import disk, network, nic, seed, seed_parts
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import shapes, table, validators

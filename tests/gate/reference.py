@@ -8,6 +8,7 @@ what the field tables and the documentation make of it. With `--write` it writes
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import textwrap
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # The collection as Ansible names it, from wherever its top stands.
-sys.path.insert(0, str(Path.cwd().parents[2]))
+sys.path.insert(0, os.path.abspath("../../.."))
 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import shapes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.salt_words import _VCPU_KEYS, SALT_WORDS

@@ -10,23 +10,23 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 * What is asked often takes few files along: the import closure of some plugins has a limit.
 * Unit tests import every room of `plugins/module_utils` and `plugins/plugin_utils`, or another one of its folder that
   imports it, as far as they do so already: most faults are to be found without the lab.
+* Unit tests of modules and module_utils import nothing of Ansible but `ansible.module_utils`, by no way round: they run
+  on a hypervisor's Python too, for which ansible-test has nothing else.
 * XML is parsed by `parse_xml` alone: lxml's default parser resolves entities, and Python's own believe any DTD.
 * A program that opens disks is started in one file, which tells it the disk's format; so does what libvirt resizes.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
 * The action group `virt` names exactly the modules with the option `uri`: defaults for the group are mostly that, and a
   module without it would refuse them. ansible-test does not check the group.
-* A documented command means what it seems to mean: of `-e reason="new disks"` the shell leaves `reason=new disks`, and
-  Ansible keeps `new` of that; `-e 'reason="new disks"'` is right. And the playbooks that it names are there.
-* The files and folders that CONTRIBUTING.md and the pages in docs/docsite/rst name are there.
-* A role has a README and an argument spec; a playbook's name is an identifier, or its full name cannot be run.
+* What people read keeps the rules of tests/gate/docsite/pages.py.
+* A role has a README, an argument spec and a scenario of molecule; a playbook's name is an identifier, or its full name
+  cannot be run.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import re
-import shlex
+import functools
 import sys
 import typing as t
 from collections.abc import Iterator
@@ -34,7 +34,10 @@ from pathlib import Path
 
 import yaml
 
-PREFIX = "ansible_collections.brine.virt.plugins."
+from .docsite.pages import broken_in_pages
+
+COLLECTION = "ansible_collections.brine.virt."
+PREFIX = f"{COLLECTION}plugins."
 MODULE_UTILS = Path("plugins/module_utils")
 LIBVIRT_HOME = MODULE_UTILS / "_host/connection.py"
 LXML_HOME = Path("plugins/module_utils/_base/xml.py")
@@ -77,8 +80,8 @@ CLOSURES = {
     "modules/virt_info": 15,
     "modules/virt_host_info": 25,
     "inventory/domains": 18,
-    "modules/virt_init": 128,
-    "modules/virt_migrate": 74,
+    "modules/virt_init": 129,
+    "modules/virt_migrate": 75,
 }
 # Pairs (above, below) of folders inside a wing whose imports still go both ways: those of the lower one are let pass.
 BACKWARD = {
@@ -90,38 +93,35 @@ BY_ANOTHER_FOLDER = {
     "module_utils/_base/qemu_img.py",
     "module_utils/_model/spec/profiles/salt_words.py",
     "module_utils/_model/yaml_text.py",
-    "module_utils/_operations/disks/outside_volume.py",
     "module_utils/_operations/disks/planned.py",
-    "module_utils/_operations/disks/sharing.py",
-    "module_utils/_tls/check.py",
-    "module_utils/_tls/install.py",
-    "module_utils/_tls/renewal.py",
-    "module_utils/_tls/request.py",
     "plugin_utils/_filter_answer.py",
     "plugin_utils/_inventory/connection_vars.py",
     "plugin_utils/_inventory/machine_hosts.py",
     "plugin_utils/_reports/changes.py",
     "plugin_utils/_withholding_action.py",
 }
+# What is tested on the Python of hypervisors.
+TESTS_OF_HYPERVISORS = (Path("tests/unit/plugins/module_utils"), Path("tests/unit/plugins/modules"))
 TOP_FLOOR = 99
 # A file that lies in a wing itself, and in no folder of it: the wing's folder and its own name.
 WING_FILE_PARTS = 2
 URI_FRAGMENT = "brine.virt._uri"
-# A path from the top of the collection, and a wing in the picture of the house. NAME stands for any name.
-NAMED_PATH = re.compile(r"(?<![\w./-])(?:changelogs|docs|meta|playbooks|plugins|roles|tests)/[\w./-]*")
-PICTURED_WING = re.compile(r"^ +(_\w+(?:/|\.py)) ", re.MULTILINE)
+NO_GROUP_FRAGMENT = "brine.virt._attributes.no_group"
 
 
-def imported_modules(source: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line, dotted name) of each import in a Python file; for `from a import b` both a and a.b."""
+@functools.cache
+def imported_modules(source: Path) -> tuple[tuple[int, str], ...]:
+    """Return (line, dotted name) of each import in a Python file; for `from a import b` both a and a.b."""
+    found: list[tuple[int, str]] = []
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"), str(source))):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.lineno, node.module
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+            found.append((node.lineno, node.module))
+            found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            yield node.lineno, "." * node.level
+            found.append((node.lineno, "." * node.level))
+    return tuple(found)
 
 
 def wing_of(parts: tuple[str, ...]) -> str | None:
@@ -228,14 +228,27 @@ def check_tested() -> Iterator[str]:
         yield f"plugins/{room}: take it out of BY_ANOTHER_FOLDER in {Path(__file__).name}: it is tested, or gone"
 
 
-def closure(start: Path) -> set[Path]:
-    """Return the files of the collection that a file imports, and those that these import."""
+def check_tests_of_hypervisors() -> Iterator[str]:
+    """Yield each test for a hypervisor's Python that needs what only a controller has."""
+    at_fault: dict[Path, str] = {}
+    for folder in TESTS_OF_HYPERVISORS:
+        for test in sorted(folder.rglob("test_*.py")):
+            for file in sorted({test, *closure(test, prefix=COLLECTION)}):
+                if file not in at_fault:
+                    names = (name for _line, name in imported_modules(file) if name.startswith("ansible."))
+                    at_fault[file] = next((name for name in names if not name.startswith("ansible.module_utils")), "")
+                if at_fault[file]:
+                    yield f"{test}: {file} imports {at_fault[file]}, which is not there on a hypervisor's Python"
+
+
+def closure(start: Path, *, prefix: str = PREFIX) -> set[Path]:
+    """Return the files of the collection, those below `prefix`, that a file imports, and those that these import."""
     found: set[Path] = set()
     ahead = [start]
     while ahead:
         for _line, name in imported_modules(ahead.pop()):
-            if name.startswith(PREFIX):
-                target = Path("plugins", *name.removeprefix(PREFIX).split(".")).with_suffix(".py")
+            if name.startswith(prefix):
+                target = Path(*name.removeprefix(COLLECTION).split(".")).with_suffix(".py")
                 if target.exists() and target not in found and target != start:
                     found.add(target)
                     ahead.append(target)
@@ -307,8 +320,10 @@ def check_action_group() -> Iterator[str]:
     for name in sorted(named - set(there)):
         yield f"meta/runtime.yml: {name} is in the action group, and is no module"
     for name, text in there.items():
-        has_uri = URI_FRAGMENT in text.get("extends_documentation_fragment", [])
-        said = text.get("attributes", {}).get("action_group", {}).get("support", "full") != "none"
+        fragments = text.get("extends_documentation_fragment", [])
+        has_uri = URI_FRAGMENT in fragments
+        own = text.get("attributes", {}).get("action_group", {}).get("support", "full")
+        said = own != "none" and NO_GROUP_FRAGMENT not in fragments
         if has_uri != (name in named):
             wanted = "has the option uri and is not" if has_uri else "does not have the option uri and is"
             yield f"meta/runtime.yml: {name} {wanted} in the action group"
@@ -317,52 +332,18 @@ def check_action_group() -> Iterator[str]:
 
 
 def check_layout() -> Iterator[str]:
-    """Yield roles without README or argument spec, and playbooks whose name cannot be called."""
+    """Yield roles without README, argument spec or scenario, and playbooks whose name cannot be called."""
     for role in sorted(path for path in Path("roles").glob("*") if path.is_dir()):
         for name in ("README.md", "meta/argument_specs.yml"):
             if not (role / name).exists():
                 yield f"{role}: {name} is not there"
+        scenario = Path("extensions/molecule", role.name)
+        for name in ("molecule.yml", "converge.yml", "verify.yml"):
+            if not (scenario / name).exists():
+                yield f"{scenario}: {name} is not there, and so no scenario of the role"
     for playbook in sorted(Path("playbooks").glob("*.yml")):
         if not playbook.stem.isidentifier():
             yield f"{playbook}: the name is no identifier, so `brine.virt.{playbook.stem}` cannot be run"
-
-
-def shell_words(text: str) -> list[str]:
-    """Return the words of a command line as a shell splits it, or none when it is no command line."""
-    with contextlib.suppress(ValueError):
-        return shlex.split(text, comments=True)
-    return []
-
-
-def check_commands() -> Iterator[str]:
-    """Yield each documented command whose `-e` loses words on the way to Ansible, or whose playbook is not there."""
-    documents = [*Path().glob("*.md"), *Path().glob("roles/*/README.md"), *Path("tests").rglob("*.md")]
-    for source in sorted([*documents, *Path("playbooks").glob("*.yml")]):
-        rows = source.read_text(encoding="utf-8").split("\n")
-        for line, command in (
-            (line, part) for line, row in enumerate(rows, 1) for part in (row, *row.split("`")[1::2])
-        ):
-            words = shell_words(command.lstrip("#$ "))
-            for option, value in zip(words, words[1:], strict=False):
-                as_ansible = [] if value.startswith(("@", "{", "[")) else shell_words(value)
-                if option in ("-e", "--extra-vars") and any("=" not in word for word in as_ansible):
-                    yield f"{source}:{line}: of -e {value!r} Ansible keeps the first word: quote it once more"
-            for word in words if "ansible-playbook" in words else ():
-                name = word.removeprefix("brine.virt.")
-                if word.startswith("brine.virt.") and name != "..." and not Path(f"playbooks/{name}.yml").exists():
-                    yield f"{source}:{line}: there is no playbook {word}"
-
-
-def check_named_paths() -> Iterator[str]:
-    """Yield each file or folder that a page for those who work on the collection names, and that is not there."""
-    for page in (Path("CONTRIBUTING.md"), *sorted(Path("docs/docsite/rst").glob("*.rst"))):
-        text = page.read_text(encoding="utf-8")
-        for name in sorted({match[0].rstrip(".") for match in NAMED_PATH.finditer(text)}):
-            if "NAME" not in name and not Path(name).exists():
-                yield f"{page}: there is no {name}"
-        for wing in PICTURED_WING.findall(text):
-            if not list(Path("plugins").glob(f"*/{wing}")):
-                yield f"{page}: there is no {wing} in plugins/module_utils or plugins/plugin_utils"
 
 
 def main() -> int:
@@ -371,14 +352,14 @@ def main() -> int:
         *check_floors(),
         *check_folders(),
         *check_tested(),
+        *check_tests_of_hypervisors(),
         *check_closures(),
         *check_homes(),
         *check_parsers(),
         *check_disk_openers(),
         *check_action_group(),
         *check_layout(),
-        *check_commands(),
-        *check_named_paths(),
+        *broken_in_pages(),
     ]
     print("\n".join(broken) or "no rule is broken")
     return 1 if broken else 0

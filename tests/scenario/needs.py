@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 import typing as t
 
+from . import own_kernel
 from .cloud import FLEET, SUDO_HOST, Cloud, Failure, must
 
 # The lab's third host, of a later release than the first two. Only scenarios that need it see it.
 NEWER = "hv3"
-RELEASES = "bookworm,bookworm,trixie"
 # On the image that boots in seconds.
 TINY: dict[str, t.Any] = {"vcpus": 1, "memory": 128, "image": "tiny", "disks": [{"name": "system", "size": 256}]}
 # A machine that is up in seconds, with a disk that has something in it.
@@ -108,9 +108,18 @@ def web1(cloud: Cloud) -> None:
 
 def newer(cloud: Cloud) -> None:
     """A third hypervisor, of a later release, which the inventory has from now on."""
-    cloud.lab_well("up", "--hosts", "3", *([] if NEWER in cloud.lab_hosts() else ["--release", RELEASES]))
+    cloud.lab_well("up", "--hosts", "3", *([] if NEWER in cloud.lab_hosts() else ["--release", own_kernel.RELEASES]))
     cloud.use((*FLEET, NEWER))
     if cloud.lab("ssh", NEWER, HYPERVISOR).status != 0:
+        cloud.play_well("hypervisors", live=False)
+
+
+def with_own_kernel(cloud: Cloud) -> None:
+    """A hypervisor that is a virtual machine, alone in the inventory from now on."""
+    if not cloud.installed:
+        cloud.install()
+    own_kernel.start(cloud)
+    if cloud.lab("ssh", own_kernel.HOST, HYPERVISOR).status != 0:
         cloud.play_well("hypervisors", live=False)
 
 
@@ -127,4 +136,5 @@ NEEDS: dict[str, t.Callable[[Cloud], None]] = {
     "mover": mover,
     "web1": web1,
     "newer": newer,
+    "own_kernel": with_own_kernel,
 }

@@ -45,7 +45,9 @@ FULL_SCENARIOS = (
     "trust",
     "images",
     "storage",
+    "pools",
     "hostile_disks",
+    "volumes",
     "description",
     "refusals",
     "secrets",
@@ -66,11 +68,19 @@ FULL_SCENARIOS = (
     "migration",
     "failed_migrations",
     "interrupted_migrations",
+    "firewall",
+    # Before others bring a third hypervisor, which joins here.
+    "retiring",
     "demanding_migrations",
     "sudo_user",
     "evacuating",
     "fleet",
     "mixed",
+    "kernel",
+    # In a lab of its own.
+    "managers",
+    # From bare hosts again.
+    "tutorial",
     "ending",
 )
 # In place of names of scenarios: all of FULL_SCENARIOS.

@@ -14,7 +14,7 @@ import tempfile
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
 
 _POLL_SECONDS = 0.1
 
@@ -34,6 +34,26 @@ def read_text(path: str) -> str | None:
         return None
     except OSError as exc:
         raise HostError(f"{path} cannot be read: {exc.strerror}", hint=root_hint(exc)) from exc
+
+
+def read_text_to_change(path: str) -> str | None:
+    """The text of a file of somebody else that is to be written again, or None when there is none.
+
+    Raises UnsupportedError where other bytes than ours would change: it is not UTF-8, or has carriage returns.
+    Raises HostError.
+    """
+    text = read_text(path)
+    if text is None:
+        return None
+    with open(path, "rb") as file:
+        content = file.read()
+    wrong = "has carriage returns" if b"\r" in content else "is not UTF-8" if content != text.encode() else ""
+    if wrong:
+        raise UnsupportedError(
+            f"{path} {wrong}, and would not stay as it is if lines were added",
+            hint="Convert it to UTF-8 with lines that end with LF alone",
+        )
+    return text
 
 
 def read_setting(path: str, name: str) -> str | None:

@@ -1,164 +1,267 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What has to be done so that a bridge is there. Decides; touches nothing."""
+"""What has to be done so that a bridge is as its spec says. Decides; touches nothing."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+import json
+import typing as t
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
+    HostError,
     InputError,
     NotFoundError,
-    UnsupportedError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._network.networkd import NetworkdFile, bridge_files
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import (
-    NETWORKD_FOLDERS,
-    Link,
-    Network,
-    Route,
-    observe_networkd,
-    other_manager,
+from ansible_collections.brine.virt.plugins.module_utils._network.checks import (
+    checked_link,
+    could_be_port,
+    foreign_differences,
+    known,
 )
-
-BY_HAND = "Create the bridge by hand: an existing bridge is left as it is"
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.choice import choose_manager, made_by
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import settings_of
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Manager, Parts, Wanted
+from ansible_collections.brine.virt.plugins.module_utils._network.names import file_names
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network, stable_mac
+from ansible_collections.brine.virt.plugins.module_utils._network.returning import returning
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, Uplink
+from ansible_collections.brine.virt.plugins.module_utils._network.switch.control import PendingChange
+from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import GuardedChange
 
 
 @dataclass(frozen=True)
-class Change:
-    """A bridge to be made: the files that make it, and what must be on it afterwards."""
+class Expected:
+    """What a bridge must have before its change is confirmed. uplink: its port, empty for none.
+
+    any_address: it asks for one, and which it gets is not known. settings: of the kernel, by BridgeState's words, and
+    its mtu.
+    """
 
     bridge: str
     uplink: str
-    files: tuple[NetworkdFile, ...]
     addresses: tuple[str, ...]
     gateways: tuple[str, ...]
+    any_address: bool = False
+    settings: Mapping[str, t.Any] | None = None
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """As the switch remembers it."""
+        return {
+            "bridge": self.bridge,
+            "uplink": self.uplink,
+            "addresses": list(self.addresses),
+            "gateways": list(self.gateways),
+            "any_address": self.any_address,
+            "settings": dict(self.settings or {}),
+        }
 
 
-def plan_bridge(network: Network, bridge: str, uplink: str | None) -> Change | None:
-    """The change that gives a host this bridge, None when it is there. Raises where that would be unsafe.
-
-    uplink: the interface that becomes the bridge's port; None is the one with the default route.
-    """
-    existing = network.links.get(bridge)
-    if existing is not None:
-        _check_existing(network, existing, uplink)
-        return None
-    link = _uplink(network, bridge, uplink)
-    networkd = observe_networkd(link.name)
-    if networkd is None:
-        raise UnsupportedError(
-            f"the uplink {link.name} is managed by {other_manager(link.name)}; the role moves uplinks that"
-            " systemd-networkd manages, also by netplan's files",
-            hint=BY_HAND,
-        )
-    if networkd.foreign_addresses or (networkd.source is None and link.addresses):
-        lost = ", ".join(networkd.foreign_addresses or link.addresses)
-        raise ConflictError(
-            f"{lost} on {link.name} is in no configuration of systemd-networkd and would be lost",
-            hint=f"Write it into the .network file of {link.name}, or remove it",
-        )
-    files = bridge_files(
-        bridge=bridge,
-        uplink=link.name,
-        mac=link.mac,
-        source=networkd.source,
-        dhcpv4_iaid=networkd.dhcpv4_iaid,
-        dhcpv6_iaid=networkd.dhcpv6_iaid,
+def expected_from(said: Mapping[str, t.Any]) -> Expected:
+    """What the switch remembers, also of an earlier version. Raises KeyError, TypeError."""
+    return Expected(
+        said["bridge"],
+        said["uplink"],
+        tuple(said["addresses"]),
+        tuple(said["gateways"]),
+        bool(said.get("any_address")),
+        dict(said.get("settings") or {}),
     )
-    _check_no_file_in_the_way(bridge, files)
-    return Change(bridge, link.name, files, link.addresses, _gateways(network.default_routes, link.name))
 
 
-def missing_on_bridge(network: Network, change: Change) -> list[str]:
-    """What the uplink had and the bridge has not, in words; empty when nothing is missing."""
-    bridge = network.links.get(change.bridge)
-    if bridge is None:
-        return [f"the interface {change.bridge}"]
-    uplink = network.links.get(change.uplink)
-    missing = [] if uplink is not None and uplink.master == change.bridge else [f"its port {change.uplink}"]
-    missing += [f"the address {address}" for address in change.addresses if address not in bridge.addresses]
-    present = _gateways(network.default_routes, change.bridge)
-    return missing + [f"the gateway {gateway}" for gateway in change.gateways if gateway not in present]
+def remembered(change: PendingChange) -> Expected:
+    """What a bridge whose change is under way must have. Raises HostError where that cannot be read."""
+    try:
+        return expected_from(change.subject)
+    except (KeyError, TypeError) as exc:
+        raise HostError(
+            f"the change of the bridge under way cannot be read: {exc}", hint="Run again in a few minutes"
+        ) from exc
 
 
-def _gateways(routes: tuple[Route, ...], device: str) -> tuple[str, ...]:
-    return tuple(route.gateway for route in routes if route.device == device and route.gateway)
+def asks_for(spec: BridgeSpec, change: PendingChange) -> bool:
+    """Whether a change under way is what the spec asks for. An earlier version remembers nothing but the uplink."""
+    if "spec" not in change.subject:
+        return spec.uplink is None or spec.uplink.port == remembered(change).uplink
+    return change.subject["spec"] == _as_json(spec)
 
 
-def _check_existing(network: Network, existing: Link, uplink: str | None) -> None:
+def _as_json(spec: BridgeSpec) -> t.Any:
+    return json.loads(json.dumps(asdict(spec)))
+
+
+def switch_name(bridge: str) -> str:
+    """What the change of a bridge is called."""
+    return f"bridge-{bridge}"
+
+
+def plan_bridge(network: Network, spec: BridgeSpec) -> GuardedChange | None:
+    """The change that makes a bridge as its spec says, None when it is. Raises where that would be unsafe."""
+    existing = network.links.get(spec.name)
+    maker = made_by(spec.name) if existing is not None and existing.kind == "bridge" else None
+    begun = maker is not None and maker.begun(spec.name)
+    if existing is not None and not begun:
+        return _plan_existing(network, spec, existing)
+    uplink, source = _uplink(network, spec)
+    _check_names(network, spec)
+    below = uplink.below if uplink else ()
+    manager = choose_manager(spec, network, below)
+    mac = network.links[source.name if source else below[0]].mac if below else stable_mac(network, spec.name)
+    wanted = Wanted(spec, uplink, mac, network, source)
+    verb = f"adding {uplink.words} to {spec.name}" if uplink else f"creating {spec.name}"
+    return _guarded(wanted, verb, manager, manager.make(wanted))
+
+
+def _check_names(network: Network, spec: BridgeSpec) -> None:
+    """Refuse a bridge with a file that would be called as one of another bridge of ours that is there."""
+    for link in network.links.values():
+        if link.kind != "bridge" or link.name == spec.name or made_by(link.name) is None:
+            continue
+        ports = [network.links[port] for port in network.ports(link.name)]
+        made = next((port.name for port in ports if port.kind in ("bond", "vlan")), "")
+        members = [other.name for other in network.links.values() if made and other.master == made]
+        shared = sorted({*spec.file_names} & {*file_names(link.name, made, members)})
+        if shared:
+            raise ConflictError(
+                f"a file of {spec.name} would be called as one of the bridge {link.name} ({shared[0]})",
+                hint=f"Call it, or its bond or VLAN, otherwise, for example {spec.name.replace('-', '_')}",
+            )
+
+
+def _plan_existing(network: Network, spec: BridgeSpec, existing: Link) -> GuardedChange | None:
     if existing.kind not in ("bridge", "openvswitch"):
         kind = f"of the kind {existing.kind}" if existing.kind else "a network card"
         raise ConflictError(f"{existing.name} exists and is {kind}, not a bridge", hint="Give the bridge another name")
+    differences = foreign_differences(network, spec, existing)
+    manager = made_by(spec.name) if existing.kind == "bridge" else None
+    if manager is None:
+        if differences:
+            raise ConflictError(
+                f"the bridge {spec.name} exists, but {differences[0]}",
+                hint="It was not made by this role, so it is left as it is: change it by hand, or leave that out",
+            )
+        return None
+    if spec.uplink is not None or spec.alone:
+        port = spec.uplink.port if spec.uplink else ""
+        if port and port not in network.links:
+            raise NotFoundError(f"the uplink {port} does not exist", hint=known(network))
+        wrong = network.links[port].master != spec.name if port else _own_port(network, existing) is not None
+        if wrong:
+            raise ConflictError(
+                f"the bridge {spec.name} exists, but {f'{port} is not its port' if port else 'it has an uplink'}",
+                hint="The uplink of an existing bridge is not changed: remove the bridge by hand first",
+            )
+    own = spec.uplink or _own_port(network, existing)
+    if spec.vlans is not None and own is None:
+        raise InputError(f"vlans are the uplink's, and the bridge {spec.name} has none")
+    wanted = Wanted(spec, own, existing.mac, network, existing=existing)
+    parts = manager.change(wanted)
+    if parts == Parts():
+        return None
+    return _guarded(wanted, f"changing {spec.name}", manager, parts)
+
+
+def _own_port(network: Network, bridge: Link) -> Uplink | None:
+    """The one port of a bridge that is no machine's."""
+    ports = [name for name in network.ports(bridge.name) if could_be_port(network.links[name])]
+    return Uplink(ports[0]) if len(ports) == 1 else None
+
+
+def _guarded(wanted: Wanted, words: str, manager: Manager, parts: Parts) -> GuardedChange:
+    spec, source = wanted.spec, wanted.source or wanted.existing
+    taken = source if not spec.addressing else None
+    want = settings_of(wanted)
+    settings: dict[str, t.Any] = {} if spec.mtu is None else {"mtu": spec.mtu}
+    settings.update({} if spec.stp is None else {"stp": want.stp})
+    if spec.vlan_filtering is not None:
+        settings.update(vlan_filtering=want.vlan_filtering, **({"pvid": want.pvid} if spec.vlan_filtering else {}))
+    expected = Expected(
+        bridge=spec.name,
+        uplink=wanted.uplink.port if wanted.uplink else "",
+        addresses=taken.addresses if taken else spec.addresses or (),
+        gateways=wanted.network.gateways(taken.name) if taken else spec.gateway or (),
+        any_address=spec.addressing and spec.asks_dhcp4 and not spec.of_family(4),
+        settings=settings,
+    )
+    links = wanted.network.links
+    concerned = [links[name] for name in (wanted.uplink.below if wanted.uplink else ()) if name in links]
+    undone = returning(wanted.network, [wanted.existing] if wanted.existing else concerned)
+    return GuardedChange(
+        name=switch_name(spec.name),
+        description=f"{words} with {manager.title}",
+        files=parts.files,
+        apply=parts.apply,
+        keep=parts.keep,
+        leave=parts.leave,
+        restore=parts.restore,
+        mend=undone.mend,
+        back=undone.back,
+        last_resort=parts.last_resort,
+        return_seconds=undone.seconds,
+        subject={**expected.as_dict(), "spec": _as_json(spec)},
+    )
+
+
+def missing_on_bridge(network: Network, expected: Expected) -> list[str]:
+    """What the bridge should have and has not, in words; empty when nothing is missing."""
+    bridge = network.links.get(expected.bridge)
+    if bridge is None:
+        return [f"the interface {expected.bridge}"]
+    missing = []
+    if expected.uplink:
+        uplink = network.links.get(expected.uplink)
+        missing += [] if uplink is not None and uplink.master == expected.bridge else [f"its port {expected.uplink}"]
+    missing += [f"the address {address}" for address in expected.addresses if address not in bridge.addresses]
+    missing += (
+        ["an address by DHCP"] if expected.any_address and not any("." in own for own in bridge.addresses) else []
+    )
+    present = network.gateways(expected.bridge)
+    missing += [f"the gateway {gateway}" for gateway in expected.gateways if gateway not in present]
+    for word, value in (expected.settings or {}).items():
+        have = bridge.mtu if word == "mtu" else getattr(bridge.bridge, word, value)
+        missing += [] if have == value else [f"{word} {str(value).lower()}"]
+    return missing
+
+
+def _uplink(network: Network, spec: BridgeSpec) -> tuple[Uplink | None, Link | None]:
+    """What becomes the bridge's port, and the interface that it takes the configuration of, when that is safe."""
+    if spec.alone:
+        return None, None
+    uplink = spec.uplink
     if uplink is None:
-        return
-    link = network.links.get(uplink)
-    if link is None:
-        raise NotFoundError(f"the uplink {uplink} does not exist", hint=_known(network))
-    if link.master != existing.name:
-        raise ConflictError(
-            f"the bridge {existing.name} exists, but {uplink} is not its port",
-            hint="An existing bridge is left as it is: add the port by hand, or leave out its uplink",
-        )
-
-
-def _uplink(network: Network, bridge: str, name: str | None) -> Link:
-    """The link to become a port, when that is safe."""
-    if name is None:
         if not network.default_routes:
             raise InputError(
-                f"no interface has a default route, so the uplink of {bridge} cannot be guessed", hint="Name it"
+                f"no interface has a default route, so the uplink of {spec.name} cannot be guessed", hint="Name it"
             )
         name = network.default_routes[0].device
         if network.links[name].kind == "bridge":
             raise InputError(
                 f"the default route is on {name}, which is already a bridge",
-                hint=f"Name the uplink of {bridge}, or call the bridge {name}",
+                hint=f"Name the uplink of {spec.name}, or call the bridge {name}",
             )
-    link = network.links.get(name)
-    if link is None:
-        raise NotFoundError(f"the uplink {name} does not exist", hint=_known(network))
-    if link.master is not None:
-        master = network.links.get(link.master)
+        uplink = Uplink(name)
+    there = network.links.get(uplink.port)
+    if there is not None and (uplink.bond or uplink.vlan is not None):
+        if uplink.bond:
+            same = there.kind == "bond" and {
+                link.name for link in network.links.values() if link.master == there.name
+            } == {*uplink.bond}
+        else:
+            same = (there.kind, there.vlan, there.below) == ("vlan", uplink.vlan, uplink.link)
+        if not same:
+            raise ConflictError(f"{there.name} exists, and is not {uplink.words}", hint="Give it another name")
+        # Somebody else's, and just what was asked for.
+        uplink = Uplink(uplink.port)
+    links = [checked_link(network, name, of_vlan=uplink.vlan is not None) for name in uplink.below]
+    if uplink.vlan is not None:
+        return uplink, None
+    with_addresses = [link for link in links if link.addresses or network.gateways(link.name)]
+    if len(with_addresses) > 1 and not spec.addressing:
+        both = " and ".join(link.name for link in with_addresses[:2])
         raise ConflictError(
-            f"the uplink {name} is a port of the {master.kind if master else 'device'} {link.master}", hint=BY_HAND
+            f"{both} have addresses, and the bridge can take over those of one", hint="Name the bridge's addresses"
         )
-    if link.wireless:
-        raise UnsupportedError(
-            f"the uplink {name} is wireless, and an access point drops frames of other machines",
-            hint="Name a wired uplink",
-        )
-    if not _could_be_port(link):
-        raise UnsupportedError(
-            f"the uplink {name} cannot be a bridge's port: it is of the kind {link.kind or link.link_type}",
-            hint=_known(network),
-        )
-    return link
-
-
-def _could_be_port(link: Link) -> bool:
-    # The kernel takes no bridge into a bridge, and a tun or tap device belongs to a machine.
-    return link.link_type == "ether" and link.kind not in ("bridge", "tun")
-
-
-def _known(network: Network) -> str:
-    names = [
-        link.name
-        for link in network.links.values()
-        if _could_be_port(link) and link.master is None and not link.wireless
-    ]
-    return f"Possible interfaces: {', '.join(names) or 'none'}"
-
-
-def _check_no_file_in_the_way(bridge: str, files: tuple[NetworkdFile, ...]) -> None:
-    for file in files:
-        for folder in NETWORKD_FOLDERS:
-            path = f"{folder}/{file.name}"
-            if os.path.exists(path):
-                raise ConflictError(
-                    f"{path} exists, but the bridge {bridge} does not",
-                    hint="Remove the file, or let `networkctl reload` create the bridge from it, and run again",
-                )
+    return uplink, (with_addresses or links)[0]

@@ -1,37 +1,37 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host's network is now: its links, its default route, and who manages a link. Only reads."""
+"""What a host's network is now, as the kernel has it: its links, bridges and routes. Only reads."""
 
 from __future__ import annotations
 
-import glob
-import ipaddress
+import hashlib
 import json
 import os
-import re
-import shutil
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._network.networkd import NetworkdSource
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
+from ansible_collections.brine.virt.plugins.module_utils._network.commands import run
 
-# systemd.network(5): of two files with one name, the one in the earlier folder counts.
-NETWORKD_FOLDERS = (
-    "/etc/systemd/network",
-    "/run/systemd/network",
-    "/usr/local/lib/systemd/network",
-    "/usr/lib/systemd/network",
-    "/lib/systemd/network",
-)
-_COMMAND_TIMEOUT_SECONDS = 30
+
+@dataclass(frozen=True)
+class BridgeState:
+    """What the kernel says of a bridge. forward_delay: in hundredths of a second."""
+
+    stp: bool = False
+    forward_delay: int = 0
+    vlan_filtering: bool = False
+    pvid: int = 1
 
 
 @dataclass(frozen=True)
 class Link:
-    """A network interface. kind: the kernel's word for a virtual one, such as bridge or veth, else empty."""
+    """A network interface. kind: the kernel's word for a virtual one, such as bridge or veth, else empty.
+
+    bridge: of a bridge alone. vlans: of a bridge's port, those that it carries, as ranges.
+    """
 
     name: str
     mac: str
@@ -41,73 +41,125 @@ class Link:
     wireless: bool
     # Global addresses in CIDR form that must not get lost: all IPv4, and IPv6 that is not given for a time.
     addresses: tuple[str, ...]
+    mtu: int = 0
+    # Those of the addresses that somebody has given it for good, neither DHCP nor a router.
+    static: tuple[str, ...] = ()
+    # All global addresses that it has again when it is configured again, whoever gives them: DHCP and routers too.
+    # Not those of privacy extensions.
+    returning: tuple[str, ...] = ()
+    bridge: BridgeState | None = None
+    vlans: tuple[tuple[int, int], ...] = ()
+    # Of a VLAN: its number, and the interface that it is on.
+    vlan: int | None = None
+    below: str | None = None
 
 
 @dataclass(frozen=True)
 class Route:
-    """A default route: the interface and the gateway (empty when the link itself is the gateway)."""
+    """A route: the interface, the gateway (empty when the link itself is the gateway), where to, and its metric.
+
+    protocol: who has made it, in the words of ip(8): `boot` is ip itself, by hand or in a script. words: all of it, as
+    `ip route add` takes it.
+    """
 
     device: str
     gateway: str
+    to: str = "default"
+    metric: int = 0
+    version: int = 4
+    protocol: str = ""
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Network:
-    """All links by name, and the default routes, best first (IPv4 before IPv6)."""
+    """All links by name, the default routes, best first (IPv4 before IPv6), and all other routes.
+
+    machine: what identifies the host, for addresses that are derived.
+    """
 
     links: dict[str, Link]
     default_routes: tuple[Route, ...]
+    routes: tuple[Route, ...] = ()
+    machine: str = field(default="", repr=False)
 
+    def ports(self, bridge: str) -> list[str]:
+        """The names of a bridge's ports."""
+        return [link.name for link in self.links.values() if link.master == bridge]
 
-@dataclass(frozen=True)
-class Networkd:
-    """What systemd-networkd says of a link. source: None when no file matches it."""
-
-    source: NetworkdSource | None
-    foreign_addresses: tuple[str, ...]
-    dhcpv4_iaid: int | None
-    dhcpv6_iaid: int | None
-
-
-def run(*command: str) -> str:
-    """The output of a command in plain English. Raises HostError with what it said when it fails."""
-    try:
-        answer = run_program(
-            command,
-            timeout_seconds=_COMMAND_TIMEOUT_SECONDS,
-            environment={"SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": ""},
-        )
-    except FileNotFoundError as exc:
-        raise HostError(
-            f"the command {command[0]} is not installed", hint=f"Install the package that contains {command[0]}"
-        ) from exc
-    except TimeoutError as exc:
-        raise HostError(f"{' '.join(command)} did not answer within {_COMMAND_TIMEOUT_SECONDS} s") from exc
-    if answer.status != 0:
-        raise HostError(f"{' '.join(command)} failed: {answer.complaint}")
-    return answer.text
+    def gateways(self, device: str) -> tuple[str, ...]:
+        """The gateways of the default routes over an interface."""
+        return tuple(route.gateway for route in self.default_routes if route.device == device and route.gateway)
 
 
 def observe_network() -> Network:
-    """The host's links and default routes now. Raises HostError."""
+    """The host's links and routes now. Raises HostError."""
+    vlans = _vlans(run("bridge", "-json", "vlan", "show"))
     links = {
-        link.name: link for link in map(_link, json.loads(run("ip", "-json", "-details", "address", "show") or "[]"))
+        link.name: link
+        for link in (
+            _link(data, vlans) for data in json.loads(run("ip", "-json", "-details", "address", "show") or "[]")
+        )
     }
-    routes = [
-        (position, route.get("metric", 0), Route(route["dev"], route.get("gateway", "")))
+    found = [
+        (position, int(route.get("metric", 0)), _route(route, 6 if position else 4))
         for position, family in enumerate(("-4", "-6"))
-        for route in json.loads(run("ip", "-json", family, "route", "show", "default") or "[]")
-        if "dev" in route
+        for route in json.loads(run("ip", "-json", family, "route", "show") or "[]")
+        if "dev" in route and "dst" in route
     ]
-    return Network(links, tuple(route for _position, _metric, route in sorted(routes, key=lambda entry: entry[:2])))
+    found.sort(key=lambda entry: entry[:2])
+    routes = [route for _position, _metric, route in found]
+    return Network(
+        links,
+        tuple(route for route in routes if route.to == "default"),
+        tuple(route for route in routes if route.to != "default"),
+        (read_text("/etc/machine-id") or "").strip(),
+    )
 
 
-def _link(data: dict[str, t.Any]) -> Link:
+def stable_mac(network: Network, bridge: str) -> str:
+    """An address for a bridge without an uplink: the same after each boot, and another one on each host.
+
+    It is locally administered (IEEE 802: the second bit of the first octet).
+    """
+    digest = hashlib.sha256(f"brine.virt bridge {bridge} {network.machine}".encode()).hexdigest()
+    return "02:" + ":".join(digest[index : index + 2] for index in range(0, 10, 2))
+
+
+# What ip(8) says of a route, and the word by which it is told the same.
+_ROUTE_WORDS = {"gateway": "via", "dev": "dev", "protocol": "proto", "metric": "metric", "scope": "scope"}
+_ROUTE_WORDS.update(prefsrc="src", pref="pref", tos="tos")
+
+
+def _route(data: dict[str, t.Any], version: int) -> Route:
+    words = [data.get("type", "unicast"), data["dst"]]
+    for key, word in _ROUTE_WORDS.items():
+        words += [word, str(data[key])] if key in data else []
+    # Such as its MTU.
+    words += [word for found in data.get("metrics", []) for pair in found.items() for word in map(str, pair)]
+    # A gateway of the other version of IP.
+    words += ["via", data["via"]["family"], data["via"]["host"]] if "via" in data else []
+    words += ["onlink"] if "onlink" in data.get("flags", []) else []
+    return Route(
+        data["dev"],
+        data.get("gateway", ""),
+        data["dst"],
+        int(data.get("metric", 0)),
+        version,
+        # The one that ip(8) does not say.
+        str(data.get("protocol", "boot")),
+        tuple(words),
+    )
+
+
+def _link(data: dict[str, t.Any], vlans: dict[str, tuple[tuple[int, int], ...]]) -> Link:
     name = data["ifname"]
+    info = data.get("linkinfo", {})
+    kind, details = info.get("info_kind", ""), info.get("info_data", {})
     return Link(
         name=name,
         mac=data.get("address", ""),
-        kind=data.get("linkinfo", {}).get("info_kind", ""),
+        kind=kind,
         link_type=data.get("link_type", ""),
         master=data.get("master"),
         wireless=any(os.path.exists(f"/sys/class/net/{name}/{entry}") for entry in ("wireless", "phy80211")),
@@ -118,76 +170,43 @@ def _link(data: dict[str, t.Any]) -> Link:
             and "local" in address
             and (address["family"] == "inet" or not address.get("dynamic"))
         ),
-    )
-
-
-def observe_networkd(uplink: str) -> Networkd | None:
-    """What systemd-networkd knows of a link, None when it does not manage it. Raises HostError."""
-    if shutil.which("networkctl") is None or not is_active("systemd-networkd.service"):
-        return None
-    text = run("networkctl", "status", "--no-pager", "--lines=0", uplink)
-    status: dict[str, t.Any] = json.loads(run("networkctl", "status", "--json=short", uplink))
-    if status.get("AdministrativeState") == "unmanaged":
-        return None
-    return Networkd(
-        source=_source(status.get("NetworkFile"), status.get("NetworkFileDropins")),
-        foreign_addresses=tuple(
-            f"{ipaddress.ip_address(bytes(entry['Address']))}/{entry['PrefixLength']}"
-            for entry in status.get("Addresses", [])
-            if entry.get("ConfigSource") == "foreign"
-            and entry.get("ScopeString") == "global"
-            and "permanent" in entry.get("FlagsString", "")
+        mtu=int(data.get("mtu", 0)),
+        static=tuple(
+            f"{address['local']}/{address['prefixlen']}"
+            for address in data.get("addr_info", [])
+            if address.get("scope") == "global" and "local" in address and not address.get("dynamic")
         ),
-        dhcpv4_iaid=_iaid(text, r"DHCPv?4 Client ID:\s*IAID:(0x[0-9a-fA-F]+)"),
-        dhcpv6_iaid=_iaid(text, r"DHCPv?6 Client IAID:\s*(0x[0-9a-fA-F]+)"),
+        returning=tuple(
+            f"{address['local']}/{address['prefixlen']}"
+            for address in data.get("addr_info", [])
+            if address.get("scope") == "global"
+            and "local" in address
+            and not any(address.get(word) for word in ("temporary", "deprecated", "tentative", "dadfailed"))
+        ),
+        bridge=_bridge(details) if kind == "bridge" else None,
+        vlans=vlans.get(name, ()),
+        vlan=details.get("id") if kind == "vlan" else None,
+        below=data.get("link") if kind == "vlan" else None,
     )
 
 
-def _iaid(text: str, pattern: str) -> int | None:
-    found = re.search(pattern, text)
-    return int(found.group(1), 16) if found else None
+def _bridge(details: dict[str, t.Any]) -> BridgeState:
+    return BridgeState(
+        stp=bool(details.get("stp_state")),
+        forward_delay=int(details.get("forward_delay", 0)),
+        vlan_filtering=bool(details.get("vlan_filtering")),
+        pvid=int(details.get("vlan_default_pvid", 1)),
+    )
 
 
-def _source(path: str | None, drop_ins: list[str] | None) -> NetworkdSource | None:
-    """The text of a link's file and of its drop-ins; older systemd does not list these, so they are looked for."""
-    if path is None:
-        return None
-    if drop_ins is None:
-        found: dict[str, str] = {}
-        for folder in reversed(NETWORKD_FOLDERS):
-            for drop_in in glob.glob(f"{folder}/{os.path.basename(path)}.d/*.conf"):
-                found[os.path.basename(drop_in)] = drop_in
-        drop_ins = [found[name] for name in sorted(found)]
-    return NetworkdSource(tuple((part, _read(part)) for part in (path, *drop_ins)))
-
-
-def _read(path: str) -> str:
+def _vlans(text: str) -> dict[str, tuple[tuple[int, int], ...]]:
+    """The VLANs of each port, out of the answer of bridge(8)."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            return stream.read()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise HostError(f"{path}, which systemd-networkd uses, cannot be read: {exc}") from exc
-
-
-def is_active(unit: str) -> bool:
-    """Whether a unit of systemd runs."""
-    try:
-        return run("systemctl", "is-active", unit).strip() == "active"
-    except HostError:
-        return False
-
-
-def other_manager(uplink: str) -> str:
-    """In words, who seems to manage a link that systemd-networkd does not."""
-    for unit, name in (
-        ("NetworkManager.service", "NetworkManager"),
-        ("wickedd.service", "wicked"),
-        ("connman.service", "ConnMan"),
-        ("dhcpcd.service", "dhcpcd"),
-    ):
-        if is_active(unit):
-            return name
-    for path in ("/etc/network/interfaces", *sorted(glob.glob("/etc/network/interfaces.d/*"))):
-        if os.path.isfile(path) and re.search(rf"^\s*iface\s+{re.escape(uplink)}\s", _read(path), re.MULTILINE):
-            return f"ifupdown ({path})"
-    return "an unknown program"
+        said = json.loads(text or "[]")
+        # As iproute2 before 5.0 says it.
+        ports = said.items() if isinstance(said, dict) else ((port["ifname"], port["vlans"]) for port in said)
+        return {
+            name: tuple((vlan["vlan"], vlan.get("vlanEnd", vlan["vlan"])) for vlan in vlans) for name, vlans in ports
+        }
+    except (ValueError, KeyError, TypeError) as exc:
+        raise HostError(f"the answer of bridge vlan show cannot be read: {exc}") from exc

@@ -29,6 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains 
     list_domains,
     macs_in_use,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_exists, volume_names
@@ -186,17 +187,30 @@ class HypervisorView:
         """The format of a volume by the machines that have it as a disk, else by our notes; None when nobody knows."""
         if pool.source_type != FILE:
             return RAW
-        key = (pool.name, volume)
-        by_machine = [self._disk_formats.get(pool.volume_path(volume)), self._disk_formats.get(key)]
+        key, place = (pool.name, volume), pool.volume_path(volume)
+        by_machine = [self._disk_formats.get(one) for one in (key, place, self._file_at(place)) if one is not None]
         return safest_format(filter(None, by_machine)) or self._noted_formats.get(key)
 
     @functools.cached_property
     def _disk_formats(self) -> dict[t.Hashable, str]:
-        """What machines open their disks as, now or at their next start, by place or by pool and volume."""
+        """What machines open their disks as, now or at their next start, by place, by file, or by pool and volume."""
         formats_by_place: dict[t.Hashable, list[str]] = {}
         for disk in self._disks:
-            formats_by_place.setdefault(_place(disk), []).append(driver_format(disk))
+            place = _place(disk)
+            for one in dict.fromkeys((place, self._file_at(self._path_of(place)))):
+                formats_by_place.setdefault(one, []).append(driver_format(disk))
         return {place: safest_format(formats) or RAW for place, formats in formats_by_place.items()}
+
+    def _path_of(self, place: t.Hashable) -> str | None:
+        """The path of a volume that a disk has by its pool, and that of any other disk."""
+        if not isinstance(place, tuple):
+            return None if place is None else str(place)
+        pool = next((known for known in self._all_pools if known.name == place[0]), None)
+        return pool.volume_path(place[1]) if pool is not None and pool.makes_named_volumes and place[1] else None
+
+    def _file_at(self, path: str | None) -> t.Hashable:
+        """What is the same for all paths that lead to one file of this machine; None where that cannot be told."""
+        return file_id(path) if path is not None and path.startswith("/") and self.pools.local else None
 
     @functools.cached_property
     def _noted_formats(self) -> dict[tuple[str, str], str]:

@@ -27,7 +27,8 @@ FOREIGN_HINT = (
 class TlsSpec:
     """What certificates of a host are to be.
 
-    known: the authorities of this cloud, old ones too; accepted: those of them whose certificates are good now.
+    known: the authorities of this cloud, old ones too; accepted: those of them whose certificates are good now;
+    revoked: issuers and serial numbers of certificates that others refuse, and that are to be replaced.
     """
 
     organization: str
@@ -38,6 +39,7 @@ class TlsSpec:
     known: tuple[x509.Certificate, ...]
     accepted: tuple[x509.Certificate, ...]
     replace_foreign: bool = False
+    revoked: frozenset[tuple[x509.Name, int]] = frozenset()
 
     def names_of(self, key_pair: KeyPairFiles) -> tuple[str, ...]:
         """The names that this certificate is to be valid for; an account answers to its own name only."""
@@ -103,6 +105,8 @@ def _check_certificate(
 ) -> t.Iterator[str]:
     if issuer is None or issuer not in spec.accepted:
         yield f"it was issued by {certs.as_text(certificate.issuer)}"
+    if (certificate.issuer, certificate.serial_number) in spec.revoked:
+        yield "it was revoked"
     left = certs.days_left(certificate)
     if left < spec.renew_before_days and not _is_longest(certificate, issuer):
         yield f"it expires in {left} days" if left >= 0 else f"it expired on {certs.not_after(certificate).date()}"

@@ -18,6 +18,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 MARK = "/run/brine-virt-tls-reload"
 # The daemons that may serve TLS, by their sockets for it. https://libvirt.org/daemons.html
 _DAEMONS = ("libvirtd", "virtproxyd")
+# Where both are administered, /run/libvirt/libvirt-admin-sock: "sockprefix" of virtproxyd in libvirt's
+# src/remote/meson.build. virtproxyd:///system would be another socket, which nobody has (getSocketPath in
+# src/admin/libvirt-admin.c). The server inside is named after the daemon.
+_ADMIN_URI = "libvirtd:///system"
 _TIMEOUT_SECONDS = 60
 
 
@@ -55,7 +59,7 @@ def _is_active(unit: str) -> bool:
 
 
 def _update(daemon: str) -> None:
-    command = ["virt-admin", "--connect", f"{daemon}:///system", "server-update-tls", daemon]
+    command = ["virt-admin", "--connect", _ADMIN_URI, "server-update-tls", daemon]
     hint = f"Restart {daemon}.service: machines keep running"
     try:
         answer = run_program(command, timeout_seconds=_TIMEOUT_SECONDS)

@@ -16,16 +16,17 @@ from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaStor
 _SERIAL = re.compile(r"(0x)?[0-9A-Fa-f:]{8,59}")
 
 
-def revocation_lists(ca_store: CaStore, revoked: Sequence[str], *, save: bool) -> str:
+def revocation_lists(ca_store: CaStore, revoked: Sequence[str], *, save: bool, ignore_unissued: bool = False) -> str:
     """The lists of all authorities as one text, with these certificates on them; empty as long as none was revoked.
 
-    revoked: serial numbers in hex, and CNs. Raises NotFoundError for a CN that nothing was issued to.
+    revoked: serial numbers in hex, and CNs. Raises NotFoundError for a CN that nothing was issued to, unless it is to
+    be passed over.
     """
-    wanted = _find_serials(ca_store, revoked)
+    wanted = _find_serials(ca_store, revoked, ignore_unissued=ignore_unissued)
     return "".join(_list_of(ca_store, one, wanted.get(one.short, set()), save=save) for one in ca_store.all)
 
 
-def _find_serials(ca_store: CaStore, revoked: Sequence[str]) -> dict[str, set[int]]:
+def _find_serials(ca_store: CaStore, revoked: Sequence[str], *, ignore_unissued: bool) -> dict[str, set[int]]:
     """The serial numbers by the authority that they are from. One that is not known counts as the current one's."""
     wanted: dict[str, set[int]] = {}
     issued = [(one, path) for one in ca_store.all for path in ca_store.issued(one)] if revoked else []
@@ -37,7 +38,7 @@ def _find_serials(ca_store: CaStore, revoked: Sequence[str]) -> dict[str, set[in
         found = [(a, c) for a, c in issued_certificates if entry == certs.common_name(c) or c.serial_number == serial]
         for ca, certificate in found:
             wanted.setdefault(ca.short, set()).add(certificate.serial_number)
-        if not found and serial is None:
+        if not found and serial is None and not ignore_unissued:
             raise NotFoundError(
                 f"no certificate was issued to {entry}",
                 where=f"revoked[{index}]",
@@ -46,6 +47,17 @@ def _find_serials(ca_store: CaStore, revoked: Sequence[str]) -> dict[str, set[in
         if not found and serial is not None:
             wanted.setdefault(ca_store.current.short, set()).add(serial)
     return wanted
+
+
+def unissued(ca_store: CaStore, revoked: Sequence[str]) -> list[str]:
+    """Which of these are CNs that nothing was issued to."""
+    found = []
+    for entry in revoked:
+        try:
+            _find_serials(ca_store, [entry], ignore_unissued=False)
+        except NotFoundError:
+            found.append(entry)
+    return found
 
 
 def _list_of(ca_store: CaStore, ca: CertificateAuthority, wanted: set[int], *, save: bool) -> str:

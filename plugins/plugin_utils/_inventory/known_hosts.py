@@ -6,7 +6,8 @@
 One line a key: ``virt-<uuid> <type> <key> brine.virt:<hypervisor> <name>``. The comment at the end is how this code
 knows its own lines; all others belong to somebody else and stay. A key is good for the alias alone: a guest can claim
 any address, and a machine's name can be that of another host. Lines of earlier versions have both, and lose them.
-Format: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
+A machine without host keys has a comment, ``# virt-<uuid> brine.virt:<hypervisor> <name>``: where it is has to be known
+when nobody asks its hypervisor any more. Format: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import re
 import typing as t
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.files import locked_file, write_whole
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import host_key_alias
@@ -27,6 +29,7 @@ _OWN_LINE = re.compile(
     rf"virt-(?P<uuid>[0-9a-f-]{{36}})(?P<others>,\S*)? (?P<key>.*) "
     rf"{re.escape(_MARK)}(?P<hypervisor>\S+)( (?P<name>\S+))?"
 )
+_OWN_COMMENT = re.compile(rf"# virt-(?P<uuid>[0-9a-f-]{{36}}) {re.escape(_MARK)}(?P<hypervisor>\S+) (?P<name>\S+)")
 # Whatever stands in a hypervisor's metadata, only plain names and keys may reach a file that ssh trusts.
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -46,15 +49,41 @@ def known_hosts_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]
     return lines
 
 
+def _keyless_line(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
+    """The comment for a machine that has no key; none where its name is no plain word."""
+    uuid, name = record.get("uuid") or "", record.get("name") or ""
+    if not _UUID.fullmatch(uuid) or not _NAME.fullmatch(name):
+        return []
+    return [f"# {host_key_alias(uuid)} {_MARK}{hypervisor} {name}"]
+
+
 def last_seen(lines: Sequence[str]) -> dict[str, list[str]]:
     """The hypervisors that the file knows a machine of each name on, by the names of the machines."""
     found: dict[str, list[str]] = {}
     for line in lines:
-        own = _OWN_LINE.fullmatch(line)
-        name = _name_in(own) if own else None
-        if own and name and own["hypervisor"] not in found.setdefault(name, []):
-            found[name].append(own["hypervisor"])
+        own = _own(line)
+        if own and own.name and own.hypervisor not in found.setdefault(own.name, []):
+            found[own.name].append(own.hypervisor)
     return found
+
+
+@dataclass(frozen=True)
+class _Own:
+    """What a line of ours is about. name: None where none is known."""
+
+    uuid: str
+    hypervisor: str
+    name: str | None
+
+
+def _own(line: str) -> _Own | None:
+    """What a line is about, if it is ours. An editor may have put a carriage return at its end."""
+    line = line.removesuffix("\r")
+    key = _OWN_LINE.fullmatch(line)
+    if key:
+        return _Own(key["uuid"], key["hypervisor"], _name_in(key))
+    comment = _OWN_COMMENT.fullmatch(line)
+    return _Own(comment["uuid"], comment["hypervisor"], comment["name"]) if comment else None
 
 
 def _line(uuid: str, key: str, hypervisor: str, name: str | None) -> str:
@@ -98,22 +127,59 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
     }
     unread = {(h, r["uuid"]) for h, records in answered.items() for r in records if r.get("vcpus") is None}
 
+    # Whoever turns up elsewhere without a key leaves the one that is known where it is.
     moved_here = {uuid for machines in new.values() for uuid, lines in machines.items() if lines}
+    listed_here = {uuid for machines in new.values() for uuid in machines}
+    comments = {
+        (hypervisor, record["uuid"]): _keyless_line(record, hypervisor)
+        for hypervisor, records in answered.items()
+        for record in records
+        if not new[hypervisor][record["uuid"]] and (hypervisor, record["uuid"]) not in unread
+    }
 
     def stays(line: str) -> bool:
-        own = _OWN_LINE.fullmatch(line)
+        own = _own(line)
         if not own:
             return True
-        if own["hypervisor"] not in new:
-            return not (drop_gone and own["uuid"] in moved_here)
-        machines = new[own["hypervisor"]]
-        if (own["hypervisor"], own["uuid"]) in unread:
+        if own.hypervisor not in new:
+            gone = moved_here if not line.startswith("#") else listed_here
+            return not (drop_gone and own.uuid in gone)
+        if (own.hypervisor, own.uuid) in unread:
             return True
-        return not drop_gone and own["uuid"] not in machines
+        return not drop_gone and own.uuid not in new[own.hypervisor]
 
     kept = [_alias_alone(line) for line in old if stays(line)]
-    own = [line for machines in new.values() for lines in machines.values() for line in lines]
-    return list(dict.fromkeys([*kept, *sorted(own)]))
+    own_lines = [line for machines in new.values() for lines in machines.values() for line in lines]
+    own_lines += [line for lines in comments.values() for line in lines]
+    # Of equal lines of ours one is enough; somebody else's may be there twice, such as blank ones.
+    merged: list[str] = []
+    seen: set[str] = set()
+    for line in kept:
+        if line not in seen or not _own(line):
+            merged.append(line)
+        seen.add(line)
+    return [*merged, *(line for line in dict.fromkeys(sorted(own_lines)) if line not in seen)]
+
+
+def add_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> list[str]:
+    """The lines of the file with these machines where they are now; what else a hypervisor has is not known."""
+    here = {record["uuid"] for answer in answers for record in answer["machines"] if record.get("vcpus") is not None}
+
+    def is_old(line: str) -> bool:
+        own = _own(line)
+        return own is not None and own.uuid in here
+
+    return merge_lines([line for line in old if not is_old(line)], answers, drop_gone=False)
+
+
+def without_machines(lines: Sequence[str], gone: Mapping[str, t.Collection[str]]) -> list[str]:
+    """The lines without those of machines that are no longer there. gone: their names by hypervisor."""
+
+    def is_gone(line: str) -> bool:
+        own = _own(line)
+        return own is not None and own.name in gone.get(own.hypervisor, ())
+
+    return [line for line in lines if not is_gone(line)]
 
 
 def update_known_hosts(path: str, answers: Sequence[Mapping[str, t.Any]], *, drop_gone: bool = True) -> bool:
@@ -125,16 +191,30 @@ def update_known_hosts(path: str, answers: Sequence[Mapping[str, t.Any]], *, dro
     """
     if not os.path.exists(path) and not merge_lines([], answers, drop_gone=drop_gone):
         return False
+    return rewrite(path, lambda old: merge_lines(old, answers, drop_gone=drop_gone))
+
+
+def rewrite(path: str, change: t.Callable[[list[str]], list[str]]) -> bool:
+    """Write what change makes of the file's lines, as update_known_hosts does; returns whether it changed."""
     directory = os.path.dirname(path)
     os.makedirs(directory, mode=0o700, exist_ok=True)
     with locked_file(f"{path}.lock", _LOCK_SECONDS):
-        try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                old = file.read().splitlines()
-        except FileNotFoundError:
-            old = []
-        new = merge_lines(old, answers, drop_gone=drop_gone)
+        old = read_lines(path)
+        new = change(old)
         if new == old:
             return False
         write_whole(path, "".join(f"{line}\n" for line in new).encode(errors="surrogateescape"), 0o600)
     return True
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of the file; none of one that is missing. Raises OSError.
+
+    A line ends at a line feed, and only there: whatever else stands in a line of somebody else's is part of it.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return []
+    return text.removesuffix("\n").split("\n") if text else []

@@ -78,7 +78,7 @@ def place(
     titles = [
         f"{places[index]} ({machine.name})" if places[index] else machine.name for index, machine in enumerate(machines)
     ]
-    removals = find_removals(machines, capacities, silent, options, homes or {}, titles)
+    removals = find_removals(machines, capacities, silent, options, homes or {}, titles, last_seen)
     problems: dict[int, VirtError] = dict(removals.problems)
     refused: dict[int, tuple[str | None, str]] = dict(removals.refused)
     chosen: dict[int, dict[str, t.Any]] = {}

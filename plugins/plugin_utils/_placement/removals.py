@@ -12,7 +12,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.plugin_utils._one_home import one_home
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import homes_of, no_answer
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import homes_of, no_answer, not_removed
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
 
@@ -38,11 +38,12 @@ def find_removals(
     options: PlacementOptions,
     homes: Mapping[str, str],
     titles: Sequence[str],
+    last_seen: Mapping[str, Sequence[str]] | None = None,
 ) -> Removals:
     """The machines that are to be removed; what they take on their hypervisors is free for the others.
 
     silent: hypervisors that did not answer, and why. homes: where machines were when the inventory was read. titles:
-    what messages call the machines.
+    what messages call the machines. last_seen: by machine, the hypervisors that it is known on by other means.
     """
     found = Removals()
     for index, machine in enumerate(machines):
@@ -54,6 +55,8 @@ def find_removals(
             found.problems[index] = exc
             continue
         unseen = _unseen(machine, home, silent, options, homes.get(machine.name))
+        if unseen is None and home is None:
+            unseen = not_removed(machine, {*capacities, *silent}, last_seen, options)
         if unseen is not None:
             found.refused[index] = unseen
         elif home is None:

@@ -6,32 +6,35 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
 
-from brine_lab import prerequisites
+from brine_lab import options, prerequisites
 from brine_lab.base import processes, state
 from brine_lab.base.lab import Lab, cache, this_lab
 from brine_lab.base.lock import locked
 from brine_lab.base.say import LabError, say
-from brine_lab.hosts import cgroups, hosts, inventory, ssh
-from brine_lab.images import golden, guest, images, probe
+from brine_lab.base.state import State
+from brine_lab.hosts import cgroups, containers, hosts, inventory, ssh
+from brine_lab.images import golden, guest, images, probe, system
 from brine_lab.network import firewall, network, package_cache, services, trouble
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code: 0, 1 for a failure, 2 for a prerequisite that is missing."""
     words = _parser().parse_args(argv)
-    lab = this_lab()
+    lab = this_lab(words.name or "")
     try:
         return int(words.command(lab, words) or 0)
     except LabError as exc:
         say(f"error: {exc}")
         return exc.exit_code
     except KeyboardInterrupt:
-        say("interrupted; `tests/lab/lab up` goes on from here, `tests/lab/lab down` removes everything")
+        say(f"interrupted; `{lab.command} up` goes on from here, `{lab.command} down` removes everything")
         return 130
 
 
@@ -39,20 +42,14 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
     """Bring up what is missing; leave alone what runs."""
     prerequisites.check_machine()
     with locked(lab.id):
-        # With QEMU where /dev/kvm has to be tried out.
-        prerequisites.install_packages(lab, guest.PACKAGES if probe.DEVICE.exists() else None)
         plan = state.load(lab) or network.choose(lab)
-        for host, release in zip(hosts.names(words.hosts), _for_each(words.release, words.hosts), strict=True):
-            there = plan.hosts.setdefault(host, release or golden.RELEASES[0])
-            if release not in (None, there):
-                raise LabError(f"{host} is a {there} host; run `tests/lab/lab down` first for {release}.")
-            if host in words.sudo and host not in plan.sudo:
-                if (lab.trees / host).exists():
-                    raise LabError(f"{host} is there, for root; run `tests/lab/lab down` first for a user with sudo.")
-                plan.sudo.append(host)
+        options.apply(lab, plan, words)
+        # With QEMU where it runs a host, or where /dev/kvm has to be tried out.
+        qemu = guest.PACKAGES if plan.hardware or probe.DEVICE.exists() else None
+        prerequisites.install_packages(lab, qemu)
         state.save(lab, plan)
         with ThreadPoolExecutor(2) as pool:
-            trees = [pool.submit(golden.tree, lab, release) for release in sorted(set(plan.hosts.values()))]
+            trees = _built(pool, lab, plan)
             kvm = pool.submit(probe.kvm_works, lab)
             built = [pool.submit(images.image, lab, recipe) for recipe in images.RECIPES if words.images]
             network.up(lab, plan)
@@ -64,11 +61,25 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
             ssh.write_files(lab, plan)
             inventory.write_files(lab, plan)
             for host in plan.hosts:
-                hosts.boot(lab, host, kvm=kvm.result())
-            hosts.wait_ready(lab, list(plan.hosts))
+                hosts.boot(lab, plan, host, kvm=kvm.result())
+            hosts.wait_ready(lab, plan)
             for image in built:
                 image.result()
     say(f"the lab is up; inventory, in this order: {' '.join(inventory.options(lab))}")
+
+
+def _built(pool: Executor, lab: Lab, plan: State) -> list[Future[Any]]:
+    """The builds of what the plan's hosts are made from, each once."""
+    containers_of = {
+        (release, plan.managers.get(host, golden.NETWORKD))
+        for host, release in plan.hosts.items()
+        if host not in plan.hardware
+    }
+    systems = sorted({(plan.hosts[host], its.prepared) for host, its in plan.hardware.items()})
+    return [
+        *(pool.submit(golden.tree, lab, release, manager) for release, manager in sorted(containers_of)),
+        *(pool.submit(system.system, lab, release, prepared=prepared) for release, prepared in systems),
+    ]
 
 
 def down(lab: Lab, words: argparse.Namespace) -> None:
@@ -76,7 +87,7 @@ def down(lab: Lab, words: argparse.Namespace) -> None:
     prerequisites.check_machine()
     with locked(lab.id):
         ended = processes.end(lab)
-        hosts.remove_nspawn_leftovers(lab)
+        containers.remove_leftovers(lab)
         cgroups.remove(lab)
         if shutil.which("nft") and shutil.which("ip"):  # without them there never was a network
             network.down(lab)
@@ -96,11 +107,21 @@ def status(lab: Lab, words: argparse.Namespace) -> int:
         f"nftables table {lab.table}": firewall.exists(lab),
         "dnsmasq": bool(processes.find(lab, "dnsmasq")),
         "package cache": bool(processes.find(lab, "package-cache")),
-        **{f"{host} {release} {plan.address(host)}": hosts.answers(lab, host) for host, release in plan.hosts.items()},
+        **{
+            f"{' '.join((host, release, *_remarks(plan, host)))} {plan.address(host)}": hosts.answers(lab, host)
+            for host, release in plan.hosts.items()
+        },
     }
     for part, fine in parts.items():
         print(f"{part}: {'up' if fine else 'down'}")
     return 0 if all(parts.values()) else 1
+
+
+def _remarks(plan: State, host: str) -> list[str]:
+    """What a host has that most have not."""
+    manager = plan.managers.get(host)
+    kind = ["vm"] if host in plan.hardware else []
+    return [*kind, *([manager] if manager else []), *(["dhcp"] if host in plan.dhcp else [])]
 
 
 def print_images(lab: Lab, words: argparse.Namespace) -> None:
@@ -130,14 +151,14 @@ def cut(lab: Lab, words: argparse.Namespace) -> None:
     for host in (words.host, words.other):
         _require_host(lab, host or words.host)
     trouble.cut(lab, words.host, words.other)
-    say(f"{words.host} is cut off from {words.other or 'everything'}; `tests/lab/lab heal` undoes it")
+    say(f"{words.host} is cut off from {words.other or 'everything'}; `{lab.command} heal` undoes it")
 
 
 def slow(lab: Lab, words: argparse.Namespace) -> None:
     """Limit what a host can receive."""
     _require_host(lab, words.host)
     trouble.slow(lab, words.host, words.mbit)
-    say(f"{words.host} receives at most {words.mbit} Mbit/s; `tests/lab/lab heal` undoes it")
+    say(f"{words.host} receives at most {words.mbit} Mbit/s; `{lab.command} heal` undoes it")
 
 
 def heal(lab: Lab, words: argparse.Namespace) -> None:
@@ -157,7 +178,7 @@ def _require_host(lab: Lab, host: str) -> None:
 def print_inventory(lab: Lab, words: argparse.Namespace) -> None:
     """Print the hosts' inventory, and on standard error the options that use it."""
     if state.load(lab) is None:
-        raise LabError("The lab is down: run `tests/lab/lab up`.")
+        raise LabError(f"The lab is down: run `{lab.command} up`.")
     sys.stdout.write((lab.inventory / "hosts.yml").read_text())
     say(f"use it with: {' '.join(inventory.options(lab))}")
 
@@ -178,6 +199,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tests/lab/lab", description="Real hypervisors on one machine. Needs root, apt and /dev/net/tun."
     )
+    parser.add_argument(
+        "--name",
+        type=_name,
+        help="another lab than the usual one of this checkout: of its own hosts, network and files (.build/lab-NAME)",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, function: object, text: str) -> argparse.ArgumentParser:
@@ -186,22 +212,7 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     sub = command("up", up, "start the lab, or the parts of it that are missing")
-    sub.add_argument("--hosts", type=_count, default=2, metavar="N", help="how many hosts: hv1 to hvN (default 2)")
-    sub.add_argument(
-        "--release",
-        type=_releases,
-        default=[None],
-        metavar="R[,R...]",
-        help=f"the hosts' Debian releases, of {' and '.join(golden.RELEASES)}, one each from hv1 on; the last one is"
-        f" for the rest too (default: {golden.RELEASES[0]} for new hosts)",
-    )
-    sub.add_argument(
-        "--sudo",
-        type=lambda text: text.split(","),
-        default=[],
-        metavar="HOST[,HOST...]",
-        help=f"hosts that Ansible logs in to as the user {state.SUDO_USER}, who has sudo, instead of root",
-    )
+    options.add(sub)
     sub.add_argument("--images", action="store_true", help="build the guest images too, beside the hosts' tree")
     command("down", down, "remove everything that up made, but not the cache")
     command("status", status, "show what is running; exit code 0 if everything is")
@@ -229,26 +240,13 @@ def _image_names() -> str:
     return " and ".join(recipe.name for recipe in images.RECIPES)
 
 
+def _name(text: str) -> str:
+    if not re.fullmatch("[a-z][a-z0-9]*", text):
+        raise argparse.ArgumentTypeError(f"small letters and digits, a letter first, not {text!r}")
+    return text
+
+
 def _mbit(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"a whole number of Mbit/s, at least 1, not {text!r}")
-    return int(text)
-
-
-def _releases(text: str) -> list[str]:
-    releases = text.split(",")
-    if not set(releases) <= set(golden.RELEASES):
-        raise argparse.ArgumentTypeError(f"one or more of {', '.join(golden.RELEASES)}, not {text!r}")
-    return releases
-
-
-def _for_each(releases: Sequence[str | None], count: int) -> list[str | None]:
-    """A release for each host: the last one for all that are left."""
-    return [releases[min(number, len(releases) - 1)] for number in range(count)]
-
-
-def _count(text: str) -> int:
-    highest = state.LAST_HOST - state.FIRST_HOST + 1
-    if not text.isdigit() or not 1 <= int(text) <= highest:
-        raise argparse.ArgumentTypeError(f"a number of hosts from 1 to {highest}, not {text!r}")
     return int(text)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import maintenance_mark
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import (
@@ -22,8 +22,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance
     read_maintenance,
     write_maintenance,
 )
-from ansible_collections.brine.virt.plugins.module_utils._network import rollback
-from ansible_collections.brine.virt.plugins.module_utils._network.change import Change
+from ansible_collections.brine.virt.plugins.module_utils._network.change import asks_for, expected_from
+from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import read_spec
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import read_bridge
+from ansible_collections.brine.virt.plugins.module_utils._network.switch import control
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, open_ca_store
@@ -71,8 +73,8 @@ def under_way(tmp_path: Path, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -
     """Make a recorded change of br0 one that waits for its confirmation now. Gives its folder."""
 
     def begin(sample: str) -> Path:
-        monkeypatch.setattr(rollback, "_STATE_ROOT", str(tmp_path))
-        monkeypatch.setattr(rollback, "_is_running", lambda _bridge: True)
+        monkeypatch.setattr(control, "_STATE_ROOT", str(tmp_path))
+        monkeypatch.setattr(control, "_is_running", lambda _bridge: True)
         return Path(shutil.copytree(fixtures / "formats/bridge" / sample, tmp_path / "bridge-br0"))
 
     return begin
@@ -85,33 +87,64 @@ def edit(folder: Path, change: t.Callable[[dict[str, t.Any]], t.Any]) -> None:
 
 
 def check_pending() -> None:
-    found = rollback.pending("br0")
-    assert isinstance(found, Change)
+    under_way = control.pending("bridge-br0")
+    assert under_way is not None
+    found = expected_from(under_way.subject)
     assert (found.bridge, found.uplink) == ("br0", "eth0")
-    assert [file.name for file in found.files] == [
-        "05-brine-br0.netdev", "05-brine-br0.network", "05-brine-br0-uplink.network"
-    ]  # fmt: skip
-    assert "MACAddress=52:54:00:11:22:33" in found.files[0].text
+    names = ["05-brine-br0.netdev", "05-brine-br0.network", "05-brine-br0-uplink.network"]
+    assert [path for path, _text in under_way.files] == [f"/etc/systemd/network/{name}" for name in names]
+    assert "MACAddress=52:54:00:11:22:33" in str(under_way.files[0][1])
     assert found.addresses == ("192.0.2.11/24", "2001:db8::11/64")
     assert found.gateways == ("192.0.2.1",)
 
 
-@pytest.mark.parametrize("sample", ["1-first", "2-applied-seen"])
+@pytest.mark.parametrize("sample", ["1-first", "2-applied-seen", "3-guarded", "4-token"])
 def test_change_of_a_bridge(under_way: t.Callable[[str], Path], sample: str) -> None:
     under_way(sample)
     check_pending()
-    assert rollback.state("br0") == rollback.APPLIED
-    assert rollback.log("br0") == ["10:15:02 putting eth0 into br0"]
+    assert control.state("bridge-br0") == control.APPLIED
+    assert control.log("bridge-br0") == ["10:15:02 putting eth0 into br0"]
 
 
-def test_a_change_that_the_first_version_saw_applied_has_to_be_seen_again(under_way: t.Callable[[str], Path]) -> None:
-    """It noted this under another name. The role's next run looks again, and then confirms."""
-    folder = under_way("1-first")
+@pytest.mark.parametrize("sample", ["1-first", "2-applied-seen", "3-guarded"])
+def test_a_change_without_a_token_is_taken_over_and_seen_again(
+    under_way: t.Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, sample: str
+) -> None:
+    """That an earlier version has seen it says not by whom. Its script asks for a file of the name of the decision."""
+    folder = under_way(sample)
+    with pytest.raises(ConflictError, match="this run has not begun the change"):
+        control.confirm("bridge-br0", "")
+    taken = control.take_over("bridge-br0")
     with pytest.raises(HostError, match="Call phase=wait first"):
-        rollback.confirm("br0")
+        control.confirm("bridge-br0", taken.token)
     assert not (folder / "confirm").exists()
-    rollback.wait_until_applied("br0")
-    assert (folder / "applied-seen").exists()
+    control.wait_until_applied("bridge-br0", taken.token)
+    monkeypatch.setattr(control, "_is_running", lambda _name: False)
+    control.confirm("bridge-br0", taken.token)
+    assert (folder / "confirm").exists()
+
+
+def test_what_one_with_a_token_has_seen_is_confirmed(
+    under_way: t.Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = under_way("4-token")
+    found = control.read("bridge-br0")
+    assert (found.token, found.apply_seconds, found.settle_seconds) == ("5d41402abc4b2a76", 157, 385)
+    monkeypatch.setattr(control, "_is_running", lambda _name: False)
+    seen: list[float] = []
+    monkeypatch.setattr(control, "check_newer", seen.append)
+    control.confirm("bridge-br0", found.token)
+    assert (seen, (folder / "decision").read_text()) == ([1203.25], "confirm\n")
+    # Its own script knows the decision alone.
+    assert not (folder / "confirm").exists()
+
+
+def test_a_spec_that_is_remembered_is_compared(under_way: t.Callable[[str], Path]) -> None:
+    under_way("4-token")
+    found = control.pending("bridge-br0")
+    assert found is not None
+    assert asks_for(read_bridge({"name": "br0"}, ""), found)
+    assert not asks_for(read_bridge({"name": "br0", "mtu": 9000}, ""), found)
 
 
 def test_what_a_newer_version_says_of_a_change_is_passed_over(under_way: t.Callable[[str], Path]) -> None:
@@ -137,8 +170,37 @@ def test_a_change_that_cannot_be_understood_says_what_to_do(
     under_way: t.Callable[[str], Path], change: t.Callable[[dict[str, t.Any]], t.Any]
 ) -> None:
     edit(under_way("2-applied-seen"), change)
-    with pytest.raises(HostError, match=r"the change of br0 under way cannot be read.* rolled back automatically"):
-        rollback.pending("br0")
+    with pytest.raises(HostError, match=r"the change bridge-br0 under way cannot be read.* rolled back automatically"):
+        control.pending("bridge-br0")
+
+
+# The change of a firewall
+
+
+@pytest.mark.parametrize("sample", ["1-first", "2-token"])
+def test_change_of_a_firewall(tmp_path: Path, fixtures: Path, monkeypatch: pytest.MonkeyPatch, sample: str) -> None:
+    monkeypatch.setattr(control, "_STATE_ROOT", str(tmp_path))
+    monkeypatch.setattr(control, "_is_running", lambda _name: True)
+    shutil.copytree(fixtures / "formats/firewall" / sample, tmp_path / "firewall")
+    under_way = control.pending("firewall")
+    assert under_way is not None
+    spec = read_spec(under_way.subject["spec"])
+    assert [(one.source_text, one.ports_text()) for one in spec.openings] == [
+        ("192.0.2.12", "16514,49152-49215"),
+        ("198.51.100.0/24", "16514"),
+        ("2001:db8::12", "16514,49152-49215"),
+    ]
+    assert spec.keep_others is False
+    # What is remembered is what a run compares its own spec with.
+    assert spec.as_json() == under_way.subject["spec"]
+
+
+@pytest.mark.parametrize(
+    "said", [None, {}, {"openings": [["192.0.2.12"]]}, {"openings": [["x", []]], "keep_others": 1}]
+)
+def test_a_spec_that_cannot_be_understood_says_what_to_do(said: t.Any) -> None:
+    with pytest.raises(HostError, match=r"the change of the firewall under way cannot be read.* rolled back automatic"):
+        read_spec(said)
 
 
 # Certificates
@@ -218,13 +280,24 @@ def test_host_keys_of_the_first_version_lose_what_a_guest_could_claim(fixtures: 
         ]
 
 
+def test_where_a_machine_without_host_keys_is_stays_known(fixtures: Path, tmp_path: Path) -> None:
+    path = tmp_path / "known_hosts"
+    shutil.copy(fixtures / "formats/known_hosts/3-without-keys", path)
+    before = path.read_text(encoding="utf-8")
+    assert last_seen(before.splitlines()) == {"db1": ["hv1"], "old": ["hv1"]}
+    assert not update_known_hosts(str(path), [{"hypervisor": "hv2", "machines": []}])
+    assert update_known_hosts(str(path), [{"hypervisor": "hv1", "machines": []}])
+    assert path.read_text(encoding="utf-8").splitlines() == before.splitlines()[:2]
+
+
 def test_host_keys_are_written_as_in_the_newest_sample(fixtures: Path, tmp_path: Path) -> None:
-    sample = fixtures / "formats/known_hosts/2-alias-alone"
+    sample = fixtures / "formats/known_hosts/3-without-keys"
     path = tmp_path / "known_hosts"
     path.write_text("\n".join(sample.read_text(encoding="utf-8").splitlines()[:2]) + "\n", encoding="utf-8")
     machines = [
         {"uuid": DB1, "name": "db1", "vcpus": 1, "host_keys": [f"{KEY}Db1 root@db1"], "addresses": ["192.0.2.50"]},
         {"uuid": WEB, "name": "a b", "vcpus": 1, "host_keys": [f"{KEY}Web"], "addresses": ["192.0.2.51"]},
+        {"uuid": f"33333333{WEB[8:]}", "name": "old", "vcpus": 1, "host_keys": [], "addresses": []},
     ]
     update_known_hosts(str(path), [{"hypervisor": "hv1", "machines": machines}])
     assert path.read_bytes() == sample.read_bytes()

@@ -50,3 +50,28 @@ def run_last_play(
     options = [part for word in words for part in (["-e", word] if "=" in word else [word])]
     done = run_ansible(directory, "-i", "hosts.yml", str(file), *options)
     return done.returncode, done.stdout + done.stderr
+
+
+# Notes what the real client makes of its options, and runs the command here: it is the last word.
+SSH = """#!/bin/sh
+ssh -F none -G "$@" 2>/dev/null | grep -E '^(port|controlpath|serveraliveinterval) ' | tr '\\n' ' ' >>{here}/asked
+echo >>{here}/asked
+for word; do command=$word; done
+exec sh -c "$command"
+"""
+
+
+def ssh_to_here(directory: Path) -> dict[str, t.Any]:
+    """Variables of a host that Ansible means to reach by SSH, while all commands run here.
+
+    The file ``asked`` in the directory has a line for each call of ssh, of the settings that came of its options.
+    """
+    program = directory / "ssh"
+    program.write_text(SSH.format(here=directory))
+    program.chmod(0o700)
+    return {
+        "ansible_connection": "ssh",
+        "ansible_ssh_executable": str(program),
+        "ansible_ssh_transfer_method": "piped",
+        "ansible_python_interpreter": sys.executable,
+    }

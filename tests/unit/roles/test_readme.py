@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The README's steps, in their order, for somebody who has nothing but them."""
+"""The steps of the README and of the tutorial, in their order, for somebody who has nothing but them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ import shlex
 import typing as t
 from pathlib import Path
 
+import pytest
 import yaml
 
 from ansible_collections.brine.virt.plugins.filter.place import place_filter
+from ansible_collections.brine.virt.tests.gate.docsite.blocks import Block, code_blocks
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
-README = (Path(__file__).resolve().parents[3] / "README.md").read_text(encoding="utf-8")
-STEPS = README.partition("## Use it on your own hosts")[2].partition("\n## ")[0]
-# A host as step 3 leaves it, with as much of everything as the text says.
+TOP = Path(__file__).resolve().parents[3]
+GUIDE = TOP / "docs/docsite/rst"
+README = TOP / "README.md"
+TUTORIAL = GUIDE / "tutorial.rst"
+# Of the README, the part that is for those who have hosts.
+BEGINS, ENDS = "## Use it on your own hosts", "\n## Read on"
+# A host as the playbook hypervisors leaves it, with as much of everything as the texts say.
 HOST = {
     "memory": {"total_mib": 4096, "committed_mib": 0},
     "vcpus": {"total": 2, "committed": 0},
@@ -27,47 +33,72 @@ HOST = {
 }
 
 
-def example() -> dict[str, t.Any]:
-    """The file vms.yml of step 4."""
-    step = STEPS.partition("in `vms.yml`")[2]
-    found: dict[str, t.Any] = yaml.safe_load(step.partition("```yaml\n")[2].partition("```")[0])
-    return found
+def steps(page: Path) -> list[Block]:
+    """The code blocks of the steps."""
+    if page != README:
+        return code_blocks(page)
+    text = page.read_text(encoding="utf-8")
+    begin = text.index(BEGINS)
+    return [block for block in code_blocks(page) if begin < block.start < text.index(ENDS, begin)]
 
 
-def test_the_machines_of_the_example_fit_hosts_as_the_step_before_makes_them() -> None:
-    given = example()
+def example(page: Path) -> dict[str, t.Any]:
+    """The file vms.yml of a page."""
+    (found,) = [
+        block.text for block in code_blocks(page) if block.text.startswith(("virt_images:", "# vms.yml\nvirt_i"))
+    ]
+    return dict(yaml.safe_load(found))
+
+
+@pytest.mark.parametrize(
+    ("page", "machines"),
+    [
+        pytest.param(README, ["web1", "db1"], id="README"),
+        pytest.param(TUTORIAL, ["web1"], id="tutorial"),
+        pytest.param(GUIDE / "provision.rst", ["web1", "db1"], id="provision"),
+    ],
+)
+def test_the_machines_of_an_example_fit_hosts_as_the_step_before_makes_them(page: Path, machines: list[str]) -> None:
+    given = example(page)
     placed = place_filter(
         given["virt_vms"],
         {"hv1": HOST},
         errors="return",
         images=given["virt_images"],
-        disk_profiles=given["virt_disk_profiles"],
-        nic_profiles=given["virt_nic_profiles"],
+        disk_profiles=given.get("virt_disk_profiles", {}),
+        nic_profiles=given.get("virt_nic_profiles", {}),
         seed_defaults=given.get("virt_seed", {}),
     )
     assert placed["errors"] == []
-    assert placed["by_host"] == {"hv1": ["web1", "db1"]}
+    assert placed["by_host"] == {"hv1": machines}
 
 
-def test_a_command_uses_no_file_that_the_reader_does_not_have_yet() -> None:
+@pytest.mark.parametrize("page", [pytest.param(README, id="README"), pytest.param(TUTORIAL, id="tutorial")])
+def test_a_command_uses_no_file_that_the_reader_does_not_have_yet(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     used = set()
-    for block in re.finditer(r"```console\n(.*?)```", STEPS, re.DOTALL):
-        for line in block[1].splitlines():
+    for block in steps(page):
+        for line in block.commands if block.language == "console" else ():
             words = shlex.split(line, comments=True)
-            if words[:1] != ["$"]:
-                continue
             files = [word for option, word in zip(words, words[1:], strict=False) if option == "-i"]
             files += [word.partition("@")[2] for word in words if word.startswith("@")]
             files += re.findall(r"image=(\S+[.]\w+)", line)
             used.update(files)
             for name in files:
-                assert f"in `{name}`" in STEPS[: block.start()], f"{line}: {name} has not been made"
+                assert re.search(rf"[Ii]n `+{re.escape(name)}`", text[: block.start]), f"{line}: {name} is not made yet"
     assert used == {"hosts.yml", "cloud.virt.yml", "vms.yml"}
 
 
+def test_each_file_of_the_tutorial_is_a_block_that_begins_with_its_name() -> None:
+    """A program that follows the tutorial writes these files, and runs the commands in their order."""
+    files = [re.match(r"# (\S+)\n", block.text) for block in code_blocks(TUTORIAL) if block.language != "console"]
+    assert [name[1] if name else None for name in files] == ["hosts.yml", "cloud.virt.yml", "ansible.cfg", "vms.yml"]
+    assert sum(len(block.commands) for block in code_blocks(TUTORIAL)) >= 20
+
+
 def test_the_command_for_profiles_is_one(tmp_path: Path) -> None:
-    (command,) = re.findall(r"`(ansible localhost .*?)`", README)
-    (tmp_path / "vms.yml").write_text(yaml.safe_dump(example()), encoding="utf-8")
+    (command,) = re.findall(r"``(ansible localhost .*?)``", (GUIDE / "salt.rst").read_text(encoding="utf-8"))
+    (tmp_path / "vms.yml").write_text(yaml.safe_dump(example(README)), encoding="utf-8")
     words = shlex.split(command)
     assert words[0] == "ansible"
     done = run_ansible(tmp_path, *words[1:], program="adhoc")

@@ -33,10 +33,16 @@ WORKING = {
     "virt_purge",
     "virt_wait",
     "virt_keys",
-    "virt_pools",
+    "virt_network",
+    "virt_pool",
+    "virt_secret",
+    "virt_volume",
+    "virt_kernel",
     "virt_bridge_switch",
+    "virt_firewall_switch",
+    "virt_switch",
 }
-CONTROLLER = {"virt_show", "virt_profile_info"}
+CONTROLLER = {"virt_show", "virt_profile_info", "virt_known_hosts"}
 
 
 def tasks_in(node: t.Any) -> t.Iterator[dict[str, t.Any]]:

@@ -13,10 +13,11 @@ import pytest
 import yaml
 
 from ansible_collections.brine.virt.plugins.modules import virt_init
+from ansible_collections.brine.virt.tests.gate.docsite.blocks import code_blocks
 from ansible_collections.brine.virt.tests.unit.schema.editor import SCHEMA, TOP, complaints, complaints_of_machine
 
-BLOCK = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
-DOCUMENTS = [TOP / "README.md", *sorted(TOP.glob("roles/*/README.md"))]
+GUIDE = TOP / "docs/docsite/rst"
+DOCUMENTS = [TOP / "README.md", *sorted(TOP.glob("roles/*/README.md")), *sorted(GUIDE.glob("*.rst"))]
 EXAMPLES = re.compile(r'^EXAMPLES = r?"""(.*?)"""', re.DOTALL | re.MULTILINE)
 PLUGINS = sorted(TOP.glob("plugins/*/*.py"))
 TASKS = [*sorted(TOP.glob("playbooks/**/*.yml")), *sorted(TOP.glob("tests/integration/**/*.yml"))]
@@ -42,14 +43,15 @@ def tasks_in(data: t.Any) -> list[tuple[str, dict[str, t.Any]]]:
     return [(name, found[name]) for found in mappings(data) for name in names if isinstance(found.get(name), dict)]
 
 
-def test_variables_of_the_readmes_fit() -> None:
+def test_variables_of_readmes_and_guide_fit() -> None:
     found = [
         variables
         for path in DOCUMENTS
-        for block in BLOCK.findall(path.read_text(encoding="utf-8"))
-        for variables in variables_in(yaml.safe_load(block))
+        for block in code_blocks(path)
+        if block.language == "yaml"
+        for variables in variables_in(yaml.safe_load(block.text))
     ]
-    assert sum("virt_vms" in variables for variables in found) >= 3
+    assert sum("virt_vms" in variables for variables in found) >= 9
     assert [complaints(variables) for variables in found] == [[]] * len(found)
 
 
@@ -91,9 +93,9 @@ def test_the_demo_gives_images_that_fit() -> None:
     assert complaints({"virt_images": {image: dict.fromkeys(keys, "x")}}) == []
 
 
-def test_the_readme_has_the_schema_where_it_is_installed() -> None:
-    readme = (TOP / "README.md").read_text(encoding="utf-8")
-    (path,) = re.findall(r"^# yaml-language-server: \$schema=(\S+)$", readme, re.MULTILINE)
+def test_the_guide_has_the_schema_where_it_is_installed() -> None:
+    page = (GUIDE / "provision.rst").read_text(encoding="utf-8")
+    (path,) = re.findall(r"^ *# yaml-language-server: \$schema=(\S+)$", page, re.MULTILINE)
     installed, _collection, inside = path.partition("/ansible_collections/brine/virt/")
     assert installed.endswith("/.ansible/collections")
     assert (TOP / inside).exists()

@@ -9,7 +9,12 @@ import contextlib
 import os
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
@@ -17,6 +22,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     libvirt,
     translate_errors,
 )
+
+_LINKS = "/sys/class/net"
+# 11.0.0, as libvirt counts its versions.
+_VLANS_SINCE = 11_000_000
 
 
 def observe_networks(conn: VirConnect, errors: list[str] | None = None) -> list[dict[str, t.Any]]:
@@ -73,7 +82,39 @@ def observe_bridges(conn: VirConnect, uri: str, networks: list[dict[str, t.Any]]
     return sorted(found)
 
 
-def _kernel_bridges(root: str = "/sys/class/net") -> list[str]:
+def check_bridge_vlan(conn: VirConnect, bridge: str, where: str, *, root: str | None = None) -> None:
+    """Raise UnsupportedError or ConflictError when a nic on this bridge of the kernel's could not be in a VLAN.
+
+    libvirt has set VLANs of a bridge's port since 11.0.0 (its NEWS.rst); on a bridge that does not look at them this
+    has no effect, and the nic would be in a network that nobody meant. Open vSwitch's bridges are not the kernel's.
+    where: the place of the option. root: where the kernel tells of the host's links; by default this host's, where the
+    connection is to it. From afar nothing is known, and libvirt itself says the first of the two.
+    """
+    if root is None:
+        if not is_local(conn.getURI()):
+            return
+        root = _LINKS
+    text = read_text(os.path.join(root, bridge, "bridge", "vlan_filtering"))
+    if text is None:
+        return
+    with translate_errors("cannot read the version of libvirt"):
+        version = conn.getLibVersion()
+    if version < _VLANS_SINCE:
+        major, minor = version // 1_000_000, version // 1_000 % 1_000
+        raise UnsupportedError(
+            f"libvirt {major}.{minor} cannot put a nic on the bridge {bridge} into a VLAN",
+            where=where,
+            hint="libvirt 11.0 and newer can; or make a bridge for the VLAN, with the uplink {vlan: 10, link: eth0}",
+        )
+    if text.strip() == "0":
+        raise ConflictError(
+            f"the bridge {bridge} does not look at VLANs",
+            where=where,
+            hint="Set vlan_filtering: true for it, in virt_bridge_bridges of the role virt_bridge",
+        )
+
+
+def _kernel_bridges(root: str = _LINKS) -> list[str]:
     try:
         return [name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name, "bridge"))]
     except OSError as exc:

@@ -16,11 +16,8 @@ from collections.abc import Iterator
 
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_setting
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_conf import migration_ports
 
-_QEMU_CONF = "/etc/libvirt/qemu.conf"
-# libvirt's own, where qemu.conf does not say otherwise (src/qemu/qemu.conf.in).
-_FIRST_PORT, _LAST_PORT = 49152, 49215
 _WAIT_SECONDS = 10.0
 
 
@@ -32,18 +29,6 @@ def close_stalled_connections(machine: str) -> None:
         answer = run_program(["ss", "-Htnp"], timeout_seconds=_WAIT_SECONDS)
         for here, there in links(answer.text, pid, migration_ports()):
             run_program(["ss", "-KHt", "src", here, "dst", there], timeout_seconds=_WAIT_SECONDS)
-
-
-def migration_ports(settings_path: str = _QEMU_CONF) -> range:
-    """Where QEMU listens at the target. Its other connections, to storage or from consoles, have other ports.
-
-    That is the target's setting; libvirt does not tell it, so this host's own counts for both. libvirt's default is not
-    added: who has another range may have something else there, such as the bricks of Gluster.
-    Raises HostError when the file cannot be read, ValueError for what is no number.
-    """
-    first = read_setting(settings_path, "migration_port_min") or _FIRST_PORT
-    last = read_setting(settings_path, "migration_port_max") or _LAST_PORT
-    return range(int(first), int(last) + 1)
 
 
 def links(listing: str, pid: int, ports: t.Container[int]) -> Iterator[tuple[str, str]]:

@@ -70,7 +70,10 @@ def kept_files(root: etree._Element, name: str, usage: Usage) -> dict[str, str]:
         elif unknown:
             kept[path] = f"it cannot be determined whether something uses it: {'; '.join(unknown)}"
         elif kind != _NVRAM or not _is_libvirts_own(path, name):
-            kept[path] = f"libvirt has not created it for this machine. If nobody needs it: rm -r {shlex.quote(path)}"
+            remove = "rm" if kind == _NVRAM else "rm -r"
+            kept[path] = (
+                f"libvirt has not created it for this machine. If nobody needs it: {remove} {shlex.quote(path)}"
+            )
     return kept
 
 

@@ -228,7 +228,7 @@ class Pools:
         with suppress_codes(libvirt.VIR_ERR_NO_STORAGE_POOL):
             root = read_description(f"storage pool {name}", handle.XMLDesc(0)) if handle.isActive() else None
             if root is not None and root.get("type") in _POOL_TYPES:
-                return self._known.get(name) or _read(handle, root, self._is_local())
+                return self._known.get(name) or _read(handle, root, self.local)
         return None
 
     def _listed(self) -> dict[str, t.Any]:
@@ -237,7 +237,9 @@ class Pools:
                 self._handles = {handle.name(): handle for handle in self._conn.listAllStoragePools(0)}
         return self._handles
 
-    def _is_local(self) -> bool:
+    @property
+    def local(self) -> bool:
+        """Whether their paths are those of the machine that this code runs on."""
         return is_local(self._conn.getURI())
 
     def _load(self, name: str, where: str | None) -> Pool:
@@ -261,7 +263,7 @@ class Pools:
                     where=where,
                     hint=f"Choose a pool of one of the types {', '.join(_POOL_TYPES)}",
                 )
-            return _read(handle, root, self._is_local())
+            return _read(handle, root, self.local)
 
 
 def _read(handle: t.Any, root: etree._Element, local: bool) -> Pool:

@@ -55,23 +55,39 @@ def file_system_type(path: str, mounts: str | None = None) -> str:
     mounts: another table of mounted file systems than MOUNTS, in the same form.
     """
     real = os.path.realpath(path)
+    found = [entry for entry in _mounted(mounts) if _is_below(real, entry[0])]
+    # Of several at one place, the last one is on top.
+    longest = max((len(place) for place, _kind, _source in found), default=0)
+    return next((kind for place, kind, _source in reversed(found) if len(place) == longest), "")
+
+
+def mounted_at(path: str, mounts: str | None = None) -> str | None:
+    """What is mounted at a path itself, as mount(8) calls it: a device, a server and what it exports; None for nothing.
+
+    mounts: as in file_system_type.
+    """
+    real = os.path.realpath(path)
+    return next((source for place, _kind, source in reversed(_mounted(mounts)) if place == real), None)
+
+
+def _mounted(mounts: str | None) -> list[tuple[str, str, str]]:
     try:
         with open(mounts or MOUNTS, encoding="utf-8", errors="surrogateescape") as table:
-            found = [entry for entry in map(_mount, table) if entry and _is_below(real, entry[0])]
+            return [entry for entry in map(_mount, table) if entry]
     except OSError:
-        return ""
-    # Of several at one place, the last one is on top.
-    longest = max((len(place) for place, _kind in found), default=0)
-    return next((kind for place, kind in reversed(found) if len(place) == longest), "")
+        return []
 
 
-def _mount(line: str) -> tuple[str, str] | None:
-    """Mount point and type: the fifth word, and the first one after a dash; there may be any number in between."""
+def _mount(line: str) -> tuple[str, str, str] | None:
+    """Mount point, type and source: the fifth word, and the first two after a dash; there may be any number between."""
     words = line.split()
-    if "-" not in words[6:] or len(words) < 9:
+    if "-" not in words[6:-2]:
         return None
-    place = _OCTAL.sub(lambda found: chr(int(found.group(1), 8)), words[4])
-    return place, words[words.index("-", 6) + 1]
+    place, source = (
+        _OCTAL.sub(lambda found: chr(int(found.group(1), 8)), word)
+        for word in (words[4], words[words.index("-", 6) + 2])
+    )
+    return place, words[words.index("-", 6) + 1], source
 
 
 def _is_below(path: str, place: str) -> bool:

@@ -76,7 +76,8 @@ class UnknownUser:
 class VolumeUsers:
     """Who uses what: by the file, by the place of network storage (DiskSource.place), by pool and volume name.
 
-    names: the last parts of all paths that led to a file. paths: where the volumes of pools are.
+    by_path: who names a path, as it is written there. names: the last parts of all paths that led to a file. paths:
+    where the volumes of pools are.
     """
 
     def __init__(self, local: bool) -> None:
@@ -84,6 +85,7 @@ class VolumeUsers:
         self.by_file: dict[FileId, set[VolumeUser]] = {}
         self.by_place: dict[str, set[VolumeUser]] = {}
         self.by_volume: dict[VolumeName, set[VolumeUser]] = {}
+        self.by_path: dict[str, set[VolumeUser]] = {}
         self.unknown: list[UnknownUser] = []
         self.names: dict[FileId, set[str]] = {}
         self.paths: dict[VolumeName, str] = {}
@@ -111,12 +113,12 @@ def collect_users(conn: VirConnect, *, local: bool | None = None) -> VolumeUsers
     with translate_errors("cannot list the storage pools"):
         pools = conn.listAllStoragePools(0)
     for handle in pools:
-        with _unless_gone("STORAGE_POOL", "cannot inspect the storage pools"):
+        with unless_gone("STORAGE_POOL", "cannot inspect the storage pools"):
             collector.look_into_pool(handle)
     with translate_errors("cannot list the machines"):
         domains = conn.listAllDomains(0)
     for domain in domains:
-        with _unless_gone("DOMAIN", "cannot inspect a machine"):
+        with unless_gone("DOMAIN", "cannot inspect a machine"):
             collector.look_at_machine(domain)
     return collector.users()
 
@@ -128,12 +130,42 @@ def _reads_files(uri: str) -> bool:
 
 
 @contextlib.contextmanager
-def _unless_gone(kind: str, what: str) -> t.Iterator[None]:
-    """What goes while it is checked is passed over, and so is what goes with its machine."""
+def unless_gone(kind: str, what: str) -> t.Iterator[None]:
+    """What goes while it is checked is passed over, and so is what goes with its machine.
+
+    kind: as in libvirt's VIR_ERR_NO_DOMAIN. what: the clause for other errors, see translate_errors.
+    """
     # An older libvirt lacks some of the names; an error without a code is none of them.
     gone = {getattr(libvirt, f"VIR_ERR_NO_{name}", None) for name in (kind, "DOMAIN")} - {None}
     with translate_errors(what), suppress_codes(*gone):
         yield
+
+
+def descriptions_of(domain: t.Any) -> t.Iterator[tuple[str, str | None]]:
+    """What each description is of, in words, and its XML, None for one that cannot be read.
+
+    The permanent and the running one, those of snapshots, checkpoints, the saved state, and of a backup that is being
+    made. Raises libvirt's errors, and VirtError.
+    """
+    name, active = domain.name(), domain.isActive()
+    machine = f"machine {name}"
+    for flag in [libvirt.VIR_DOMAIN_XML_INACTIVE, *([0] if active else [])]:
+        yield machine, domain.XMLDesc(flag)
+    for snapshot in _all(domain.listAllSnapshots):
+        with unless_gone("DOMAIN_SNAPSHOT", "cannot inspect a snapshot"):
+            yield f"snapshot {snapshot.getName()} of {machine}", snapshot.getXMLDesc(0)
+    for checkpoint in _all(getattr(domain, "listAllCheckpoints", None)):
+        with unless_gone("DOMAIN_CHECKPOINT", "cannot inspect a checkpoint"):
+            yield f"checkpoint {checkpoint.getName()} of {machine}", checkpoint.getXMLDesc(0)
+    saved, _seen = _ask(domain.hasManagedSaveImage, 0)
+    if saved:
+        xml, seen = _ask(domain.managedSaveGetXMLDesc, 0)
+        yield f"the saved state of {machine}", xml if seen else None
+    if active and hasattr(domain, "backupGetXMLDesc"):
+        with unless_gone("DOMAIN_BACKUP", "cannot inspect a backup"):
+            xml, seen = _ask(domain.backupGetXMLDesc, 0)
+            if seen:
+                yield f"a running backup of {machine}", xml
 
 
 class _Collector:
@@ -169,7 +201,7 @@ class _Collector:
                 self._users.note_unknown(exc.what)
                 return
         for volume in handle.listAllVolumes(0):
-            with _unless_gone("STORAGE_VOL", f"cannot inspect a volume of pool {name}"):
+            with unless_gone("STORAGE_VOL", f"cannot inspect a volume of pool {name}"):
                 path = self._paths[name, volume.name()] = volume.path()
                 backing = self._ask_what_is_below(volume, f"volume {name}/{volume.name()}", listed_here)
                 if backing:
@@ -206,28 +238,12 @@ class _Collector:
 
     def look_at_machine(self, domain: t.Any) -> None:
         """All that libvirt says of a machine, now, at its next start, and when it goes back to an earlier state."""
-        name, active = domain.name(), domain.isActive()
-        user = f"machine {name}"
-        for flag in [libvirt.VIR_DOMAIN_XML_INACTIVE, *([0] if active else [])]:
-            self._read(domain.XMLDesc(flag), user, name)
-        for snapshot in _all(domain.listAllSnapshots):
-            with _unless_gone("DOMAIN_SNAPSHOT", "cannot inspect a snapshot"):
-                self._read(snapshot.getXMLDesc(0), f"snapshot {snapshot.getName()} of {user}", name)
-        for checkpoint in _all(getattr(domain, "listAllCheckpoints", None)):
-            with _unless_gone("DOMAIN_CHECKPOINT", "cannot inspect a checkpoint"):
-                self._read(checkpoint.getXMLDesc(0), f"checkpoint {checkpoint.getName()} of {user}", name)
-        saved, _seen = _ask(domain.hasManagedSaveImage, 0)
-        if saved:
-            xml, seen = _ask(domain.managedSaveGetXMLDesc, 0)
-            if seen:
-                self._read(xml, f"the saved state of {user}", name)
+        name = domain.name()
+        for words, text in descriptions_of(domain):
+            if text is None:
+                self._users.note_unknown(f"{words} cannot be read", name, writes=True)
             else:
-                self._users.note_unknown(f"the saved state of {user} cannot be read", name, writes=True)
-        if active and hasattr(domain, "backupGetXMLDesc"):
-            with _unless_gone("DOMAIN_BACKUP", "cannot inspect a backup"):
-                xml, seen = _ask(domain.backupGetXMLDesc, 0)
-                if seen:
-                    self._read(xml, f"a running backup of {user}", name)
+                self._read(text, words, name)
 
     def _read(self, xml: str, words: str, machine: str) -> None:
         try:
@@ -266,6 +282,7 @@ class _Collector:
                 self._users.by_place.setdefault(reference.place, set()).add(user)
             if path is None:
                 continue
+            self._users.by_path.setdefault(posixpath.normpath(path), set()).add(user)
             if reference.chained:
                 found, problems = chains.walk(path, opaque)
                 self._add(user, found[:1], problems)

@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_fa
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW, format_by_name
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import unusable_format
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, Header, read_header
+from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import writer_of
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
@@ -34,8 +35,8 @@ def outside_volume(pool: Pool, name: str, requested: str | None, hypervisor: Hyp
     """The volume with the format that a machine has it in.
 
     requested: the format that the task names. Raises NotFoundError; ConflictError where that contradicts what is
-    known, where the volume's name and its bytes contradict each other, and where it leads to a file that is no volume
-    of a pool.
+    known, where the volume's name and its bytes contradict each other, where it leads to a file that is no volume of a
+    pool, and where it is not whole yet.
     """
     recorded = hypervisor.recorded_format(pool, name)
     found = find_volume(pool, name, where, image_format=recorded or requested or RAW)
@@ -51,6 +52,8 @@ def outside_volume(pool: Pool, name: str, requested: str | None, hypervisor: Hyp
         )
     if recorded is None and found.source.type != FILE and requested == QCOW2:
         raise ConflictError(f"volume {name} is a device, whose format is raw", where=where)
+    if recorded is None:
+        _require_filled(pool, found, where)
     if recorded is None and requested is None:
         found = _by_name_and_bytes(pool, found, where)
     if found.format == QCOW2 and found.looks_like != QCOW2:
@@ -58,6 +61,19 @@ def outside_volume(pool: Pool, name: str, requested: str | None, hypervisor: Hyp
     if recorded is None and found.format == QCOW2:
         _require_own_chain(pool, found, hypervisor, where)
     return found
+
+
+def _require_filled(pool: Pool, volume: Volume, where: str) -> None:
+    """Raise ConflictError for a volume that virt_volume has begun to fill: its content would go on coming."""
+    read = read_volume(pool, volume) if volume.looks_like == RAW else None
+    upload = read_upload(read(0, MARK_BYTES)) if read is not None else None
+    if upload is not None:
+        raise ConflictError(
+            f"volume {volume.name} of pool {pool.name} is not whole: process {upload.pid} of host {upload.host} sends "
+            "its content, or was interrupted",
+            where=where,
+            hint="Wait for it to end, or run the task with virt_volume again",
+        )
 
 
 def _by_name_and_bytes(pool: Pool, volume: Volume, where: str) -> Volume:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright (c) 2026 brine.virt contributors
-"""Names and places of one lab. Everything it makes carries the lab's id, so two checkouts never collide."""
+"""Names and places of one lab. Everything it makes carries the lab's id, so two labs never collide."""
 
 from __future__ import annotations
 
@@ -16,19 +16,27 @@ TREES = Path("/var/lib/brine-virt-lab")
 
 @dataclass(frozen=True)
 class Lab:
-    """One checkout's lab."""
+    """A lab of a checkout: the one that has no name, or one beside it that has."""
 
     checkout: Path
+    name: str = ""
 
     @property
     def id(self) -> str:
-        """Six hex digits from the checkout's path: short, because interface names have at most 15 characters."""
-        return hashlib.sha256(str(self.checkout).encode()).hexdigest()[:6]
+        """Six hex digits from path and name: short, because interface names have at most 15 characters."""
+        # No path has a NUL in it, so no other checkout's lab is called the same.
+        words = [str(self.checkout), *filter(None, [self.name])]
+        return hashlib.sha256("\0".join(words).encode()).hexdigest()[:6]
+
+    @property
+    def command(self) -> str:
+        """How this lab is called on the command line, for messages."""
+        return "tests/lab/lab" + (f" --name {self.name}" if self.name else "")
 
     @property
     def state(self) -> Path:
         """Small files: keys, inventory, logs, choices made. Removed by `down`."""
-        return self.checkout / ".build" / "lab"
+        return self.checkout / ".build" / (f"lab-{self.name}" if self.name else "lab")
 
     @property
     def inventory(self) -> Path:
@@ -67,9 +75,9 @@ def cache() -> Path:
     return Path(base) / "brine-virt-lab"
 
 
-def this_lab() -> Lab:
-    """The lab of the checkout that this file stands in."""
-    return Lab(Path(__file__).resolve().parents[4])
+def this_lab(name: str = "") -> Lab:
+    """The lab of this name in the checkout that this file stands in."""
+    return Lab(Path(__file__).resolve().parents[4], name)
 
 
 def recipe_hash(*parts: str | Path) -> str:

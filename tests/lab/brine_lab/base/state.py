@@ -21,14 +21,28 @@ DOMAIN = "virt.internal"  # .internal is reserved for private use by ICANN
 
 
 @dataclass(frozen=True)
+class Hardware:
+    """What a host that is a virtual machine has: network cards, disks besides the one of its system, and on that one
+    the packages of a hypervisor."""
+
+    nics: int = 1
+    disks: int = 0
+    prepared: bool = False
+
+
+@dataclass(frozen=True)
 class State:
     """`hosts` maps a host's name to the Debian release it was unpacked from; `sudo`: those that Ansible reaches as a
-    user with sudo and not as root."""
+    user with sudo and not as root; `hardware`: those that are virtual machines, all others are containers; `managers`:
+    the network managers of those that have another one than networkd; `dhcp`: those that ask for their address."""
 
     subnet: str
     mtu: int
     hosts: dict[str, str] = field(default_factory=dict)
     sudo: list[str] = field(default_factory=list)
+    hardware: dict[str, Hardware] = field(default_factory=dict)
+    managers: dict[str, str] = field(default_factory=dict)
+    dhcp: list[str] = field(default_factory=list)
 
     @property
     def network(self) -> ipaddress.IPv4Network:
@@ -40,16 +54,17 @@ class State:
         return str(self.network[1])
 
     def address(self, host: str) -> str:
-        """A host's static address: hv1 has .11."""
+        """A host's address: hv1 has .11."""
         return str(self.network[FIRST_HOST - 1 + int(host.removeprefix("hv"))])
 
 
 def load(lab: Lab) -> State | None:
     """What was written down, or None when the lab is down."""
     try:
-        return State(**json.loads(_path(lab).read_text()))
+        noted = json.loads(_path(lab).read_text())
     except FileNotFoundError:
         return None
+    return State(**{**noted, "hardware": {host: Hardware(**its) for host, its in noted.get("hardware", {}).items()}})
 
 
 def save(lab: Lab, state: State) -> None:

@@ -10,13 +10,12 @@ from brine_lab.base.lab import Lab
 from brine_lab.base.state import SUDO_USER, State, write
 from brine_lab.hosts import ssh
 
-HEAD = "# Written by tests/lab/lab; goes with `tests/lab/lab down`.\n---\n"
-
 
 def write_files(lab: Lab, state: State) -> None:
     """Write hosts.yml (the hypervisors) and cloud.virt.yml (their machines, live)."""
     known_hosts = lab.state / "known_hosts_machines"
-    hosts = HEAD + (
+    head = f"# Written by {lab.command}; goes with `{lab.command} down`.\n---\n"
+    hosts = head + (
         "all:\n"
         "  vars:\n"
         # Who makes machines here logs in to them with the lab's own key.
@@ -31,6 +30,9 @@ def write_files(lab: Lab, state: State) -> None:
         hosts += f"    {host}:\n      ansible_host: {state.address(host)}\n"
         if host in state.sudo:
             hosts += f"      ansible_user: {SUDO_USER}\n"
+        if host in state.hardware:
+            # Emulated, on a machine that has other work, its facts take longer than the 45 s that others are given.
+            hosts += "      virt_answer_seconds: 300\n"
     hosts += (
         "  vars:\n"
         "    ansible_user: root\n"
@@ -46,7 +48,7 @@ def write_files(lab: Lab, state: State) -> None:
         "  vars:\n"
         f"    ansible_ssh_private_key_file: {ssh.key(lab)}\n"
     )
-    cloud = HEAD + (
+    cloud = head + (
         "plugin: brine.virt.domains\n"
         "hypervisor_group: hypervisors\n"
         "transport: ssh\n"

@@ -20,6 +20,8 @@ from brine_lab.network import firewall
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 # Holds the boot it was written in: /run does not survive a boot on most machines, and the setting on none.
 FORWARDING_WAS_OFF = Path("/run/brine-virt-lab-ip-forward-was-off")
+# A host's network cards at most: an interface's name has place for one letter after the host's name.
+MOST_NICS = 4
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -49,7 +51,7 @@ def down(lab: Lab) -> None:
     with locked("network", wait_seconds=60):
         firewall.down(lab)
         for link in _links(lab):
-            # A veth outlives its container for a moment, or for ever when systemd-nspawn was killed.
+            # A veth outlives its container for a moment, or for ever when systemd-nspawn was killed; a tap its QEMU.
             if link == lab.bridge or link.startswith(f"vb-{lab.id}-"):
                 run(["ip", "link", "delete", link], mark=mark, check=False)
         if not any(re.fullmatch("bv[0-9a-f]{6}", link) for link in _links(lab)) and FORWARDING_WAS_OFF.exists():
@@ -61,6 +63,20 @@ def down(lab: Lab) -> None:
 def exists(lab: Lab) -> bool:
     """Whether the lab's bridge is there."""
     return lab.bridge in _links(lab)
+
+
+def cables(lab: Lab, host: str) -> list[str]:
+    """This machine's ends of the cables that a host has or could have: the first as systemd-nspawn calls it."""
+    first = f"vb-{lab.machine(host)}"
+    return [first, *(f"{first}{chr(ord('a') + number)}" for number in range(1, MOST_NICS))]
+
+
+def add_tap(lab: Lab, link: str, mtu: int) -> None:
+    """Make the end of a virtual machine's cable, in the bridge, unless it is there. It stays when QEMU ends."""
+    mark = lab.mark("network")
+    if link not in _links(lab):
+        run(["ip", "tuntap", "add", "dev", link, "mode", "tap"], mark=mark)
+    run(["ip", "link", "set", link, "mtu", str(mtu), "master", lab.bridge, "up"], mark=mark)
 
 
 def _ip(lab: Lab, *words: str) -> list[dict[str, Any]]:

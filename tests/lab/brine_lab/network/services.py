@@ -36,6 +36,8 @@ def _dnsmasq(lab: Lab, state: State) -> list[str]:
     for last in range(FIRST_HOST, LAST_HOST + 1):
         name = f"hv{last - FIRST_HOST + 1}"
         records.append(f"--host-record={name}.{DOMAIN},{name},{state.network[last]}")
+        # By its name, which every client says: one that asks gets the address that is its own anyway.
+        records.append(f"--dhcp-host={name},{state.network[last]}")
     return [
         "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--pid-file", "--no-hosts",
         f"--interface={lab.bridge}", "--bind-interfaces", "--except-interface=lo",

@@ -110,7 +110,7 @@ def _wrong_key(cloud: Cloud) -> None:
 
 
 def _jump(cloud: Cloud) -> None:
-    """ProxyJump, as the README has it, and the check of the host key beside it."""
+    """ProxyJump, as the guide has it, and the check of the host key beside it."""
     hosts = cloud.listed()["_meta"]["hostvars"]
     away = next(host for host in cloud.hosts if host != hosts[NAME]["virt_hypervisor"])
     lab = cloud.build / "lab"

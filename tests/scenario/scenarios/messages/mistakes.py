@@ -28,7 +28,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("a mistake is reported once, together with what fits nowhere", lambda: _once(cloud))
     scenario.step("the other playbooks report mistakes once, too", lambda: _others(cloud))
     scenario.step("booleans of the command line are taken as such", lambda: _booleans(cloud))
-    scenario.step("the README's command for a reason of two words stores both", lambda: _reason(cloud))
+    scenario.step("the command of the guide for a reason of two words stores both", lambda: _reason(cloud))
     scenario.step(
         "--limit: what belongs elsewhere is named; what may live elsewhere is an error", lambda: _limit(cloud)
     )
@@ -106,8 +106,8 @@ def _booleans(cloud: Cloud) -> None:
 
 
 def _reason(cloud: Cloud) -> None:
-    readme = (cloud.root / "README.md").read_text(encoding="utf-8")
-    line = next(line for line in readme.splitlines() if "brine.virt.evacuate" in line and "reason" in line)
+    page = (cloud.root / "docs/docsite/rst/moving.rst").read_text(encoding="utf-8")
+    line = next(line for line in page.splitlines() if "brine.virt.evacuate" in line and "reason" in line)
     reason = next(word for word in shlex.split(line) if word.startswith("reason"))
     answer = cloud.play_well("maintenance", "-e", "begin=hv1", "-e", reason, live=False)
     must("(new disks)" in answer.text, answer.text)

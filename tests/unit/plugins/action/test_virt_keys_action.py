@@ -371,6 +371,123 @@ def test_what_is_revoked_reaches_the_host(cloud: Cloud) -> None:
     assert not cloud.keep("hv1")["changed"]
 
 
+def test_a_host_that_joins_changes_nothing_on_the_others(cloud: Cloud) -> None:
+    """The playbook's two tasks, as roles/virt_tls calls them, on two hosts and then on three."""
+
+    def play(*hosts: str) -> dict[str, bool]:
+        trusted = {host: cloud.keep(host, state="trusted") for host in hosts}
+        issued = {host: cloud.keep(host, peers=trusted) for host in hosts}
+        return {host: trusted[host]["changed"] or issued[host]["changed"] for host in hosts}
+
+    assert play("hv1", "hv2") == {"hv1": True, "hv2": True}
+    before = {host: cloud.all(host) for host in ("hv1", "hv2")}
+    cloud.inventory["hv3"] = ["hv3", "192.0.2.3"]
+    assert play("hv1", "hv2", "hv3") == {"hv1": False, "hv2": False, "hv3": True}
+    assert {host: cloud.all(host) for host in before} == before
+    assert not (cloud.place / "hv1.mark").exists()
+    verify(cloud, "hv3")
+
+
+def test_a_revoked_host_that_comes_back_gets_new_certificates(cloud: Cloud) -> None:
+    cloud.keep("hv2")
+    old = cloud.all("hv2")
+    cloud.keep("hv1", revoked=["hv2"])
+    # While it is locked out, what it has stays as it is.
+    assert [one["reasons"] for one in cloud.keep("hv2", revoked=["hv2"])["certificates"]] == [[]] * 4
+    ahead = cloud.keep("hv2", check_mode=True)
+    assert [one["reasons"] for one in ahead["certificates"]] == [["it was revoked"]] * 4
+    assert cloud.keep("hv2")["changed"]
+    assert all(cloud.read(path, "hv2") != old[path] for path in CERTIFICATES)
+    verify(cloud, "hv2")
+    assert not cloud.keep("hv2")["changed"]
+
+
+def test_a_name_without_certificates_is_passed_over_only_on_request(cloud: Cloud) -> None:
+    cloud.keep("hv1")
+    with pytest.raises(VirtError, match="no certificate was issued to hv9"):
+        cloud.keep("hv1", revoked=["hv9"])
+    passed_over = cloud.keep("hv1", revoked=["hv9", "12345678"], ignore_unissued=True)
+    assert passed_over["unissued"] == ["hv9"]
+    assert cloud.keep("hv1")["unissued"] == []
+
+
+def test_check_remove_remove(cloud: Cloud) -> None:
+    cloud.keep("hv2")
+    cloud.keep("hv1", revoked=["hv2"])
+    (cloud.root("hv1") / f"{KEYS[0]}.new").write_text("", encoding="ascii")
+    before, authority = cloud.all(), sorted(path.name for path in (cloud.place / "authority").rglob("*"))
+    ahead = cloud.keep("hv1", state="absent", check_mode=True)
+    assert cloud.all() == before
+    done = cloud.keep("hv1", state="absent")
+    assert done["actions"] == ahead["actions"] == [line.strip() for line in done["diff"]["after"].splitlines()]
+    assert (done["changed"], done["left"], len(done["actions"])) == (True, [], 13)
+    assert cloud.all() == {}
+    again = cloud.keep("hv1", state="absent")
+    assert (again["changed"], again["actions"], again["left"]) == (False, [], [])
+    assert sorted(path.name for path in (cloud.place / "authority").rglob("*")) == authority
+    # And it may join again.
+    assert cloud.keep("hv1")["changed"]
+    verify(cloud)
+
+
+def test_removing_makes_no_authority(cloud: Cloud) -> None:
+    assert not cloud.keep("hv1", state="absent")["changed"]
+    assert not (cloud.place / "authority").exists()
+
+
+def test_somebody_elses_files_stay_when_a_host_goes(cloud: Cloud) -> None:
+    elsewhere: dict[str, t.Any] = {"authority": str(cloud.place / "elsewhere")}
+    cloud.keep("hv1", kinds=["libvirt"], **elsewhere)
+    cloud.keep("hv1", kinds=["libvirt"], revoked=["hv1"], state="trusted", **elsewhere)
+    foreign = cloud.all()
+    cloud.keep("hv1", kinds=["qemu"])
+    # A host that trusts both, as after replace_foreign.
+    both = cloud.root("hv1") / "etc/pki/qemu/ca-cert.pem"
+    both.write_text(both.read_text() + foreign["etc/pki/CA/cacert.pem"])
+    lists = cloud.root("hv1") / "etc/pki/qemu/ca-crl.pem"
+    lists.write_text(foreign["etc/pki/CA/cacrl.pem"])
+    (cloud.root("hv1") / CERTIFICATES[2]).write_text("nonsense")
+    (cloud.root("hv1") / CERTIFICATES[3]).unlink()
+    keys = {path: cloud.read(path) for path in KEYS[2:]}
+    done = cloud.keep("hv1", state="absent")
+    assert cloud.all() == {
+        **foreign,
+        **keys,
+        CERTIFICATES[2]: "nonsense",
+        "etc/pki/qemu/ca-cert.pem": foreign["etc/pki/CA/cacert.pem"],
+        "etc/pki/qemu/ca-crl.pem": foreign["etc/pki/CA/cacrl.pem"],
+    }
+    assert len(done["left"]) == 8
+    for words in (
+        "servercert.pem: issued by O=brine.virt,OU=authority ",
+        "server-cert.pem: cannot be read",
+        "client-key.pem: a key without a certificate, so it is not known whose it is",
+        "ca-cert.pem: O=brine.virt,OU=authority ",
+        "cacrl.pem: of O=brine.virt,OU=authority ",
+    ):
+        assert any(words in line for line in done["left"]), (words, done["left"])
+
+
+@pytest.mark.parametrize("files", range(10))
+def test_a_removal_that_was_killed_is_finished(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, files: int) -> None:
+    cloud.keep("hv1")
+    removed = itertools.count()
+    unlink = os.unlink
+
+    def killed(path: str) -> None:
+        if next(removed) >= files:
+            raise KeyboardInterrupt
+        unlink(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            cloud.keep("hv1", state="absent")
+    assert len(cloud.all()) == 10 - files
+    assert cloud.keep("hv1", state="absent")["left"] == []
+    assert cloud.all() == {}
+
+
 def test_a_client_certificate_has_its_own_name_only(cloud: Cloud, tmp_path: Path) -> None:
     options: dict[str, t.Any] = {
         "kinds": ["client"],

@@ -226,9 +226,14 @@ def test_a_whole_run(inventory: Inventory, node_uri: str, tmp_path: Path) -> Non
     web1 = run.data["_meta"]["hostvars"]["web1"]
     assert (web1["ansible_host"], web1["ansible_user"]) == ("192.168.122.129", "ansible")
     assert f"UserKnownHostsFile={tmp_path}/kh/cloud" in web1["ansible_ssh_common_args"]
-    assert (tmp_path / "kh" / "cloud").read_text() == (
-        f"virt-{UUID} ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2p brine.virt:hv1 web1\n"
-    )
+    keyless = {"db1": "hv1", "half": "hv1", "test": "hv2"}
+    assert (tmp_path / "kh" / "cloud").read_text().splitlines() == [
+        *(
+            f"# virt-{run.data['_meta']['hostvars'][name]['virt_uuid']} brine.virt:{hypervisor} {name}"
+            for name, hypervisor in keyless.items()
+        ),
+        f"virt-{UUID} ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2p brine.virt:hv1 web1",
+    ]
     assert web1["http_port"] == 8080
     assert "ansible_connection" not in web1
     assert "ansible_host" not in run.data["_meta"]["hostvars"]["half"]

@@ -70,6 +70,19 @@ def test_what_goes_and_what_stays_is_shown_first(tmp_path: Path, uri: str) -> No
     assert "changed=1" in text
 
 
+def test_what_was_removed_is_no_longer_known_to_be_there(tmp_path: Path, uri: str) -> None:
+    """No live inventory is among the sources, which would see to it."""
+    uuid = "00000000-0000-4000-8000-000000000001"
+    others = f"# virt-{uuid} brine.virt:hv1 db1\n# virt-{uuid} brine.virt:hv9 web1\n"
+    keys = tmp_path / "keys"
+    keys.write_text(f"virt-{uuid} ssh-ed25519 AAAA brine.virt:hv1 web1\n{others}")
+    before = keys.read_text()
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", "--check", virt_known_hosts=str(keys))
+    assert (status, keys.read_text()) == (0, before), text
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", virt_known_hosts=str(keys))
+    assert (status, keys.read_text()) == (0, others), text
+
+
 def test_check_mode_shows_the_same(tmp_path: Path, uri: str) -> None:
     status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", "--check")
     assert (status, GOES in text) == (0, True), text

@@ -96,6 +96,21 @@ def test_a_host_that_only_has_the_name_stays_what_it_is(tmp_path: Path) -> None:
     )
 
 
+def test_where_a_machine_is_stays_known_without_a_live_inventory(tmp_path: Path) -> None:
+    """With host keys or not: the file is asked when its hypervisor is not in the inventory."""
+    known_hosts = tmp_path / ".ssh" / "known_hosts.d" / "brine-virt"
+    known_hosts.parent.mkdir(parents=True)
+    old = f"# virt-{OTHER} brine.virt:hv1 old1\n"
+    known_hosts.write_text(f"{old}virt-{OURS} ssh-ed25519 AAAA brine.virt:hv9 web1\n")
+    inventory = {"hypervisors": {"hosts": {"hv1": hypervisor(made("web1", nics=[], vcpus=1))}}}
+    output = ansible(tmp_path, inventory, [ADD_HOSTS], "--check")
+    assert "brine.virt:hv9 web1" in known_hosts.read_text(), output
+    for changed in (1, 0):
+        output = ansible(tmp_path, inventory, [ADD_HOSTS])
+        assert known_hosts.read_text() == f"{old}# virt-{OURS} brine.virt:hv1 web1\n", output
+        assert f"changed={changed} " in output
+
+
 @pytest.mark.parametrize("source", ["ansible.cfg", "variable"])
 def test_ssh_finds_the_host_keys_whatever_the_users_arguments_are(tmp_path: Path, source: str) -> None:
     users = "-o UserKnownHostsFile=/dev/null"

@@ -34,18 +34,20 @@ def send_file(
     stop: threading.Event,
     digest: str | None = None,
     around_start: t.Callable[[], t.ContextManager[None]] = contextlib.nullcontext,
+    opened: int | None = None,
 ) -> None:
     """The content of a file or device of this machine, to a volume that is there for it.
 
     sparse: leave out what is a hole in the file; only for a volume that reads as zeros so far. on_progress: takes the
     bytes that are done, and all of them. digest: what the sha256 of the content has to begin with.
     The first MARK_BYTES come last, when all else is there and right, in one go: before that, nothing takes the volume
-    for an image, and send_mark may have put there whose it is. around_start: what that last write is done in.
+    for an image, and send_mark may have put there whose it is. around_start: what that last write is done in. opened: a
+    descriptor of the file, where it is open already.
     Raises HostError, and StoppedError when ``stop`` was set meanwhile; what was sent is for the caller to remove.
     """
     what = f"cannot send {path}"
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(path if opened is None else os.dup(opened), "rb", buffering=0) as file:
             size_bytes = file.seek(0, os.SEEK_END)
             reader = _UploadReader(file.fileno(), size_bytes, on_progress, stop, digest is not None)
             head = reader.head(min(MARK_BYTES, size_bytes))

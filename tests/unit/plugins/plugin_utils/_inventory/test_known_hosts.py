@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import (
+    add_lines,
     known_hosts_lines,
     last_seen,
     merge_lines,
     update_known_hosts,
+    without_machines,
 )
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2p"
@@ -45,6 +47,11 @@ def _answer(hypervisor: str, *records: dict[str, t.Any]) -> dict[str, t.Any]:
 
 def _line(number: int, hypervisor: str = "hv1") -> str:
     return f"virt-{_uuid(number)} {KEY} brine.virt:{hypervisor} m{number}"
+
+
+def _comment(number: int, hypervisor: str = "hv1") -> str:
+    """Of a machine without host keys."""
+    return f"# virt-{_uuid(number)} brine.virt:{hypervisor} m{number}"
 
 
 def _old_line(number: int, hypervisor: str = "hv1") -> str:
@@ -88,8 +95,16 @@ FOREIGN = ["# mine", "github.com ssh-ed25519 AAAA", "", "virt-not-ours ssh-ed255
         ([_line(1)], [_answer("hv1")], True, []),
         # One that was listed but not read is not gone.
         ([_line(1)], [_answer("hv1", _record(1, vcpus=None, host_keys=[]))], True, [_line(1)]),
-        # One that was read and has no keys any more has none.
-        ([_line(1)], [_answer("hv1", _record(1, host_keys=[]))], True, []),
+        # One that was read and has no keys any more has none; where it is stays known.
+        ([_line(1)], [_answer("hv1", _record(1, host_keys=[]))], True, [_comment(1)]),
+        ([_comment(1)], [_answer("hv1", _record(1))], True, [_line(1)]),
+        ([_comment(1)], [_answer("hv1", _record(2))], True, [_line(2)]),
+        ([_comment(1)], [_answer("hv1", _record(2))], False, [_comment(1), _line(2)]),
+        ([_comment(1)], [_answer("hv1", _record(1, vcpus=None, host_keys=[]))], True, [_comment(1)]),
+        ([], [_answer("hv1", _record(1, vcpus=None, host_keys=[]))], True, []),
+        ([_comment(1, "hv9")], [_answer("hv1", _record(2, host_keys=[]))], True, [_comment(1, "hv9"), _comment(2)]),
+        ([_comment(1, "hv9")], [_answer("hv1", _record(1, host_keys=[]))], True, [_comment(1)]),
+        ([], [_answer("hv1", _record(1, host_keys=[], name="no name"), _record(2, host_keys=[], uuid="x"))], True, []),
         # From a cache, nothing is known to be gone, but what is known is written.
         ([_line(1)], [_answer("hv1", _record(2))], False, [_line(1), _line(2)]),
         (
@@ -103,7 +118,7 @@ FOREIGN = ["# mine", "github.com ssh-ed25519 AAAA", "", "virt-not-ours ssh-ed255
         ([_line(1)], [_answer("hv1"), _answer("hv2", _record(1))], True, [_line(1, "hv2")]),
         # Migrated away from one that does not answer any more, or is not asked.
         ([_line(1, "hv9")], [_answer("hv1", _record(1))], True, [_line(1)]),
-        ([_line(1, "hv9")], [_answer("hv1", _record(1, host_keys=[]))], True, [_line(1, "hv9")]),
+        ([_line(1, "hv9")], [_answer("hv1", _record(1, host_keys=[]))], True, [_line(1, "hv9"), _comment(1)]),
         # Old lines lose their names and addresses, those that stay too.
         ([_old_line(1)], [_answer("hv1", _record(1))], True, [_line(1)]),
         ([_old_line(1, "hv9")], [_answer("hv1")], True, [_line(1, "hv9")]),
@@ -116,7 +131,29 @@ def test_which_lines_stay(old: list[str], answers: list[dict[str, t.Any]], drop_
 
 def test_where_machines_were_seen_last() -> None:
     lines = [*FOREIGN, _line(1), _line(2, "hv2"), _line(2, "hv2"), _line(1, "hv3"), _old_line(4), _line(5)[:-3]]
-    assert last_seen(lines) == {"m1": ["hv1", "hv3"], "m2": ["hv2"], "m4": ["hv1"]}
+    lines += [_comment(6), _comment(7).replace("brine.virt:", "")]
+    assert last_seen(lines) == {"m1": ["hv1", "hv3"], "m2": ["hv2"], "m4": ["hv1"], "m6": ["hv1"]}
+
+
+def test_machines_are_noted_where_they_are_now_and_no_other_one_is_gone() -> None:
+    old = [*FOREIGN, _line(1, "hv2"), _comment(2), _line(3), _line(4, "hv3")]
+    here = [_answer("hv1", _record(1), _record(2), _record(4, vcpus=None, host_keys=[])), _answer("hv2")]
+    assert add_lines(old, here) == [*FOREIGN, _line(3), _line(4, "hv3"), _line(1), _line(2)]
+    assert add_lines(old[4:5], [_answer("hv1", _record(1, host_keys=[]))]) == [_comment(1)]
+
+
+def test_a_machine_that_was_removed_leaves_no_line() -> None:
+    others = [*FOREIGN, _line(1, "hv2"), _line(2), _comment(3, "hv2"), _line(5)[:-3]]
+    lines = [_line(1), _old_line(4), *others, _comment(3)]
+    assert without_machines(lines, {"hv1": ["m1", "m3", "m4"], "hv9": ["m2"]}) == others
+
+
+def test_ssh_takes_the_line_of_a_machine_without_keys_for_a_comment(tmp_path: Path) -> None:
+    path = tmp_path / "cloud"
+    update_known_hosts(str(path), [_answer("hv1", _record(1, host_keys=[]), _record(2))])
+    for number, found in ((1, 1), (2, 0)):
+        command = ["ssh-keygen", "-F", f"virt-{_uuid(number)}", "-f", str(path)]
+        assert subprocess.run(command, capture_output=True, check=False).returncode == found
 
 
 def test_the_file_and_its_directory_are_private(tmp_path: Path) -> None:
@@ -137,7 +174,7 @@ def test_what_is_right_already_is_not_written(tmp_path: Path) -> None:
 
 def test_nothing_to_write_makes_no_file(tmp_path: Path) -> None:
     path = tmp_path / "known_hosts.d" / "cloud"
-    assert update_known_hosts(str(path), [_answer("hv1", _record(1, host_keys=[]))]) is False
+    assert update_known_hosts(str(path), [_answer("hv1")]) is False
     assert list(tmp_path.iterdir()) == []
 
 
@@ -146,6 +183,24 @@ def test_lines_of_others_survive_byte_for_byte(tmp_path: Path) -> None:
     path.write_bytes(b"caf\xe9 ssh-rsa AAAA\n")
     update_known_hosts(str(path), [_answer("hv1", _record(1))])
     assert path.read_bytes() == b"caf\xe9 ssh-rsa AAAA\n" + f"{_line(1)}\n".encode()
+
+
+def test_lines_of_others_stay_where_they_repeat_or_have_strange_characters(tmp_path: Path) -> None:
+    """U+2028, a form feed and a carriage return are part of a line, for ssh too."""
+    path = tmp_path / "cloud"
+    others = "# jumphosts\n\njump ssh-rsa AAAA Zo\xeb\u2028desk\r\n\n# a\x0cb\n#\n#\n\n".encode()
+    path.write_bytes(others)
+    update_known_hosts(str(path), [_answer("hv1", _record(1))])
+    assert path.read_bytes() == others + f"{_line(1)}\n".encode()
+    update_known_hosts(str(path), [_answer("hv1")])
+    assert path.read_bytes() == others
+
+
+def test_a_line_of_ours_is_there_once(tmp_path: Path) -> None:
+    path = tmp_path / "cloud"
+    path.write_bytes(f"{_line(2, 'hv9')}\n{_line(2, 'hv9')}\n{_line(1)}\r\n{_comment(3)}\r\n".encode())
+    update_known_hosts(str(path), [_answer("hv1", _record(1))])
+    assert path.read_text() == f"{_line(2, 'hv9')}\n{_line(1)}\n"
 
 
 def test_two_inventories_at_once_lose_nothing(tmp_path: Path, other_process: dict[str, str]) -> None:

@@ -706,7 +706,11 @@ def test_a_machine_of_a_hypervisor_that_has_left_the_inventory_is_not_made_twice
     assert refused["why"].startswith("it was seen on hv3, which is not among the hypervisors now")
     # Of two clouds that share one file of host keys, one may have a machine of this name.
     assert "give each cloud its own file of host keys: known_hosts of its live inventory, and virt_kn" in refused["why"]
-    assert "or name this machine's hypervisor, or place it with virt_unseen: place. If it" in refused["why"]
+    assert (
+        "or name this machine's hypervisor, or place it with virt_unseen: place. If it never comes back, take it out "
+        in (refused["why"])
+    )
+    assert "brine.virt.retire -e from=hv3 -e lost=true. If it is another cloud" in refused["why"]
     assert where(_seen([spec("a", hypervisor="hv1")], hosts, last_seen)) == {"a": "hv1"}
     assert where(_seen([spec("a")], hosts, last_seen, "place")) == {"a": "hv1"}
     assert where(_seen([spec("a")], {"hv1": facts(machines={"a": (1024, 1)})}, last_seen)) == {"a": "hv1"}

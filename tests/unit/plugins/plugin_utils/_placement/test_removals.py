@@ -108,6 +108,30 @@ def test_the_user_may_say_that_it_is_not_there(options: dict[str, t.Any], entry:
     assert (result["not_there"], result["refused_machines"]) == (["web1"], [])
 
 
+def test_one_that_was_seen_where_nobody_asks_any_more_is_not_said_to_be_gone() -> None:
+    seen = {"last_seen": {"web1": ["hv1", "hv3"], "web2": ["hv1"]}}
+    result = run([gone("web1"), gone("web2")], {"hv1": hypervisor()}, **seen)
+    assert (result["not_there"], result["removals"]) == (["web2"], {})
+    assert result["refused_machines"] == [
+        {
+            "name": "web1",
+            "hypervisor": None,
+            "why": "it is to be removed, and was seen on hv3, which is not among the hypervisors now. Put that "
+            "hypervisor back into the inventory. If it never comes back, take it out for good: brine.virt.retire "
+            "-e from=hv3 -e lost=true",
+        }
+    ]
+    # It is here after all, or the user knows.
+    here = run([gone("web1")], {"hv1": hypervisor(record("web1"))}, **seen)
+    assert (here["removals"], here["refused_machines"]) == ({"hv1": ["web1"]}, [])
+    for options, entry in (({"unseen": "place"}, {}), ({}, {"hypervisor": "hv1"})):
+        result = run([gone("web1", **entry)], {"hv1": hypervisor()}, **seen, **options)
+        assert (result["not_there"], result["refused_machines"]) == (["web1"], [])
+    # One that is only silent is named for that.
+    result = run([gone("web1")], {"hv1": hypervisor(), "hv3": SILENT}, **seen)
+    assert result["refused_machines"][0]["why"].endswith("may be on hv3, which did not answer")
+
+
 def test_one_that_answers_is_removed_whoever_else_is_silent() -> None:
     result = run([gone("web1")], {"hv1": hypervisor(record("web1")), "hv2": SILENT})
     assert (result["removals"], result["refused_machines"]) == ({"hv1": ["web1"]}, [])

@@ -5,14 +5,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.stalled_connections import (
-    links,
-    migration_ports,
-)
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.stalled_connections import links
 
 PORTS = range(49152, 49216)
 
@@ -41,22 +34,3 @@ def test_nothing_of_an_unknown_process() -> None:
 
 def test_the_ports_are_those_of_the_host() -> None:
     assert list(links(LISTING, 16298, range(6700, 6801))) == [("10.0.0.11:40000", "10.0.0.12:6800")]
-
-
-@pytest.mark.parametrize(
-    ("settings", "first", "last"),
-    [
-        ("", 49152, 49215),
-        ("#migration_port_min = 1\n", 49152, 49215),
-        ("migration_port_min = 61152\nmigration_port_max = 61215\n", 61152, 61215),
-        ("migration_port_max=49160", 49152, 49160),
-    ],
-)
-def test_the_settings_of_qemu_conf_count(tmp_path: Path, settings: str, first: int, last: int) -> None:
-    path = tmp_path / "qemu.conf"
-    path.write_text(f"# a comment\n{settings}")
-    assert migration_ports(str(path)) == range(first, last + 1)
-
-
-def test_without_qemu_conf_the_ports_are_libvirts_own(tmp_path: Path) -> None:
-    assert migration_ports(str(tmp_path / "missing")) == PORTS

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import users
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import unless_gone
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
 
@@ -18,7 +19,7 @@ def test_an_error_without_a_code_is_nothing_that_has_gone(monkeypatch: pytest.Mo
     monkeypatch.delattr(libvirt, "VIR_ERR_NO_DOMAIN_CHECKPOINT")
     with (
         pytest.raises(HostError, match=r"^cannot list checkpoints: it failed"),
-        users._unless_gone("DOMAIN_CHECKPOINT", "cannot list checkpoints"),
+        unless_gone("DOMAIN_CHECKPOINT", "cannot list checkpoints"),
     ):
         raise libvirt.libvirtError("it failed")
 

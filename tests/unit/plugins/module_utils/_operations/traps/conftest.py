@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage import vo
 from ansible_collections.brine.virt.plugins.module_utils._operations.adopt import machines as adopt_machines
 from ansible_collections.brine.virt.plugins.module_utils._operations.create import machine as create_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.update import machine as update_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import task as volume_task
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.conftest import host as purge_host
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.traps.deletions import SEED, undefine
 
@@ -37,6 +38,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(update_machine, "seed_image", lambda _documents: SEED)
     for locked, name in (
         (prune, "hypervisor_lock"),
+        (volume_task, "hypervisor_lock"),
         (adopt_machines, "hypervisor_lock"),
         (adopt_machines, "machine_lock"),
     ):

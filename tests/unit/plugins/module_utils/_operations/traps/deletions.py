@@ -10,6 +10,8 @@ import os
 import typing as t
 from pathlib import Path
 
+import pytest
+
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
@@ -19,10 +21,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.prune impo
     prune_images,
     remove_images,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.images.source_file import look_at_source
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import SeedNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.volume import VOLUME_RULES
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
@@ -30,17 +34,24 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.sto
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.volume_identity import (
     identify_source,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import run
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.machines import carry_out, plan_purges
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.absent import plan_absent
+from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.change import read_volumes
+from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.present import plan_present
+from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import VolumeTask
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
     SPEC,
     PurgeHost,
     disk,
 )
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volumes.volume_host import play_daemon
 
 SYSTEM, MORE, ISO, IMAGE = "web1-system.qcow2", "web1-more.qcow2", "web1-seed.iso", "tiny-0123456789abcdef.qcow2"
 TWO_DISKS: dict[str, t.Any] = {"disks": [*SPEC["disks"], {"name": "more", "size": 1}]}
 REFRESH: dict[str, t.Any] = {"seed": {"user": "other"}, "seed_policy": "refresh"}
+DATA = "data.qcow2"
 SEED, MARK = b"another seed", "m" * 32
 UNDEFINE: t.Any = getattr(getattr(libvirt, "virDomain", None), "undefineFlags", None)
 # The flags that only a driver with files of its own takes.
@@ -67,7 +78,7 @@ class Deletion:
     """prepare: makes what is deleted. volume: its name.
 
     run: does all of it, and calls what it is given where a trap may spring up: late, after the plan was made, or
-    before. Gives back what is said.
+    before. Gives back what is said. named: the task names the volume itself, whatever is in it.
     """
 
     name: str
@@ -75,6 +86,7 @@ class Deletion:
     prepare: t.Callable[[PurgeHost], t.Any]
     run: t.Callable[[PurgeHost, Spring, bool], str]
     twice: bool = True
+    named: bool = False
 
 
 def plan(host: PurgeHost, **changes: t.Any) -> MachinePlan:
@@ -171,6 +183,35 @@ def _delete_moved(host: PurgeHost, spring: Spring, *, fresh: bool) -> str:
     return str(delete_proven(host.conn, [VolumeRef("default", SYSTEM, identity)], fresh=fresh))
 
 
+def _volume_task(host: PurgeHost, spring: Spring, late: bool, **options: t.Any) -> str:
+    """What virt_volume says of it."""
+    if not late:
+        spring()
+    (spec,) = read_volumes({**dict.fromkeys(VOLUME_RULES), "volumes": None, "name": DATA, **options})
+    task = VolumeTask(host.conn, 1)
+    try:
+        source = look_at_source(spec.path, "path") if spec.path and spec.present else None
+        look = task.look()
+        planned = plan_present(spec, source, look, task) if spec.present else plan_absent(spec, look, task)
+    except VirtError as exc:
+        return str(exc)
+    if late:
+        spring()
+    try:
+        run(planned.plan.steps)
+    except VirtError as exc:
+        return str(exc)
+    return f"{planned.unchecked}"
+
+
+def _replace_volume(host: PurgeHost, spring: Spring, late: bool) -> str:
+    path = host.outside.parent / "new"
+    path.write_bytes(b"new" * 1024 * 512)
+    with pytest.MonkeyPatch.context() as patched:
+        play_daemon(patched)
+        return _volume_task(host, spring, late, path=str(path), replace=True)
+
+
 DELETIONS = (
     Deletion("purge", SYSTEM, lambda host: host.make(), purge),
     Deletion("image absent", IMAGE, lambda host: host.image(host.pool / IMAGE), _remove_image, twice=False),
@@ -206,6 +247,14 @@ DELETIONS = (
         lambda host, spring, _late: _delete_moved(host, spring, fresh=True),
         twice=False,
     ),
+    Deletion(
+        "volume absent",
+        DATA,
+        lambda host: host.image(host.pool / DATA),
+        lambda host, spring, late: _volume_task(host, spring, late, state="absent"),
+        named=True,
+    ),
+    Deletion("volume replaced", DATA, lambda host: host.image(host.pool / DATA), _replace_volume, named=True),
 )
 
 

@@ -149,7 +149,7 @@ def test_a_file_that_libvirt_has_not_created_for_it_stays(host: PurgeHost, name:
     path.write_bytes(VARIABLES)
     add_nvram(host, "web1", path)
     assert decided(host.one())[str(path)] == (
-        f"keep: libvirt has not created it for this machine. If nobody needs it: rm -r {path}"
+        f"keep: libvirt has not created it for this machine. If nobody needs it: rm {path}"
     )
     assert path.read_bytes() == VARIABLES
 

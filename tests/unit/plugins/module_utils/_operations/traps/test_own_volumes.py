@@ -27,8 +27,10 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 # An image's name says its content, and who puts another one there has done it against the store.
-OWN = [(deletion, late) for deletion, late in MOMENTS if deletion.volume != IMAGE]
+# What the task itself names is what is there when it is planned.
+OWN = [(deletion, late) for deletion, late in MOMENTS if deletion.volume != IMAGE and (late or not deletion.named)]
 IDS = [f"{each.name}{', planned before' if late else ''}" for each, late in OWN]
+OF_MACHINES = [pair for pair in OWN if "move" not in pair[0].name and not pair[0].named]
 # What is known to have been made a moment ago, or to be the seed that was made, needs no more than that.
 FRESH = ("a new machine rolled back", "a new disk rolled back", "the target after a failed move", "seed refreshed")
 
@@ -51,9 +53,7 @@ def test_another_file_under_its_name_stays(host: PurgeHost, deletion: Deletion, 
     assert path.read_bytes() == before[0]
 
 
-@pytest.mark.parametrize(
-    ("deletion", "late"), [pair for pair in OWN if "move" not in pair[0].name], ids=[i for i in IDS if "move" not in i]
-)
+@pytest.mark.parametrize(("deletion", "late"), OF_MACHINES, ids=[IDS[OWN.index(pair)] for pair in OF_MACHINES])
 def test_what_backs_another_disk_of_the_machine_stays(host: PurgeHost, deletion: Deletion, late: bool) -> None:
     """That disk is in no pool, and stays."""
     path = host.pool / deletion.volume

@@ -1,0 +1,117 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who would lose something if a storage pool were stopped."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    is_local,
+    libvirt,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import VolumeUser
+
+# Directories in which only the pool has its volumes; devices of other pools are in /dev/disk/by-path as well.
+_OWN_DIRECTORY = ("dir", "fs", "netfs", "vstorage", "logical", "zfs")
+_LISTED = ("dir", "fs", "netfs", "vstorage")
+# How libvirt calls the volumes of network pools in a machine's definition, and what of the source stands first there.
+_PLACES = {"rbd": ("rbd", "name"), "gluster": ("gluster", "name"), "iscsi-direct": ("iscsi", "device")}
+# Pools that take their devices away from the host when they are stopped, whoever else has them open.
+_DEVICES_GO = ("iscsi", "logical")
+
+
+@dataclass(frozen=True)
+class PoolUsers:
+    """Who uses volumes of a pool.
+
+    machines: those that have one in any definition, a snapshot or their metadata. running: those of them that run.
+    others: in words, what else uses one. unknown: in words, the machines that could not be looked at.
+    """
+
+    machines: frozenset[str] = frozenset()
+    running: frozenset[str] = frozenset()
+    others: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def users_of_pool(conn: VirConnect, handle: t.Any, root: etree._Element) -> PoolUsers:
+    """Who uses volumes of a pool, be it active or not. root: its definition."""
+    name, usage = root.findtext("name", ""), Usage(conn)
+    with translate_errors(f"cannot list the volumes of storage pool {name}"):
+        paths = [volume.path() for volume in handle.listAllVolumes(0)] if handle.isActive() else []
+    with translate_errors("cannot list the running machines"):
+        active = {domain.name() for domain in conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)}
+    found = _that_name(usage, name, root)
+    for path in {*paths, *_files_of(conn, root)}:
+        found |= usage.users_at(path)
+    machines = frozenset(user.machine for user in found if user.machine is not None)
+    others = {user.words for user in found if user.machine is None and (user.volume or ("",))[0] != name}
+    busy = _busy(paths) if root.get("type") in _DEVICES_GO and is_local(conn.getURI()) else []
+    return PoolUsers(
+        machines=machines,
+        running=machines & active,
+        others=(*sorted(others), *(f"this host itself ({path} is open)" for path in busy)),
+        unknown=tuple(unknown.words for unknown in usage.unknown if unknown.machine is not None),
+    )
+
+
+def _that_name(usage: Usage, name: str, root: etree._Element) -> set[VolumeUser]:
+    """All that name the pool, a path in it, or a place in its network storage."""
+    users, kind = usage.collected, root.get("type", "")
+    found = {user for (pool, _volume), those in users.by_volume.items() if pool == name for user in those}
+    for path, those in users.by_path.items():
+        if _is_inside(path, kind, root):
+            found |= those
+    if kind in _PLACES:
+        protocol, word = _PLACES[kind]
+        source = root.findtext("source/name") if word == "name" else attribute(root, "source/device", "path")
+        for place, those in users.by_place.items():
+            if place.startswith(f"{protocol}:{source}/"):
+                found |= those
+    return found
+
+
+def _is_inside(path: str, kind: str, root: etree._Element) -> bool:
+    directory = posixpath.normpath(root.findtext("target/path") or "/nowhere")
+    if kind in _OWN_DIRECTORY and path.startswith(f"{directory}/"):
+        return True
+    if kind == "logical":
+        # The device mapper doubles the dashes of a name, and LVM puts one between group and volume.
+        return path.startswith(f"/dev/mapper/{root.findtext('source/name', '').replace('-', '--')}-")
+    target = attribute(root, "source/device", "path")
+    return bool(kind == "iscsi" and target and f"-iscsi-{target}-lun-" in path)
+
+
+def _files_of(conn: VirConnect, root: etree._Element) -> list[str]:
+    """Files that are in the directory of a pool, be it active or not; none where it cannot be read from here."""
+    directory = root.findtext("target/path", "")
+    if root.get("type") not in _LISTED or not is_local(conn.getURI()):
+        return []
+    try:
+        return [posixpath.join(directory, name) for name in os.listdir(directory)]
+    except OSError:
+        return []
+
+
+def _busy(paths: t.Iterable[str]) -> list[str]:
+    """Devices that this host has mounted, or made something of."""
+    return sorted(path for path in paths if is_busy(path))
+
+
+def is_busy(path: str) -> bool:
+    """Whether the kernel has a device, or a part of it, in use: mounted, as swap, in LVM or RAID. open(2), O_EXCL."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as exc:
+        return exc.errno == errno.EBUSY
+    return False

@@ -1,0 +1,95 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host's links can be used for, and what a bridge of somebody else's lacks."""
+
+from __future__ import annotations
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import vlan_difference
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import BY_HAND
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import DEFAULT_PVID, BridgeSpec, vlan_word
+
+
+def checked_link(network: Network, name: str, *, of_vlan: bool = False) -> Link:
+    """An interface to become a port, or to get a VLAN on it, when that is safe. Raises."""
+    link = network.links.get(name)
+    if link is None:
+        raise NotFoundError(f"the uplink {name} does not exist", hint=known(network))
+    if of_vlan:
+        # A VLAN on a bridge is a link as any other.
+        if link.link_type != "ether":
+            raise UnsupportedError(f"{name} is no Ethernet, so it has no VLANs", hint=known(network))
+        return link
+    if link.master is not None:
+        master = network.links.get(link.master)
+        raise ConflictError(
+            f"the uplink {name} is a port of the {master.kind if master else 'device'} {link.master}", hint=BY_HAND
+        )
+    if link.wireless:
+        raise UnsupportedError(
+            f"the uplink {name} is wireless, and an access point drops frames of other machines",
+            hint="Name a wired uplink",
+        )
+    if not could_be_port(link):
+        raise UnsupportedError(
+            f"the uplink {name} cannot be a bridge's port: it is of the kind {link.kind or link.link_type}",
+            hint=known(network),
+        )
+    return link
+
+
+def could_be_port(link: Link) -> bool:
+    """Whether the kernel takes it into a bridge: no bridge; and a tun or tap device belongs to a machine."""
+    return link.link_type == "ether" and link.kind not in ("bridge", "tun")
+
+
+def known(network: Network) -> str:
+    """The hint with the interfaces that could become ports."""
+    names = [
+        link.name
+        for link in network.links.values()
+        if could_be_port(link) and link.master is None and not link.wireless
+    ]
+    return f"Possible interfaces: {', '.join(names) or 'none'}"
+
+
+def foreign_differences(network: Network, spec: BridgeSpec, bridge: Link) -> list[str]:
+    """What the spec names and the kernel does not say of a bridge, in words. DHCP and name servers it does not know."""
+    found = []
+    if spec.uplink is not None:
+        link = network.links.get(spec.uplink.port)
+        if link is None and not spec.uplink.bond and spec.uplink.vlan is None:
+            raise NotFoundError(f"the uplink {spec.uplink.port} does not exist", hint=known(network))
+        if link is None or link.master != bridge.name:
+            found.append(f"{spec.uplink.port} is not its port")
+    found += [f"it has no address {address}" for address in spec.addresses or () if address not in bridge.addresses]
+    gateways = network.gateways(bridge.name)
+    found += [f"{gateway} is not its gateway" for gateway in spec.gateway or () if gateway not in gateways]
+    routes = {(route.to, route.gateway) for route in network.routes if route.device == bridge.name}
+    routes |= {("default", gateway) for gateway in gateways}
+    for route in spec.routes or ():
+        to = "default" if route["to"].endswith("/0") else route["to"].removesuffix("/32").removesuffix("/128")
+        found += [] if (to, route["via"]) in routes else [f"it has no route to {route['to']} via {route['via']}"]
+    if spec.mtu is not None and bridge.mtu != spec.mtu:
+        found.append(f"its MTU is {bridge.mtu}, not {spec.mtu}")
+    if bridge.bridge is None:
+        # Open vSwitch: the kernel knows neither its STP nor its VLANs.
+        return found
+    for word, value in (("stp", spec.stp), ("vlan_filtering", spec.vlan_filtering)):
+        if value is not None and getattr(bridge.bridge, word) is not value:
+            found.append(f"{word} is {str(not value).lower()}")
+    if spec.vlan_filtering:
+        pvid = spec.pvid or DEFAULT_PVID
+        if bridge.bridge.pvid != pvid:
+            found.append(f"its pvid is {bridge.bridge.pvid}, not {pvid}")
+        link = network.links.get(spec.uplink.port) if spec.uplink else None
+        if spec.vlans is not None and link is not None:
+            _extra, missing = vlan_difference(spec.vlans, link.vlans)
+            found += [f"{link.name} does not carry VLAN {vlan_word(*vlans)}" for vlans in missing]
+    return found

@@ -1,0 +1,77 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which network manager makes a bridge: the one that manages its uplink, or the one that the spec names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._network.commands import is_active
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.ifupdown import IfupdownManager
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import BY_HAND, Manager
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.netplan import NetplanManager
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd import NetworkdManager
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkmanager import NetworkManagerManager
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import Network
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import AUTO, BridgeSpec
+
+# In this order they are asked.
+MANAGERS: tuple[Manager, ...] = (NetworkdManager(), NetworkManagerManager(), IfupdownManager(), NetplanManager())
+# See its file for why.
+_ONLY_BY_NAME = ("netplan",)
+_OTHERS = (("wickedd.service", "wicked"), ("connman.service", "ConnMan"), ("dhcpcd.service", "dhcpcd"))
+
+
+def choose_manager(spec: BridgeSpec, network: Network, links: Sequence[str]) -> Manager:
+    """The manager for a new bridge. links: the interfaces that it is to stand on, none for a bridge without an uplink.
+
+    Interfaces that nobody manages, and that have no addresses, go to the manager of the others; where there are no
+    others, to that of the default route, or to the first one that is in use. Raises UnsupportedError where there is
+    none, ConflictError where the interfaces have several, or another one than the spec names.
+    """
+    managers = [manager for manager in MANAGERS if _is_asked(spec, manager)]
+    owners = {link: next((manager for manager in managers if manager.manages(link)), None) for link in links}
+    for link, owner in owners.items():
+        if owner is None and network.links[link].addresses:
+            if spec.manager != AUTO:
+                title = managers[0].title
+                raise ConflictError(
+                    f"{title} does not manage {link}", hint="Leave out manager, or name the one that does"
+                )
+            names = ", ".join(manager.title for manager in managers)
+            raise UnsupportedError(
+                f"the uplink {link} is managed by {_other_manager()}; the role moves uplinks that {names} manages",
+                hint=BY_HAND,
+            )
+    found = {owner.name: owner for owner in owners.values() if owner is not None}
+    if len(found) > 1:
+        words = [f"{link} is managed by {owner.title}" for link, owner in owners.items() if owner is not None]
+        raise ConflictError(" and ".join(words), hint="One has to manage them all")
+    if found:
+        return next(iter(found.values()))
+    ahead = [route.device for route in network.default_routes[:1]]
+    usable = [manager for manager in managers if any(map(manager.manages, ahead))]
+    usable += [manager for manager in managers if manager.runs()]
+    if not usable:
+        what = managers[0].title if spec.manager != AUTO else f"no network manager that could make {spec.name}"
+        how = "is not in use on this host" if spec.manager != AUTO else "is in use on this host"
+        raise UnsupportedError(f"{what} {how}", hint=BY_HAND)
+    return usable[0]
+
+
+def _is_asked(spec: BridgeSpec, manager: Manager) -> bool:
+    if spec.manager == AUTO:
+        return manager.name not in _ONLY_BY_NAME
+    return spec.manager == manager.name
+
+
+def made_by(bridge: str) -> Manager | None:
+    """The manager that has files of ours for a bridge, None where somebody else has made it."""
+    return next((manager for manager in MANAGERS if manager.made(bridge)), None)
+
+
+def _other_manager() -> str:
+    """In words, who seems to manage a link that none of ours does."""
+    return next((name for unit, name in _OTHERS if is_active(unit)), "an unknown program")

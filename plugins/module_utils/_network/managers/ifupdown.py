@@ -1,0 +1,245 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bridges with Debian's ifupdown: one file beside those that are there, which stay as they are."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+import shutil
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
+from ansible_collections.brine.virt.plugins.module_utils._network.commands import run
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.interfaces import (
+    HEAD,
+    Stanza,
+    bridge_file,
+    iface_stanzas,
+    sources,
+    stanzas,
+)
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import kernel_commands
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
+    Parts,
+    Wanted,
+    check_is_known,
+    check_routes_are_known,
+    delete_link,
+)
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import STP_DELAY_SECONDS
+from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
+
+MAIN = "/etc/network/interfaces"
+LASTING = "/etc/network/interfaces.d"
+# Nothing reads it by itself; ifup and ifdown are told of it.
+TRIAL = "/run/brine-virt-interfaces"
+# A DHCP client that it starts must not end with the switch's unit.
+_UP: Command = ("systemd-run", "--scope", "--quiet", "--collect", "ifup")
+# source-directory takes no others (interfaces(5)).
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+# What hands name servers on to the host's resolver; without them ifupdown says nothing and does nothing.
+_RESOLVERS = ("resolvconf", "resolvectl")
+
+
+class IfupdownManager:
+    """Debian's ifupdown; ifupdown2 and ifupdown-ng have no mappings."""
+
+    name = "ifupdown"
+    title = "ifupdown"
+
+    def runs(self) -> bool:
+        if shutil.which("ifup") is None or not os.path.exists(MAIN):
+            return False
+        try:
+            # Its own words are «ifup version 0.8.41».
+            return re.search(r"\bifup(down)? version 0\.", run("ifup", "--version")) is not None
+        except HostError:
+            return False
+
+    def manages(self, link: str) -> bool:
+        return self.runs() and any(iface_stanzas(text, link) for _path, text in _files())
+
+    def made(self, bridge: str) -> bool:
+        return (read_text(f"{LASTING}/{_file_name(bridge)}") or "").startswith(HEAD)
+
+    def begun(self, bridge: str) -> bool:
+        # One file is there or is not.
+        return False
+
+    def make(self, wanted: Wanted) -> Parts:
+        spec, uplink = wanted.spec, wanted.uplink
+        lasting, trial = f"{LASTING}/{_file_name(spec.name)}", f"{TRIAL}/{_file_name(spec.name)}"
+        _check_is_read(lasting)
+        _check_resolver(wanted)
+        before = read_text(lasting)
+        if (before or HEAD)[: len(HEAD)] != HEAD:
+            raise ConflictError(
+                f"{lasting} exists, but the bridge {spec.name} does not", hint="Remove it, and run again"
+            )
+        found: list[Stanza] = []
+        origins: list[str] = []
+        for path, text in _files():
+            if wanted.source is not None and path != lasting:
+                some = iface_stanzas(text, wanted.source.name)
+                found += some
+                origins += [path] if some else []
+            _check_no_mapping(path, text, uplink.below if uplink and uplink.vlan is None and path != lasting else ())
+        said = " ".join(value for stanza in found for _word, value in stanza.options)
+        check_is_known(wanted.source, said, "stanza of ifupdown")
+        check_routes_are_known(wanted, said, "stanza of ifupdown")
+        text = bridge_file(
+            spec,
+            uplink=uplink,
+            mac=wanted.mac,
+            source=found,
+            origin=", ".join(origins),
+            first=wanted.source.name if wanted.source else "",
+        )
+        ports = uplink.below if uplink and uplink.vlan is None else ()
+        known = [port for port in ports if any(iface_stanzas(text, port) for _path, text in _files())]
+        made = [uplink.port] if uplink and (uplink.bond or uplink.vlan is not None) else []
+        with_trial = ("--force", f"--interfaces={trial}")
+        return Parts(
+            files=(GuardedFile(lasting, text, trial, before=before),),
+            apply=(
+                *(("ifdown", "--force", port) for port in known),
+                *((*_UP, *with_trial, port) for port in ports),
+                (*_UP, *with_trial, spec.name),
+            ),
+            leave=(("ifdown", *with_trial, spec.name), *(("ifdown", *with_trial, port) for port in ports)),
+            restore=(
+                *(delete_link(name) for name in (spec.name, *made)),
+                *((*_UP, "--force", port) for port in known),
+            ),
+            last_resort=(("systemctl", "restart", "networking.service"),),
+        )
+
+    def change(self, wanted: Wanted) -> Parts:
+        """The kernel's settings alone: with other addresses ifdown would take the bridge from the running machines."""
+        spec = wanted.spec
+        path = f"{LASTING}/{_file_name(spec.name)}"
+        before = read_text(path) or ""
+        if spec.addressing:
+            _check_same_addresses(wanted, before, path)
+        after = _with_settings(before, wanted)
+        apply, restore = kernel_commands(wanted)
+        if after == before and not apply:
+            return Parts()
+        files = (GuardedFile(path, after, before=before),) if after != before else ()
+        return Parts(files=files, apply=apply, restore=restore)
+
+
+def _file_name(bridge: str) -> str:
+    return f"brine-{bridge}"
+
+
+def _body(text: str) -> list[str]:
+    """The stanzas of the bridge without the commands that make it."""
+    return [line for line in text.splitlines() if not line.startswith(("#", "    pre-up ", "    post-down "))]
+
+
+def _with_settings(before: str, wanted: Wanted) -> str:
+    """Our file with the commands that make a bridge of the spec's settings, in place of those that it has."""
+    spec = wanted.spec
+    if (spec.mtu, spec.stp, spec.vlan_filtering) == (None, None, None):
+        return before
+    name = spec.name
+    lines = before.splitlines()
+    settings = f"    pre-up ip link set dev {name} type bridge "
+    for number, line in enumerate(lines):
+        if line.startswith(settings):
+            lines[number] = settings + _settings(line.removeprefix(settings), wanted)
+    for device in (wanted.uplink.port if wanted.uplink else "", name):
+        if spec.mtu is not None and device:
+            command = f"    pre-up ip link set dev {device} mtu "
+            lines = [line for line in lines if not line.startswith(command)]
+            _insert(lines, name, f"{command}{spec.mtu}")
+    if spec.vlan_filtering is not None and wanted.uplink is not None:
+        command = f"    pre-up bridge vlan add dev {wanted.uplink.port} vid "
+        lines = [line for line in lines if not line.startswith(command)]
+        for first, last in spec.vlans or ():
+            _insert(lines, name, f"{command}{first}" + (f"-{last}" if last != first else ""))
+    return "\n".join(lines) + "\n"
+
+
+def _insert(lines: list[str], bridge: str, line: str) -> None:
+    """After the last command that makes the bridge."""
+    last = max(number for number, known in enumerate(lines) if known.startswith("    pre-up "))
+    lines.insert(last + 1, line)
+
+
+def _settings(words: str, wanted: Wanted) -> str:
+    """The settings in an ip command, with those of the spec."""
+    spec, parts = wanted.spec, words.split()
+    have = dict(zip(parts[::2], parts[1::2]))  # noqa: B905 - not in Python 3.9
+    if spec.stp is not None:
+        have["stp_state"] = str(int(spec.stp))
+        have["forward_delay"] = str(STP_DELAY_SECONDS * 100 if spec.stp else 0)
+    if spec.vlan_filtering is not None:
+        have.pop("vlan_default_pvid", None)
+        have["vlan_filtering"] = str(int(spec.vlan_filtering))
+        have.update({"vlan_default_pvid": str(spec.pvid)} if spec.pvid else {})
+    return " ".join(f"{key} {value}" for key, value in have.items())
+
+
+def _check_same_addresses(wanted: Wanted, before: str, path: str) -> None:
+    spec = wanted.spec
+    text = bridge_file(spec, uplink=wanted.uplink, mac=wanted.mac, source=(), origin="")
+    begin = f"auto {spec.name}"
+    if _body(text[text.index(begin) :]) != _body(before[before.find(begin) :]):
+        raise UnsupportedError(
+            f"ifupdown cannot change the addresses of {spec.name} without taking it from the machines on it",
+            hint=f"Stop them, change {path}, and run: ifdown {spec.name}; ifup {spec.name}",
+        )
+
+
+def _files() -> list[tuple[str, str]]:
+    """The paths and texts of all files that ifupdown reads."""
+    found: dict[str, str] = {}
+    ahead = [MAIN]
+    while ahead:
+        path = ahead.pop(0)
+        text = read_text(path) if path not in found and os.path.isfile(path) else None
+        if text is None:
+            continue
+        found[path] = text
+        for is_folder, pattern in sources(text):
+            paths = sorted(glob.glob(os.path.join(os.path.dirname(path), f"{pattern}/*" if is_folder else pattern)))
+            ahead += [one for one in paths if not is_folder or _PLAIN_NAME.fullmatch(os.path.basename(one))]
+    return list(found.items())
+
+
+def _check_is_read(lasting: str) -> None:
+    for path, text in _files():
+        for is_folder, pattern in sources(text):
+            whole = os.path.join(os.path.dirname(path), f"{pattern}/*" if is_folder else pattern)
+            if fnmatch.fnmatch(lasting, os.path.normpath(whole)):
+                return
+    raise ConflictError(f"{MAIN} does not read {LASTING}", hint=f"Add this line to it: source {LASTING}/*")
+
+
+def _check_resolver(wanted: Wanted) -> None:
+    named = wanted.spec.nameservers or wanted.spec.search
+    if named and not any(shutil.which(program) for program in _RESOLVERS):
+        raise UnsupportedError(
+            "ifupdown hands name servers to resolvconf, which is not installed",
+            hint="Install resolvconf, or leave out nameservers and search and write /etc/resolv.conf",
+        )
+
+
+def _check_no_mapping(path: str, text: str, links: tuple[str, ...]) -> None:
+    for first, _rest in stanzas(text):
+        words = first.split()
+        for link in links:
+            if words[0] == "mapping" and any(fnmatch.fnmatch(link, pattern) for pattern in words[1:]):
+                raise UnsupportedError(
+                    f"{path} has a mapping for {link}, which a bridge's would collide with", hint="Remove it"
+                )

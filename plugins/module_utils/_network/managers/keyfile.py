@@ -1,0 +1,240 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NetworkManager's profiles of a bridge and of what is in it, as keyfiles. Values in, text out.
+
+Format and keys: nm-settings-keyfile(5), nm-settings-nmcli(5). The older words master and slave-type are used: every
+version knows them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import BY_HAND
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.sections import (
+    Section,
+    as_text,
+    parse,
+    with_entries,
+)
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import (
+    STP_DELAY_SECONDS,
+    BridgeSpec,
+    Uplink,
+    vlan_word,
+)
+
+HEAD = "# Made by brine.virt, role virt_bridge: "
+# Of ours alone; any number would do that is none of somebody else's names.
+_NAMESPACE = uuid.UUID("5f0cbb2e-3c0c-5d0a-8d52-6a3b3d8a0c11")
+# Groups about the network that a link is in go to the bridge; all others but these stay with the link.
+_GROUPS_OF_THE_BRIDGE = ("ipv4", "ipv6", "proxy")
+# What of a profile's [connection] is its own, and not of the network that it connects to.
+_OWN_KEYS = frozenset(
+    {
+        *("id", "uuid", "type", "interface-name", "master", "slave-type", "controller", "port-type", "permissions"),
+        *("autoconnect", "autoconnect-priority", "autoconnect-retries", "autoconnect-slaves", "autoconnect-ports"),
+        *("timestamp", "multi-connect", "read-only", "stable-id", "wait-device-timeout"),
+    }
+)
+# Secrets would be shown in the differences of check mode, and the kinds below have ports of their own.
+_GROUPS_REFUSED = {"802-1x": "a login (802.1X)", "bond": "ports of its own", "team": "ports of its own"}
+_GROUPS_REFUSED.update({"wifi": "a radio"})
+# What other programs have noted in a profile, such as that cloud-init has written it.
+_NOTES = "user"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A profile: the name of its file, its UUID, and its text."""
+
+    name: str
+    uuid: str
+    text: str
+
+
+@dataclass(frozen=True)
+class BridgeProfiles:
+    """The profiles of a bridge, in an order in which it is safe to write them.
+
+    The last ones are those of the host's interfaces: from the first of these on, a boot brings the new network.
+    """
+
+    bridge: Profile
+    middle: tuple[Profile, ...]
+    ports: tuple[Profile, ...]
+
+    @property
+    def all(self) -> tuple[Profile, ...]:
+        """All of them in order."""
+        return (self.bridge, *self.middle, *self.ports)
+
+
+def profile_uuid(name: str) -> str:
+    """The UUID of a profile of ours: the same for the same name, so that a second run finds it."""
+    return str(uuid.uuid5(_NAMESPACE, name))
+
+
+def profile_names(bridge: str) -> tuple[str, str]:
+    """The names of the files of a bridge's own profile and of its port's."""
+    return f"brine-{bridge}.nmconnection", f"brine-{bridge}-port.nmconnection"
+
+
+def bridge_profiles(
+    spec: BridgeSpec, *, uplink: Uplink | None, mac: str, source: str | None, origin: str, first: str = ""
+) -> BridgeProfiles:
+    """The profiles that make a bridge with this uplink, and what the spec names or else all that the uplink had.
+
+    mac: the bridge's. source: the text of the profile to take over, origin: where it is; first: of a bond, the
+    interface that has it. Raises UnsupportedError for what cannot be carried over.
+    """
+    groups = parse(source) if source and uplink is not None and uplink.vlan is None else ()
+    for group in groups:
+        if group.name in _GROUPS_REFUSED:
+            raise UnsupportedError(
+                f"{origin} has {_GROUPS_REFUSED[group.name]}, which cannot be carried over to a bridge", hint=BY_HAND
+            )
+    head = f"{HEAD}{f'from {origin}' if groups else 'of its own'}.\n"
+    name, port_name = profile_names(spec.name)
+    connection = [entry for group in groups if group.name == "connection" for entry in group.entries]
+    taken = [group for group in groups if group.name in _GROUPS_OF_THE_BRIDGE]
+    if not groups:
+        taken = [Section("ipv4", (("method", "disabled"),)), Section("ipv6", (("method", "disabled"),))]
+    own = (
+        _connection(name, "bridge", spec.name, (("autoconnect-slaves", "1"), *_network_keys(connection))),
+        Section("bridge", (("mac-address", mac), ("stp", "false"), ("forward-delay", "0"))),
+        *taken,
+    )
+    bridge = Profile(name, profile_uuid(name), head + as_text(_bridge_with(own, spec)))
+    if uplink is None:
+        return BridgeProfiles(bridge, (), ())
+    in_bridge = (("master", bridge.uuid), ("slave-type", "bridge"))
+    rest = [group for group in groups if group.name not in (*_GROUPS_OF_THE_BRIDGE, "connection", _NOTES)]
+    if uplink.bond:
+        bond = Section("bond", (("mode", uplink.mode), ("miimon", "100")))
+        middle = _profile(head, port_name, "bond", uplink.port, in_bridge, (bond,), spec)
+        in_bond = (("master", middle.uuid), ("slave-type", "bond"))
+        # The one with the configuration comes first: from then on the bond has what a boot needs.
+        members = tuple(
+            _profile(
+                head,
+                f"brine-{spec.name}-{member}.nmconnection",
+                "ethernet",
+                member,
+                in_bond,
+                rest if member == first else (),
+                None,
+            )
+            for member in sorted(uplink.bond, key=lambda name: name != first)
+        )
+        return BridgeProfiles(bridge, (middle,), members)
+    if uplink.vlan is not None:
+        vlan = Section("vlan", (("id", str(uplink.vlan)), ("parent", uplink.link)))
+        return BridgeProfiles(bridge, (), (_profile(head, port_name, "vlan", uplink.port, in_bridge, (vlan,), spec),))
+    kind = next((value for key, value in connection if key == "type"), "ethernet")
+    return BridgeProfiles(bridge, (), (_profile(head, port_name, kind, uplink.port, in_bridge, rest, spec),))
+
+
+def changed_profile(text: str, spec: BridgeSpec, *, port: bool) -> str:
+    """One of our profiles with what the spec names in it, and all else as it is."""
+    before = parse(text)
+    after = _port_with(before, spec) if port else _bridge_with(before, spec)
+    if after == before:
+        return text
+    comments = [line for line in text.splitlines() if line.startswith("#")]
+    return "".join(f"{line}\n" for line in comments) + as_text(after)
+
+
+def uuid_of(text: str) -> str:
+    """The UUID that a profile says."""
+    return next((value for group in parse(text) for key, value in group.entries if key == "uuid"), "")
+
+
+def _profile(
+    head: str,
+    name: str,
+    kind: str,
+    interface: str,
+    master: tuple[tuple[str, str], ...],
+    groups: Iterable[Section],
+    spec: BridgeSpec | None,
+) -> Profile:
+    # Before the profile that somebody else has for this interface, which has priority 0 unless it says so.
+    connection = _connection(name, kind, interface, (("autoconnect-priority", "999"), *master))
+    sections = (connection, *groups)
+    return Profile(name, profile_uuid(name), head + as_text(_port_with(sections, spec) if spec else sections))
+
+
+def _connection(name: str, kind: str, interface: str, more: Iterable[tuple[str, str]]) -> Section:
+    known = (("id", name.rsplit(".", 1)[0]), ("uuid", profile_uuid(name)), ("type", kind))
+    return Section("connection", (*known, ("interface-name", interface), *more))
+
+
+def _network_keys(connection: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(entry for entry in connection if entry[0] not in _OWN_KEYS)
+
+
+def _port_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section, ...]:
+    changed = with_entries(sections, "ethernet", {} if spec.mtu is None else {"mtu": str(spec.mtu)})
+    if spec.vlan_filtering is None:
+        return changed
+    vlans = ",".join(vlan_word(first, last) for first, last in spec.vlans or ())
+    return with_entries(changed, "bridge-port", {"vlans": vlans or None})
+
+
+def _bridge_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section, ...]:
+    entries: dict[str, str | None] = {}
+    if spec.stp is not None:
+        entries.update({"stp": str(spec.stp).lower(), "forward-delay": str(STP_DELAY_SECONDS if spec.stp else 0)})
+    if spec.vlan_filtering is not None:
+        entries["vlan-filtering"] = str(spec.vlan_filtering).lower()
+        entries["vlan-default-pvid"] = str(spec.pvid) if spec.pvid is not None else None
+    changed = with_entries(sections, "bridge", entries)
+    changed = with_entries(changed, "ethernet", {} if spec.mtu is None else {"mtu": str(spec.mtu)})
+    if not spec.addressing:
+        return changed
+    return (*(group for group in changed if group.name not in ("ipv4", "ipv6")), _ip(spec, 4), _ip(spec, 6))
+
+
+def _ip(spec: BridgeSpec, version: int) -> Section:
+    addresses = spec.of_family(version)
+    method = _method4(spec) if version == 4 else _method6(spec)
+    entries = [("method", method)]
+    entries += [(f"address{number}", address) for number, address in enumerate(addresses, 1)]
+    entries += [("gateway", gateway) for gateway in spec.gateway or () if family(gateway) == version]
+    servers = [server for server in spec.nameservers or () if family(server) == version]
+    entries += [("dns", "".join(f"{server};" for server in servers))] if servers else []
+    # Of both families one is enough, and it has to be one that is in use.
+    if spec.search and (version == 4 or _method4(spec) == "disabled") and method != "disabled":
+        entries.append(("dns-search", "".join(f"{domain};" for domain in spec.search)))
+    routes = [route for route in spec.routes or () if family(route["via"]) == version]
+    for number, route in enumerate(routes, 1):
+        metric = f",{route['metric']}" if "metric" in route else ""
+        entries.append((f"route{number}", f"{route['to']},{route['via']}{metric}"))
+    return Section(f"ipv{version}", tuple(entries))
+
+
+def _method4(spec: BridgeSpec) -> str:
+    return "auto" if spec.asks_dhcp4 else "manual" if spec.of_family(4) else "disabled"
+
+
+def _method6(spec: BridgeSpec) -> str:
+    silent = not (spec.of_family(6) or spec.asks_dhcp4 or spec.dhcp6 or spec.accept_ra)
+    listens = not silent and spec.accept_ra is not False and not spec.alone
+    if listens:
+        if spec.dhcp6 is False:
+            raise UnsupportedError(
+                "NetworkManager asks DHCPv6 whenever a router's advertisement says so",
+                hint="For dhcp6: false, set accept_ra: false as well",
+            )
+        return "auto"
+    if spec.dhcp6:
+        return "dhcp"
+    if spec.of_family(6):
+        return "manual"
+    return "disabled" if silent else "link-local"

@@ -1,0 +1,161 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""netplan's definitions of an uplink, and those that put it into a bridge. Values in, values out.
+
+Format and keys: https://netplan.readthedocs.io/en/stable/netplan-yaml/
+"""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import BY_HAND
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import STP_DELAY_SECONDS, BridgeSpec, Uplink
+
+Yaml = dict[str, t.Any]
+# The kinds of definitions that can be a bridge's port.
+KINDS = ("ethernets", "bonds", "vlans", "dummy-devices", "veths")
+# Keys about the network that a link is in go to the bridge; all others stay with the link.
+_OF_THE_BRIDGE = frozenset(
+    {
+        *("accept-ra", "addresses", "dhcp4", "dhcp6", "dhcp4-overrides", "dhcp6-overrides", "dhcp-identifier"),
+        *("gateway4", "gateway6", "ipv6-address-generation", "ipv6-address-token", "ipv6-privacy", "ipv6-mtu"),
+        *("link-local", "nameservers", "neigh-suppress", "optional", "optional-addresses", "critical"),
+        *("routes", "routing-policy", "ra-overrides"),
+    }
+)
+# What a spec that names addresses replaces as a whole.
+_ADDRESSING = _OF_THE_BRIDGE - {"optional", "critical", "routing-policy"}
+_REFUSED = {"auth": "a login (802.1X)", "openvswitch": "settings of Open vSwitch", "virtual-function-count": "SR-IOV"}
+
+
+def network_of(document: t.Any, path: str) -> Yaml:
+    """The network of a file. Raises UnsupportedError for what is none."""
+    network = (document or {}).get("network", {}) if isinstance(document or {}, dict) else None
+    if not isinstance(network, dict) or network.get("version", 2) != 2:
+        raise UnsupportedError(f"{path} is no netplan of version 2", hint="netplan itself would not read it")
+    return network
+
+
+def definition_of(network: Yaml, name: str) -> tuple[str, Yaml] | None:
+    """The kind and the definition of an interface in a file, also one that is given that name by set-name."""
+    for kind in KINDS:
+        for key, definition in (network.get(kind) or {}).items():
+            if name == ((definition or {}).get("set-name") or key):
+                return kind, definition or {}
+    return None
+
+
+def with_bridge(document: Yaml, spec: BridgeSpec, *, uplink: Uplink | None, mac: str, first: str = "") -> Yaml:
+    """A file with the bridge in it, which takes over what its uplink's definition in the file has, or has the spec's.
+
+    first: of a bond, the interface whose definition is taken over.
+    """
+    changed = copy.deepcopy(document) or {}
+    network = changed.setdefault("network", {"version": 2})
+    bridge: Yaml = {}
+    if uplink is not None:
+        if uplink.vlan is not None:
+            _declare(network, uplink.link)
+            network.setdefault("vlans", {})[uplink.port] = {"id": uplink.vlan, "link": _key(network, uplink.link)}
+        else:
+            for name in uplink.below:
+                moved = _release(network, name)
+                bridge.update(moved if name == (first or name) else {})
+        if uplink.bond:
+            members = [_key(network, name) for name in uplink.bond]
+            parameters = {"mode": uplink.mode, "mii-monitor-interval": 100}
+            network.setdefault("bonds", {})[uplink.port] = {
+                "interfaces": members,
+                "macaddress": mac,
+                "parameters": parameters,
+            }
+    bridge["interfaces"] = [_key(network, uplink.port)] if uplink else []
+    bridge["macaddress"] = mac
+    bridge["parameters"] = {"stp": False, "forward-delay": 0}
+    network.setdefault("bridges", {})[spec.name] = bridge
+    return with_spec(changed, spec, uplink)
+
+
+def with_spec(document: Yaml, spec: BridgeSpec, uplink: Uplink | None) -> Yaml:
+    """A file that has our bridge, with what the spec names of it, and all else as it is."""
+    changed = copy.deepcopy(document)
+    network = changed["network"]
+    bridge = network["bridges"][spec.name]
+    if spec.mtu is not None:
+        bridge["mtu"] = spec.mtu
+        found = definition_of(network, uplink.port) if uplink else None
+        if found is not None:
+            found[1]["mtu"] = spec.mtu
+    if spec.stp is not None:
+        delay = STP_DELAY_SECONDS if spec.stp else 0
+        bridge.setdefault("parameters", {}).update({"stp": spec.stp, "forward-delay": delay})
+    if spec.addressing:
+        for key in _ADDRESSING & set(bridge):
+            del bridge[key]
+        bridge.update(_addressing(spec))
+    return changed
+
+
+def _addressing(spec: BridgeSpec) -> Yaml:
+    found: Yaml = {"dhcp4": spec.asks_dhcp4, "dhcp6": bool(spec.dhcp6)}
+    silent = not (spec.asks_dhcp4 or spec.dhcp6 or spec.of_family(6) or spec.accept_ra)
+    if spec.accept_ra is not None or silent:
+        found["accept-ra"] = bool(spec.accept_ra)
+    if silent:
+        found["link-local"] = []
+    if spec.addresses:
+        found["addresses"] = list(spec.addresses)
+    names: Yaml = {}
+    names.update({"addresses": list(spec.nameservers)} if spec.nameservers else {})
+    names.update({"search": list(spec.search)} if spec.search else {})
+    if names:
+        found["nameservers"] = names
+    # «default» is of no family, and older versions know no other word for both.
+    routes = [{"to": _anywhere(gateway), "via": gateway} for gateway in spec.gateway or ()]
+    routes += [dict(route) for route in spec.routes or ()]
+    if routes:
+        found["routes"] = routes
+    return found
+
+
+def _anywhere(gateway: str) -> str:
+    return "::/0" if family(gateway) == 6 else "0.0.0.0/0"
+
+
+def _release(network: Yaml, name: str) -> Yaml:
+    """What of an interface's definition is the bridge's; the interface has it no longer."""
+    _declare(network, name)
+    found = definition_of(network, name)
+    definition = found[1] if found else {}
+    for key, words in _REFUSED.items():
+        if key in definition:
+            raise UnsupportedError(f"{name} has {words} ({key}), which cannot be carried over", hint=BY_HAND)
+    moved = {key: definition.pop(key) for key in list(definition) if key in _OF_THE_BRIDGE}
+    # Otherwise networkd gives it an address of its own.
+    definition["dhcp4"] = definition["dhcp6"] = False
+    return moved
+
+
+def _declare(network: Yaml, name: str) -> None:
+    """An interface has to be defined somewhere to be named."""
+    if definition_of(network, name) is None:
+        ethernets = network.get("ethernets") or {}
+        network["ethernets"] = {**ethernets, name: {}}
+    for kind in KINDS:
+        for key, definition in (network.get(kind) or {}).items():
+            if definition is None:
+                network[kind][key] = {}
+
+
+def _key(network: Yaml, name: str) -> str:
+    """What an interface is called in the file, which may be another name than its own."""
+    for kind in KINDS:
+        for key, definition in (network.get(kind) or {}).items():
+            if name == ((definition or {}).get("set-name") or key):
+                return str(key)
+    return name

@@ -1,0 +1,174 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bridges with NetworkManager: keyfiles beside the uplink's own profile, which stays as it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
+from ansible_collections.brine.virt.plugins.module_utils._network.commands import is_active, run
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import kernel_commands
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.keyfile import (
+    HEAD,
+    Profile,
+    bridge_profiles,
+    changed_profile,
+    profile_names,
+    uuid_of,
+)
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
+    Parts,
+    Wanted,
+    check_is_known,
+    check_routes_are_known,
+    delete_link,
+)
+from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
+
+# Of two profiles with one UUID, the one in /run counts (NMSKeyfileStorageType in NetworkManager's
+# src/core/settings/plugins/keyfile/nms-keyfile-utils.h).
+LASTING, TRIAL = "/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"
+_UNIT = "NetworkManager.service"
+_RELOAD: Command = ("nmcli", "connection", "reload")
+_UNMANAGED = "10"
+
+
+class NetworkManagerManager:
+    """NetworkManager."""
+
+    name = "networkmanager"
+    title = "NetworkManager"
+
+    def runs(self) -> bool:
+        return shutil.which("nmcli") is not None and is_active(_UNIT)
+
+    def manages(self, link: str) -> bool:
+        if not self.runs():
+            return False
+        try:
+            state = run("nmcli", "--get-values", "GENERAL.STATE", "device", "show", link)
+        except HostError:
+            # It does not know of such a device.
+            return False
+        # What somebody else configured it only shows.
+        return state.split(" ", 1)[0].strip() != _UNMANAGED and "externally" not in state
+
+    def made(self, bridge: str) -> bool:
+        return (read_text(f"{LASTING}/{profile_names(bridge)[0]}") or "").startswith(HEAD)
+
+    def begun(self, bridge: str) -> bool:
+        name, port = profile_names(bridge)
+        text = read_text(f"{LASTING}/{name}") or ""
+        return text.startswith(HEAD) and "from " in text.split("\n", 1)[0] and not os.path.exists(f"{LASTING}/{port}")
+
+    def make(self, wanted: Wanted) -> Parts:
+        spec, uplink, source = wanted.spec, wanted.uplink, wanted.source
+        active, path, text = _active_profile(source.name) if source else ("", "", None)
+        if source is not None and text is None and source.addresses and not spec.addressing:
+            raise ConflictError(
+                f"{', '.join(source.addresses)} on {source.name} is in no profile of NetworkManager and would be lost",
+                hint="Write them into its configuration",
+            )
+        check_is_known(source, text or "", "profile of NetworkManager")
+        check_routes_are_known(wanted, None, "profile of NetworkManager")
+        profiles = bridge_profiles(
+            spec, uplink=uplink, mac=wanted.mac, source=text, origin=path, first=source.name if source else ""
+        )
+        _check_nothing_in_the_way(spec.name, profiles.all)
+        paths = [f"{TRIAL}/{profile.name}" for profile in profiles.all]
+        # A port brings up what it is in. A bridge without ports has no carrier to wait for.
+        up = [_up(profile) for profile in profiles.ports] or [_up(profiles.bridge)]
+        made = [uplink.port] if uplink and (uplink.bond or uplink.vlan is not None) else []
+        up_again = ("connection", "up", "uuid", active)
+        return Parts(
+            files=tuple(
+                GuardedFile(path, profile.text, f"{TRIAL}/{profile.name}", 0o600, read_text(path))
+                for profile in profiles.all
+                for path in (f"{LASTING}/{profile.name}",)
+            ),
+            apply=(("nmcli", "connection", "load", *paths), *up),
+            keep=(_RELOAD,),
+            restore=(
+                _RELOAD,
+                *(delete_link(name) for name in (spec.name, *made)),
+                *(
+                    # One that had no address before need not get one now.
+                    (("nmcli", "--wait", "30" if source.addresses else "0", *up_again, "ifname", source.name),)
+                    if source and active
+                    else ()
+                ),
+            ),
+            last_resort=(("systemctl", "restart", _UNIT),),
+        )
+
+    def change(self, wanted: Wanted) -> Parts:
+        bridge = wanted.spec.name
+        files, ups = [], []
+        for name, port in zip(profile_names(bridge), (False, True)):  # noqa: B905 - not in Python 3.9
+            before = read_text(f"{LASTING}/{name}")
+            after = None if before is None else changed_profile(before, wanted.spec, port=port)
+            if after is not None and after != before:
+                files.append(GuardedFile(f"{LASTING}/{name}", after, f"{TRIAL}/{name}", 0o600, before))
+                device = wanted.uplink.port if port and wanted.uplink else bridge
+                ups.append(_reapply(device, uuid_of(after)))
+        apply, restore = kernel_commands(wanted)
+        if not files and not apply:
+            return Parts()
+        load = (("nmcli", "connection", "load", *(str(file.trial) for file in files)),) if files else ()
+        return Parts(
+            files=tuple(files),
+            apply=(*load, *ups, *apply),
+            keep=(_RELOAD,) if files else (),
+            restore=(*((_RELOAD, *ups) if files else ()), *restore),
+            last_resort=(("systemctl", "restart", _UNIT),),
+        )
+
+
+def _up(profile: Profile) -> Command:
+    return ("nmcli", "--wait", "30", "connection", "up", "uuid", profile.uuid)
+
+
+def _reapply(device: str, uuid: str) -> Command:
+    """What leaves the ports of a bridge alone, as far as it can; only some settings need more."""
+    words = 'nmcli device reapply "$1" || nmcli --wait 30 connection up uuid "$2"'
+    return ("sh", "-c", words, "sh", device, uuid)
+
+
+def _active_profile(device: str) -> tuple[str, str, str | None]:
+    """The UUID, the path and the text of the profile that a device has now; empty and None where it has none."""
+    active = run("nmcli", "--get-values", "GENERAL.CON-UUID", "device", "show", device).strip()
+    if not active:
+        return "", "", None
+    for line in run(
+        "nmcli", "--terse", "--escape", "no", "--fields", "UUID,FILENAME", "connection", "show"
+    ).splitlines():
+        found, _colon, path = line.partition(":")
+        if found != active:
+            continue
+        if not path.endswith(".nmconnection") and not path.startswith((LASTING, TRIAL)):
+            raise UnsupportedError(
+                f"the profile of {device} is no keyfile: {path}", hint="Convert it: nmcli connection migrate"
+            )
+        text = read_text(path)
+        if text is None:
+            raise NotFoundError(f"{path}, the profile of {device}, does not exist")
+        return active, path, text
+    raise NotFoundError(f"NetworkManager does not say where the profile of {device} is")
+
+
+def _check_nothing_in_the_way(bridge: str, profiles: tuple[Profile, ...]) -> None:
+    for profile in profiles:
+        text = read_text(f"{LASTING}/{profile.name}")
+        if text is not None and not text.startswith(HEAD):
+            raise ConflictError(
+                f"{LASTING}/{profile.name} exists, but the bridge {bridge} does not", hint="Remove it, and run again"
+            )

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How to know that a host has its old network again, and what brings back what no network manager has."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network, Route
+from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Check, Command
+
+# Addresses in files are there as soon as these have been read; a DHCP server or a router may take its time.
+_STATIC_SECONDS, _DYNAMIC_SECONDS = 20, 60
+# By ip(8) itself, by hand or in a script; and by a network manager, of its files.
+_FOR_GOOD = ("boot", "static")
+_HAS_ADDRESS = 'ip -oneline address show dev "$1" | grep -qF " $2 "'
+_HAS_ROUTE = '[ -n "$(ip "$@")" ]'
+
+
+@dataclass(frozen=True)
+class Returning:
+    """The parts of a change that are about its end when it is undone, as GuardedChange has them."""
+
+    mend: tuple[Command, ...] = ()
+    back: tuple[Check, ...] = ()
+    seconds: int = _STATIC_SECONDS
+
+
+def returning(network: Network, links: Iterable[Link]) -> Returning:
+    """What has to be as before: all addresses of these links, of both versions of IP, whoever has given them; the
+    default routes of the whole host; and those of the links' routes that are neither DHCP's nor a router's.
+
+    links: those that the change takes addresses from, or configures again. Only the main routing table is seen to.
+    """
+    found = list(links)
+    names = {link.name for link in found}
+    routes = [route for route in network.routes if route.device in names and route.protocol in _FOR_GOOD]
+    defaults = network.default_routes
+    lasting = [*(route for route in defaults if route.device in names and route.protocol in _FOR_GOOD), *routes]
+    dynamic = any(set(link.returning) - set(link.static) for link in found)
+    dynamic = dynamic or any(route.device in names and route.protocol not in _FOR_GOOD for route in defaults)
+    return Returning(
+        mend=(
+            *(
+                ("ip", "address", "add", address, "dev", link.name)
+                for link in found
+                for address in link.static
+                if address in link.returning
+            ),
+            *(("ip", f"-{route.version}", "route", "replace", *route.words) for route in lasting if route.words),
+        ),
+        back=(
+            *(
+                Check(
+                    ("sh", "-c", _HAS_ADDRESS, "sh", link.name, address),
+                    f"{link.name} has no address {address}",
+                )
+                for link in found
+                for address in _all_addresses(link)
+            ),
+            *(_route_check(route) for route in dict.fromkeys((*defaults, *routes))),
+        ),
+        seconds=_DYNAMIC_SECONDS if dynamic else _STATIC_SECONDS,
+    )
+
+
+def _all_addresses(link: Link) -> Sequence[str]:
+    # One that is being checked for duplicates is global, too, and is not lost for that.
+    return list(dict.fromkeys((*link.addresses, *link.returning)))
+
+
+def _route_check(route: Route) -> Check:
+    version = ipaddress.ip_address(route.gateway).version if route.gateway else route.version
+    words = [f"-{route.version}", "route", "show", "to", "exact" if route.to != "default" else "default"]
+    words += [route.to] if route.to != "default" else []
+    # A gateway of the other version is not among what ip(8) can look for.
+    words += ["via", route.gateway] if route.gateway and version == route.version else []
+    via = f" via {route.gateway}" if route.gateway else ""
+    return Check(
+        ("sh", "-c", _HAS_ROUTE, "sh", *words, "dev", route.device),
+        f"there is no {'default route' if route.to == 'default' else f'route to {route.to}'}{via} on {route.device}",
+    )

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Address ranges and bridges that somebody else has already.
+
+libvirt finds out when it starts a network, and only where the two prefixes are the same («Network is already in use by
+interface», networkCheckRouteCollision in its src/network/bridge_driver_linux.c). This is said before anything is done.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.host_routes import HostRoute, IPNetwork
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.spec import NetworkSpec
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.table import OWN_BRIDGE
+from ansible_collections.brine.virt.plugins.module_utils._operations.networks.view import NetworkView
+
+
+def check_collisions(view: NetworkView, spec: NetworkSpec, *, only_starts: bool = False) -> None:
+    """Raises ConflictError with all that stands in the way of a network that is to be defined or started.
+
+    only_starts: its definition keeps its addresses and its bridge, so that only what runs can be in its way.
+    """
+    mistakes = Mistakes()
+    if spec.whole["mode"] not in OWN_BRIDGE:
+        return
+    others = view.others(spec.name, running=only_starts)
+    with mistakes.noted():
+        _check_bridge(view, spec, others)
+    # What other networks have in the table of routes is said by their names.
+    made = view.bridges_in_use()
+    routes = [route for route in view.routes or () if route.interface not in made]
+    for index, text in enumerate(spec.whole.get("addresses", ())):
+        network = ipaddress.ip_interface(text).network
+        if network.is_link_local:
+            # Each link has the same.
+            continue
+        with mistakes.noted():
+            where = f"{spec.given.at('addresses')}[{index}]" if "addresses" in spec.options else spec.given.at("name")
+            _check_networks(network, text, others, where)
+            _check_routes(network, text, routes, where)
+    for index, row in enumerate(spec.whole.get("routes", ())):
+        with mistakes.noted():
+            where = f"{spec.given.at('routes')}[{index}]" if "routes" in spec.options else spec.given.at("name")
+            _check_routes(ipaddress.ip_network(row["to"]), f"the route to {row['to']}", routes, where)
+    mistakes.conclude()
+
+
+def _check_bridge(view: NetworkView, spec: NetworkSpec, others: Iterable[tuple[str, Mapping[str, t.Any]]]) -> None:
+    bridge = spec.whole.get("bridge")
+    if bridge is None:
+        return
+    where = spec.given.at("bridge") if "bridge" in spec.options else spec.given.at("name")
+    for name, values in others:
+        if values.get("bridge") == bridge:
+            raise ConflictError(
+                f"the bridge {bridge} is that of network {name}", where=where, hint="Choose another name for the bridge"
+            )
+    if view.has_interface is not None and view.has_interface(bridge) and bridge not in view.bridges_in_use():
+        raise ConflictError(
+            f"the host has an interface {bridge} already, which is not that of network {spec.name}",
+            where=where,
+            hint="Choose another name for the bridge that libvirt makes, or set mode: bridge for machines on this one",
+        )
+
+
+def _check_networks(
+    network: IPNetwork, text: str, others: Iterable[tuple[str, Mapping[str, t.Any]]], where: str
+) -> None:
+    for name, values in others:
+        for other in values.get("addresses", ()):
+            if network.overlaps(ipaddress.ip_interface(other).network):
+                raise ConflictError(
+                    f"{text} overlaps {other} of network {name}", where=where, hint="Choose another prefix"
+                )
+
+
+def _check_routes(network: IPNetwork, text: str, routes: Iterable[HostRoute], where: str) -> None:
+    """A route over a gateway to more than this prefix goes on to serve the rest of it, as the longest prefix counts."""
+    for route in routes:
+        if route.network.version != network.version or not network.overlaps(route.network):
+            continue
+        if route.direct or route.network.prefixlen >= network.prefixlen:
+            raise ConflictError(
+                f"{text} overlaps {route.network}, which the host has on its interface {route.interface}",
+                where=where,
+                hint="Choose another prefix, or the host itself would no longer reach what is there",
+            )

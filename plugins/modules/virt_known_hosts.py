@@ -1,0 +1,76 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of virt_known_hosts; the work is done by the action plugin of the same name."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_known_hosts
+short_description: Keep the controller's file of machines' host keys up to date
+version_added: "0.1.0"
+description:
+  - Changes the file in which ssh finds the host keys of machines, on the controller. P(brine.virt.domains#inventory)
+    writes it at each listing; this module does so without one, after machines have been removed or a hypervisor has
+    been taken out.
+  - The file also tells the playbook C(brine.virt.provision) on which hypervisor a machine was last seen, so that it is
+    not created a second time elsewhere. What is no longer there has to go from it.
+  - Only lines of this collection change. The file is not created if there is nothing to write.
+  - The playbooks of the collection use it.
+author:
+  - brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes.no_group
+  - brine.virt._attributes
+  - brine.virt._attributes.full
+options:
+  path:
+    description: The file, on the controller.
+    type: path
+    default: ~/.ssh/known_hosts.d/brine-virt
+  hypervisors:
+    description:
+      - By the name of a hypervisor, all machines that it has now, as M(brine.virt.virt_info) returns them. Machines of
+        the file that it does not have go, unless another one has them; with an empty list all of its machines go.
+      - Lines of hypervisors that are not named here stay, except for machines that are on one of these now.
+    type: dict
+    default: {}
+  complete:
+    description:
+      - Whether O(hypervisors) has all machines of each of them. With V(false) nothing is known to be gone, only that
+        these machines are on these hypervisors now.
+    type: bool
+    default: true
+  gone:
+    description: By the name of a hypervisor, the names of machines that are no longer there.
+    type: dict
+    default: {}
+seealso:
+  - plugin: brine.virt.domains
+    plugin_type: inventory
+  - plugin: brine.virt.last_seen
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+---
+- name: Forget the machines of a hypervisor that will not come back
+  brine.virt.virt_known_hosts:
+    hypervisors: {hv3: []}
+  run_once: true
+"""
+
+RETURN = r"""
+path:
+  description: The file.
+  returned: success
+  type: str
+  sample: /home/alice/.ssh/known_hosts.d/brine-virt
+forgotten:
+  description: By the name of a hypervisor, the machines that are no longer known to be there.
+  returned: success
+  type: dict
+  sample: {hv3: [web1]}
+"""

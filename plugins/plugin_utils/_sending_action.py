@@ -1,0 +1,100 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The action of a module that may need a file of the controller: it is asked about it first, and sent it if need be."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import OPTION
+from ansible_collections.brine.virt.plugins.plugin_utils._progress import (
+    follow_size,
+    progress_shown,
+    show_of,
+)
+from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
+
+TaskVars = dict[str, t.Any] | None
+
+
+class SendingAction(ActionBase):
+    """Runs a module, once or more, and sends files. module: its full name.
+
+    Whatever takes long, here, on the way or there, says how far it is.
+    """
+
+    # Ansible makes the remote temporary directory for this, and removes it whatever happens.
+    TRANSFERS_FILES = True
+    _requires_connection = True
+    _supports_check_mode = True
+    _supports_async = False
+    module: t.ClassVar[str]
+
+    def run(self, tmp: str | None = None, task_vars: TaskVars = None) -> dict[str, t.Any]:
+        """The result of the module."""
+        super().run(tmp, task_vars)
+        try:
+            return self.have(task_vars)
+        except AnsibleActionFail as exc:
+            # As a result, which a task can judge with failed_when; an exception ends the task past that.
+            return {"failed": True, "msg": exc.message}
+        except VirtError as exc:
+            return {"failed": True, "msg": str(exc)}
+
+    def have(self, task_vars: TaskVars) -> dict[str, t.Any]:
+        """What a module's own action does."""
+        raise NotImplementedError
+
+    def local_path(self, src: str, where: str = "src") -> str:
+        """A file of the controller, as tasks name them. where: its place in the options."""
+        try:
+            return str(self._find_needle("files", src))
+        except AnsibleFileNotFound:
+            # Without Ansible's advice to use remote_src, which is path here.
+            raise AnsibleActionFail(
+                f"{where}: there is no file {src} on the controller. For a file on the hypervisor, use path"
+            ) from None
+
+    def send(self, local_path: str, task_vars: TaskVars, subject: str, name: str = "image") -> str:
+        """Send a file to the hypervisor. Where it lies there, until the task is over. subject: what it is for, in the
+        lines of progress; name: of the file there."""
+        shell, host = self._connection._shell, host_of(task_vars)
+        remote_path = str(shell.join_path(shell.tmpdir, name))
+        meter = ProgressMeter(show_of(host), subject)
+        size_bytes = os.path.getsize(local_path)
+        # From here on the rate is reckoned.
+        meter.at("sending", 0, size_bytes)
+        with follow_size(self._connection, remote_path, lambda done_bytes: meter.at("sending", done_bytes, size_bytes)):
+            self._transfer_file(local_path, remote_path)
+        self._fixup_perms2((shell.tmpdir, remote_path))
+        return remote_path
+
+    def run_module(self, args: dict[str, t.Any], task_vars: TaskVars) -> dict[str, t.Any]:
+        """The module's result with these options, without what is secret in them."""
+        if OPTION in args:
+            raise AnsibleActionFail(f"{OPTION}: not for tasks")
+        shown = not self._task.check_mode
+        with progress_shown(self._connection, args, host_of(task_vars), wanted=shown) as args:
+            withheld = Withheld(args)
+            result = self._execute_module(module_name=self.module, module_args=withheld.args, task_vars=task_vars)
+            return self._without_ours(withheld.cleaned(result))
+
+    def _without_ours(self, result: dict[str, t.Any]) -> dict[str, t.Any]:
+        """A module's result without what was sent beside the task's options."""
+        called_with = (result.get("invocation") or {}).get("module_args")
+        if isinstance(called_with, dict):
+            for name in [name for name in called_with if name.startswith("_") and name not in self._task.args]:
+                del called_with[name]
+        return result
+
+
+def host_of(task_vars: TaskVars) -> str:
+    """The host's name, for the lines of progress."""
+    return str((task_vars or {}).get("inventory_hostname") or "")

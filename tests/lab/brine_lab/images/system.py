@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 brine.virt contributors
+"""What hosts that are virtual machines boot from: a golden tree with Debian's own kernel, on a disk, built once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from brine_lab.base.lab import FILES, Lab, cache, recipe_hash
+from brine_lab.base.lock import locked
+from brine_lab.base.say import say
+from brine_lab.images import golden, trees
+
+# Besides what every host has. Not the kernel for clouds: that one has no bonding, NFS server or iSCSI.
+PACKAGES = ("e2fsprogs", "initramfs-tools", "linux-image-amd64", "lz4", "udev")
+# Of what the role virt_hypervisor installs, all that takes minutes under emulation, and what its storage is tried with.
+PREPARED = (
+    "dmidecode", "dnsmasq-base", "libarchive-tools", "libvirt-clients", "libvirt-daemon-system", "libxml2-utils",
+    "lvm2", "netcat-openbsd", "ovmf", "python3-cryptography", "python3-libvirt", "python3-lxml", "python3-yaml",
+    "qemu-system-x86", "qemu-utils", "swtpm", "swtpm-tools", "zstd",
+)  # fmt: skip
+# The disk has no more blocks than are written.
+SIZE_MIB = 16 * 1024
+
+
+@dataclass(frozen=True)
+class System:
+    """Files that many hosts share and none writes to: a raw disk with one file system, kernel and initramfs."""
+
+    disk: Path
+    kernel: Path
+    initramfs: Path
+
+
+def system(lab: Lab, release: str, *, prepared: bool) -> System:
+    """The system of a release, built when it is not in the cache; `prepared`: with libvirt and QEMU on it."""
+    packages = (*golden.PACKAGES, *PACKAGES, *(PREPARED if prepared else ()))
+    name = f"vm-{release}{'-prepared' if prepared else ''}"
+    key = recipe_hash(release, FILES / "vm", str(SIZE_MIB), *packages, *trees.sources(release))
+    stem = cache() / "golden" / f"{name}-{key}"
+    built = System(*(stem.with_name(f"{stem.name}.{kind}") for kind in ("raw", "vmlinuz", "initrd")))
+    trees.note_use(built.disk, built.kernel, built.initramfs)
+    if built.disk.exists():
+        return built
+    with locked(f"golden-{name}"):
+        if not built.disk.exists():
+            stem.parent.mkdir(parents=True, exist_ok=True)
+            trees.delete_unused(stem.parent)
+            directory = trees.scratch(f"golden-{name}")
+            finish = f"""'{FILES / "vm/finish.sh"}' "$1\""""
+            tree = trees.mmdebstrap(release, directory / "tree", packages, variant="minbase", finish=finish)
+            disk = [str(FILES / "vm/disk.sh"), str(directory), str(SIZE_MIB), str(stem), *tree]
+            trees.build(lab, directory, disk, doing=f"disk {name}: building with mmdebstrap")
+            say(f"disk {name}: {built.disk.stat().st_blocks >> 11} MiB in {built.disk}")
+    return built

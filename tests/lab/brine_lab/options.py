@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright (c) 2026 brine.virt contributors
+"""The options of `up` about hosts, and what they make of the plan."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+
+from brine_lab.base import state
+from brine_lab.base.lab import Lab
+from brine_lab.base.say import LabError
+from brine_lab.base.state import Hardware, State
+from brine_lab.hosts import hosts, vms
+from brine_lab.images import golden
+from brine_lab.network import network
+
+CONTAINER, VM = "container", "vm"
+
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """The options themselves."""
+    sub.add_argument("--hosts", type=_count, default=2, metavar="N", help="how many hosts: hv1 to hvN (default 2)")
+    sub.add_argument(
+        "--release",
+        type=_releases,
+        default=[None],
+        metavar="R[,R...]",
+        help=f"the hosts' Debian releases, of {' and '.join(golden.RELEASES)}, one each from hv1 on; the last one is"
+        f" for the rest too (default: {golden.RELEASES[0]} for new hosts)",
+    )
+    sub.add_argument(
+        "--kind",
+        type=_kinds,
+        default=[None],
+        metavar="K[,K...]",
+        help=f"what the hosts are, {CONTAINER} or {VM}, one each from hv1 on; the last one is for the rest too"
+        f" (default: {CONTAINER} for new hosts)",
+    )
+    sub.add_argument(
+        "--nics",
+        type=_number(1, network.MOST_NICS),
+        metavar="N",
+        help=f"how many network cards a {VM} has, all on the lab's network (default {Hardware.nics})",
+    )
+    sub.add_argument(
+        "--disks",
+        type=_number(0, vms.MOST_DISKS),
+        metavar="N",
+        help=f"how many disks of {vms.DISK_GIB} GiB a {VM} has besides its system's (default {Hardware.disks})",
+    )
+    sub.add_argument(
+        "--prepared",
+        action="store_true",
+        default=None,
+        help=f"a {VM} has the packages of a hypervisor on its disk: under emulation it takes minutes to install them",
+    )
+    sub.add_argument(
+        "--sudo",
+        type=lambda text: text.split(","),
+        default=[],
+        metavar="HOST[,HOST...]",
+        help=f"hosts that Ansible logs in to as the user {state.SUDO_USER}, who has sudo, instead of root",
+    )
+
+    sub.add_argument(
+        "--manager",
+        type=_managers,
+        default=[None],
+        metavar="M[,M...]",
+        help=f"what configures the network of a {CONTAINER}, of {', '.join(golden.MANAGERS)}, one each from hv1 on; the"
+        f" last one is for the rest too (default: {golden.NETWORKD} for new hosts)",
+    )
+    sub.add_argument(
+        "--dhcp",
+        type=lambda text: text.split(","),
+        default=[],
+        metavar="HOST[,HOST...]",
+        help="hosts that ask for their address instead of having it in their configuration; it is the same one",
+    )
+
+
+def apply(lab: Lab, plan: State, words: argparse.Namespace) -> None:
+    """Add those that are not in the plan yet; those that are stay what they are, and must be what was asked for."""
+    names = hosts.names(words.hosts)
+    releases, kinds, managers = (_for_each(given, words.hosts) for given in (words.release, words.kind, words.manager))
+    for host, release, kind, manager in zip(names, releases, kinds, managers, strict=True):
+        new = host not in plan.hosts
+        there = plan.hosts.setdefault(host, release or golden.RELEASES[0])
+        if release not in (None, there):
+            raise LabError(f"{host} is a {there} host; run `{lab.command} down` first for {release}.")
+        if new and kind == VM:
+            plan.hardware[host] = Hardware(
+                words.nics or Hardware.nics, words.disks or Hardware.disks, words.prepared or Hardware.prepared
+            )
+        if new and manager not in (None, golden.NETWORKD):
+            plan.managers[host] = manager
+        if new and host in words.dhcp:
+            plan.dhcp.append(host)
+        _compare(lab, plan, host, kind, words)
+        _compare_network(lab, plan, host, manager, words)
+        if host in words.sudo and host not in plan.sudo:
+            if (lab.trees / host).exists():
+                raise LabError(f"{host} is there, for root; run `{lab.command} down` first for a user with sudo.")
+            plan.sudo.append(host)
+    if (words.nics or words.disks or words.prepared) and not plan.hardware:
+        raise LabError(f"--nics, --disks and --prepared are for hosts that are virtual machines: add --kind {VM}.", 2)
+
+
+def _compare(lab: Lab, plan: State, host: str, kind: str | None, words: argparse.Namespace) -> None:
+    """Raise LabError when a host is not of this kind, or has not the hardware that the words say."""
+    hardware = plan.hardware.get(host)
+    is_a = VM if hardware else CONTAINER
+    if kind not in (None, is_a):
+        raise LabError(f"{host} is a {is_a}; run `{lab.command} down` first for a {kind}.")
+    if hardware is None:
+        return
+    for what in ("nics", "disks", "prepared"):
+        wanted, has = getattr(words, what), getattr(hardware, what)
+        if wanted not in (None, has):
+            raise LabError(f"{host} has {what}: {has}; run `{lab.command} down` first for {wanted}.")
+
+
+def _compare_network(lab: Lab, plan: State, host: str, manager: str | None, words: argparse.Namespace) -> None:
+    """Raise LabError when a host's network is configured in another way than the words say."""
+    there = plan.managers.get(host, golden.NETWORKD)
+    if host in plan.hardware and there != golden.NETWORKD:
+        raise LabError(f"{host} is a {VM}: only {golden.NETWORKD} configures its network.", 2)
+    if manager not in (None, there):
+        raise LabError(f"{host} has {there}; run `{lab.command} down` first for {manager}.")
+    if host in words.dhcp and host not in plan.dhcp:
+        raise LabError(f"{host} is there with a static address; run `{lab.command} down` first for DHCP.")
+
+
+def _releases(text: str) -> list[str]:
+    releases = text.split(",")
+    if not set(releases) <= set(golden.RELEASES):
+        raise argparse.ArgumentTypeError(f"one or more of {', '.join(golden.RELEASES)}, not {text!r}")
+    return releases
+
+
+def _kinds(text: str) -> list[str]:
+    kinds = text.split(",")
+    if not set(kinds) <= {CONTAINER, VM}:
+        raise argparse.ArgumentTypeError(f"one or more of {CONTAINER}, {VM}, not {text!r}")
+    return kinds
+
+
+def _managers(text: str) -> list[str]:
+    managers = text.split(",")
+    if not set(managers) <= set(golden.MANAGERS):
+        raise argparse.ArgumentTypeError(f"one or more of {', '.join(golden.MANAGERS)}, not {text!r}")
+    return managers
+
+
+def _number(lowest: int, highest: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isdigit() or not lowest <= int(text) <= highest:
+            raise argparse.ArgumentTypeError(f"a number from {lowest} to {highest}, not {text!r}")
+        return int(text)
+
+    return number
+
+
+def _for_each(values: Sequence[str | None], count: int) -> list[str | None]:
+    """A value for each host: the last one for all that are left."""
+    return [values[min(number, len(values) - 1)] for number in range(count)]
+
+
+def _count(text: str) -> int:
+    highest = state.LAST_HOST - state.FIRST_HOST + 1
+    if not text.isdigit() or not 1 <= int(text) <= highest:
+        raise argparse.ArgumentTypeError(f"a number of hosts from 1 to {highest}, not {text!r}")
+    return int(text)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role virt_bridge with every network manager: it makes a bridge, changes it, and where that goes wrong the host
+has its old network back. Each step is done on all hosts at once, and fails with the name of the one that did not."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ...cloud import Cloud, must
+from ...managed_hosts import (
+    BRIDGE,
+    HOSTS,
+    LONG_SECONDS,
+    SHORT_SECONDS,
+    UPLINK,
+    Host,
+    address,
+    boot_again,
+    gateway,
+    network,
+    on_each,
+    role,
+    role_killed,
+    start,
+    wait_for_state,
+)
+from ...needs import TINY, store_tiny
+from ...runner import ScenarioRun
+
+NEEDS = ()
+# An interface with a carrier, at whose other end nobody is.
+SPARE = "spare0"
+# Of the documentation (RFC 5737), and of no network here.
+ELSEWHERE = "192.0.2"
+# A guest on one host of each manager: what it needs takes minutes to install.
+GUESTS = HOSTS[:4]
+MACHINE = "bridged"
+_GUEST_SECONDS = 240
+
+
+def run(scenario: ScenarioRun, cloud: Cloud) -> None:
+    if cloud.lab_hosts():
+        scenario.step("the lab goes, for hosts that are bare", lambda: cloud.lab_well("down"), vital=True)
+    if not cloud.installed:
+        scenario.step("the collection is built and installed from its tarball", cloud.install, vital=True)
+    scenario.step("hosts with each network manager come up", lambda: start(cloud), vital=True)
+    before = on_each(lambda host: network(cloud, host))
+
+    def unchanged() -> None:
+        for host, old, new in zip(HOSTS, before, on_each(lambda host: network(cloud, host)), strict=True):
+            must(new == old, f"the network of {host} is not as it was:\n{old}\nnow\n{new}")
+
+    scenario.step("check mode shows the files, and changes nothing", lambda: _check(cloud, unchanged))
+    scenario.step("an uplink without a network: every host goes back", lambda: _wrong_uplink(cloud, unchanged))
+    scenario.step("an address of another network: every host goes back", lambda: _wrong_address(cloud, unchanged))
+    scenario.step("the playbook is killed before it confirms: they go back", lambda: _killed(cloud, unchanged))
+    scenario.step("they are rebooted before it confirms", lambda: _rebooted(cloud, unchanged, "systemctl reboot"))
+    scenario.step("they lose their power before it confirms", lambda: _rebooted(cloud, unchanged, "reboot -ff"))
+    scenario.step("the bridge is made, with the address of its uplink", lambda: _made(cloud), vital=True)
+    scenario.step("again, and in check mode: nothing to change", lambda: _again(cloud))
+    scenario.step("its spanning tree protocol is switched on", lambda: _stp(cloud))
+    scenario.step("an address of another network for a bridge: it goes back", lambda: _wrong_change(cloud))
+    scenario.step("a guest gets an address by way of the bridge", lambda: _guest(cloud))
+    scenario.step("after a reboot the bridge is there, and the guest on it", lambda: _after_reboot(cloud))
+
+
+def _check(cloud: Cloud, unchanged: t.Callable[[], None]) -> None:
+    answer = role(cloud, "--check", "--diff")
+    must(answer.status == 0 and answer.recap("changed") == len(HOSTS), answer.text)
+    must(answer.text.count(f"brine-{BRIDGE}") >= len(HOSTS), answer.text)
+    unchanged()
+
+
+def _goes_back(cloud: Cloud, unchanged: t.Callable[[], None], **options: t.Any) -> None:
+    """Run the role, which has to fail on every host, and say so when the host is back."""
+    answer = role(cloud, confirm_seconds=SHORT_SECONDS, **options)
+    must(answer.recap("failed") == len(HOSTS) and answer.recap("unreachable") == 0, answer.text)
+    must(answer.one_line.count("the change was rolled back, and everything is as before") >= len(HOSTS), answer.text)
+    on_each(lambda host: _all_as_before(cloud, host))
+    unchanged()
+
+
+def _all_as_before(cloud: Cloud, host: Host) -> str:
+    """Wait until the host is back. Returns what its switch says."""
+    log = wait_for_state(cloud, host, "rolled_back")
+    must("everything is as before" in log, f"{host}: {log}")
+    return log
+
+
+def _wrong_uplink(cloud: Cloud, unchanged: t.Callable[[], None]) -> None:
+    far = f"{SPARE}far"
+    on_each(
+        lambda host: cloud.on(
+            host.name,
+            f"ip link add {SPARE} type veth peer name {far} && ip link set {SPARE} up && ip link set {far} up",
+        )
+    )
+    try:
+        _goes_back(
+            cloud,
+            lambda: None,
+            uplink=SPARE,
+            addresses=lambda host: [f"{address(cloud, host)}/24"],
+            gateway=lambda host: gateway(cloud, host),
+        )
+    finally:
+        on_each(lambda host: cloud.on(host.name, f"ip link delete {SPARE}"))
+    unchanged()
+
+
+def _wrong_address(cloud: Cloud, unchanged: t.Callable[[], None]) -> None:
+    _goes_back(
+        cloud,
+        unchanged,
+        addresses=lambda host: [f"{ELSEWHERE}.{host.name.removeprefix('hv')}/24"],
+        gateway=f"{ELSEWHERE}.254",
+    )
+
+
+def _killed(cloud: Cloud, unchanged: t.Callable[[], None]) -> None:
+    role_killed(cloud, SHORT_SECONDS)
+    logs = on_each(lambda host: _all_as_before(cloud, host))
+    must(all("not confirmed within" in log for log in logs), str(logs))
+    unchanged()
+
+
+def _rebooted(cloud: Cloud, unchanged: t.Callable[[], None], how: str) -> None:
+    role_killed(cloud, LONG_SECONDS)
+    on_each(lambda host: wait_for_state(cloud, host, "applied"))
+    boot_again(cloud, how)
+    on_each(lambda host: wait_for_state(cloud, host, ""))
+    unchanged()
+
+
+def _made(cloud: Cloud) -> None:
+    answer = role(cloud)
+    must(answer.status == 0 and answer.recap("changed") >= len(HOSTS), answer.text)
+    on_each(lambda host: _judge(cloud, host))
+
+
+def _judge(cloud: Cloud, host: Host) -> None:
+    """By iproute2 alone: the uplink is in the bridge, which has the address and the default route."""
+    (port,) = json.loads(cloud.on(host.name, f"ip -json link show {UPLINK}"))
+    must(port.get("master") == BRIDGE, f"{host}: {port}")
+    links = json.loads(cloud.on(host.name, "ip -json -4 address show"))
+    where = {
+        link["ifname"]: [entry["local"] for entry in link["addr_info"]] for link in links if link["ifname"] != "lo"
+    }
+    must(where == {BRIDGE: [address(cloud, host)]}, f"{host}: {where}")
+    routes = json.loads(cloud.on(host.name, "ip -json -4 route show default"))
+    ways = [(route["dev"], route.get("gateway")) for route in routes]
+    must(ways == [(BRIDGE, gateway(cloud, host))], f"{host}: {ways}")
+    # Name servers too are the uplink's.
+    cloud.on(host.name, "getent ahostsv4 hv1.virt.internal")
+
+
+def _again(cloud: Cloud, **options: t.Any) -> None:
+    for words in ((), ("--check",)):
+        answer = role(cloud, *words, **options)
+        must(answer.status == 0 and answer.recap("changed") == 0, answer.text)
+
+
+def _stp(cloud: Cloud) -> None:
+    answer = role(cloud, stp=True)
+    must(answer.status == 0 and answer.recap("changed") >= len(HOSTS), answer.text)
+    on_each(lambda host: _has_stp(cloud, host))
+    _again(cloud, stp=True)
+
+
+def _has_stp(cloud: Cloud, host: Host) -> None:
+    _judge(cloud, host)
+    (bridge,) = json.loads(cloud.on(host.name, f"ip -json -details link show {BRIDGE}"))
+    must(bridge["linkinfo"]["info_data"]["stp_state"] == 1, f"{host}: {bridge}")
+
+
+def _wrong_change(cloud: Cloud) -> None:
+    able = [host for host in HOSTS if host.manager != "ifupdown"]
+    before = on_each(lambda host: network(cloud, host))
+    answer = role(cloud, confirm_seconds=SHORT_SECONDS, addresses=[f"{ELSEWHERE}.7/24"], gateway=f"{ELSEWHERE}.254")
+    must(answer.recap("failed") == len(HOSTS) and answer.recap("unreachable") == 0, answer.text)
+    refused = answer.one_line.count('"msg": "ifupdown cannot change the addresses')
+    must(refused == len(HOSTS) - len(able), answer.text)
+    on_each(lambda host: _all_as_before(cloud, host), able)
+    for host, old, new in zip(HOSTS, before, on_each(lambda host: network(cloud, host)), strict=True):
+        must(new == old, f"the network of {host} is not as it was:\n{old}\nnow\n{new}")
+
+
+def _guest(cloud: Cloud) -> None:
+    names = tuple(host.name for host in GUESTS)
+    cloud.use(names)
+    try:
+        own = {host.name: [{"name": BRIDGE, "manager": host.word}] for host in GUESTS}
+        options = {"bridges": own, "virt_bridge_bridges": "{{ bridges[inventory_hostname] }}"}
+        cloud.play_well("hypervisors", "-e", json.dumps(options), live=False)
+        store_tiny(cloud)
+        for name in names:
+            answer, _result = cloud.init(name, **TINY, name=f"{MACHINE}-{name}", autostart=True)
+            must(answer.status == 0, answer.text)
+        on_each(lambda host: _guest_answers(cloud, host), GUESTS)
+    finally:
+        cloud.use(tuple(host.name for host in HOSTS))
+
+
+def _guest_answers(cloud: Cloud, host: Host) -> None:
+    seen = f"grep -q 'tiny guest has' /var/log/libvirt/qemu/{MACHINE}-{host.name}-serial.log"
+    cloud.on(host.name, f"for i in $(seq {_GUEST_SECONDS}); do {seen} && exit; sleep 1; done; exit 1")
+
+
+def _after_reboot(cloud: Cloud) -> None:
+    for host in GUESTS:
+        cloud.on(host.name, f": > /var/log/libvirt/qemu/{MACHINE}-{host.name}-serial.log")
+    boot_again(cloud, "systemctl reboot")
+    on_each(lambda host: _has_stp(cloud, host))
+    _again(cloud, stp=True)
+    on_each(lambda host: _guest_answers(cloud, host), GUESTS)

@@ -1,0 +1,81 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules of the pages find what they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.tests.gate.docsite.blocks import Block, code_blocks, inline_code
+from ansible_collections.brine.virt.tests.gate.docsite.pages import (
+    check_commands,
+    check_links,
+    check_named_paths,
+    check_readme,
+    check_reference,
+)
+
+ADDRESS = "https://github.com/brine-virt/brine.virt/blob/main"
+GUIDE = "docs/docsite/rst"
+# A tree in which nothing is broken.
+GOOD = {
+    "README.md": "# A title\n\n[role](roles/one/README.md#what-happens), [here](#a-title), [far](https://example.org/x)\n",
+    "CONTRIBUTING.md": "see `roles/one`\n",
+    "roles/one/README.md": "# one\n\n## What happens\n\n[back](../../README.md)\n",
+    "playbooks/list.yml": "---\n",
+    "plugins/modules/virt_info.py": "",
+    f"{GUIDE}/reference.rst": (
+        "``list`` :ansplugin:`brine.virt.one#role` :ansplugin:`brine.virt.virt_info#module`\n"
+        f"`x <{ADDRESS}/README.md>`__\n"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("check", "page", "text", "said"),
+    [
+        (check_links, "README.md", "[a](roles/two/README.md)", "a link leads to roles/two/README.md"),
+        (check_links, "roles/one/README.md", "[a](../../README.md#what)", "there is no such heading"),
+        (check_links, "README.md", "[a](#nowhere)", "there is no such heading"),
+        (check_links, f"{GUIDE}/page.rst", f"`a <{ADDRESS}/roles/one/README.md#gone>`__", "there is no such heading"),
+        (check_links, f"{GUIDE}/page.rst", f"`a <{ADDRESS}/roles/two>`__", "a link leads to roles/two"),
+        (check_named_paths, f"{GUIDE}/page.rst", "see ``roles/two``", "there is no roles/two"),
+        (check_commands, f"{GUIDE}/page.rst", "   $ ansible-playbook brine.virt.lost", "there is no playbook"),
+        (check_commands, f"{GUIDE}/page.rst", "by ``ansible-playbook brine.virt.lost``", "there is no playbook"),
+        (check_commands, "README.md", '$ ansible-playbook brine.virt.list -e reason="a b"', "quote it once more"),
+        (check_reference, f"{GUIDE}/reference.rst", "``list``", "brine.virt.virt_info#module` is missing"),
+        (check_readme, "README.md", "line\n" * 150, "README.md has 151 lines"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else None,
+)
+def test_what_is_broken_is_found(
+    check: Callable[[], Iterator[str]], page: str, text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content in GOOD.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert list(check()) == []
+    (tmp_path / page).write_text(text + "\n", encoding="utf-8")
+    assert any(said in line for line in check())
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("page.md", "Text.\n\n```console\n$ one\nout\n\n$ two\n```\n\nMore.\n"),
+        ("page.rst", "Text.\n\n.. code-block:: console\n\n   $ one\n   out\n\n   $ two\n\nMore.\n"),
+    ],
+)
+def test_a_code_block_is_the_same_in_both_languages(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert code_blocks(tmp_path / name) == [Block("console", "$ one\nout\n\n$ two\n", 7)]
+    assert code_blocks(tmp_path / name)[0].commands == ["one", "two"]
+
+
+def test_inline_code_of_both_languages() -> None:
+    assert inline_code("see `one` and ``two words``, not this") == ["one", "two words"]

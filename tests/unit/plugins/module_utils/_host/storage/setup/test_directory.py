@@ -1,0 +1,68 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The directory of a pool: what may be mounted there, and its owner and mode."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.directory import (
+    group_number,
+    permissions_of,
+    require_mount_point,
+    set_permissions,
+    user_number,
+)
+
+MOUNTED = "36 35 98:0 / {place} rw,noatime master:1 - nfs4 nas:/srv/vms rw,addr=192.0.2.1\n"
+
+
+def test_an_empty_directory_may_be_mounted_on(tmp_path: Path) -> None:
+    require_mount_point(str(tmp_path), "nas:/srv/vms", "path")
+    require_mount_point(str(tmp_path / "missing"), "nas:/srv/vms", "path")
+
+
+def test_files_are_not_hidden(tmp_path: Path) -> None:
+    (tmp_path / "web1.qcow2").touch()
+    with pytest.raises(ConflictError, match=r"path: .* is not empty, and what is mounted there would hide its files"):
+        require_mount_point(str(tmp_path), "nas:/srv/vms", "path")
+    with pytest.raises(ConflictError, match=r"path: .*web1.qcow2 is not a directory"):
+        require_mount_point(str(tmp_path / "web1.qcow2"), "nas:/srv/vms", "path")
+
+
+def test_what_is_mounted_already_is_fine_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "a b"
+    place.mkdir()
+    (place / "web1.qcow2").touch()
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTED.format(place=str(place).replace(" ", "\\040")), encoding="utf-8")
+    monkeypatch.setattr(shared_pools, "MOUNTS", str(mounts))
+    require_mount_point(str(place), "nas:/srv/vms", "path")
+    require_mount_point(str(place), "nas:/srv/vms/", "path")
+    with pytest.raises(ConflictError, match=r"path: nas:/srv/vms is mounted on .*Unmount it first"):
+        require_mount_point(str(place), "nas:/srv/other", "path")
+    assert shared_pools.mounted_at(str(tmp_path)) is None
+
+
+def test_owner_group_and_mode(tmp_path: Path) -> None:
+    path = tmp_path / "pool"
+    path.mkdir(mode=0o700)
+    assert permissions_of(str(path)) == {"owner": os.getuid(), "group": os.getgid(), "mode": "0700"}
+    set_permissions(str(path), {"mode": "0751"})
+    assert permissions_of(str(path)) == {"owner": os.getuid(), "group": os.getgid(), "mode": "0751"}
+    set_permissions(str(path), {"owner": os.getuid(), "group": os.getgid()})
+    assert permissions_of(str(tmp_path / "missing")) is None
+    with pytest.raises(HostError, match="owner and mode of .* cannot be set: No such file"):
+        set_permissions(str(tmp_path / "missing"), {"mode": "0751"})
+
+
+def test_accounts_by_name() -> None:
+    assert (user_number("root", "owner"), group_number("root", "group"), user_number(64055, "owner")) == (0, 0, 64055)
+    with pytest.raises(NotFoundError, match="owner: this host has no user 'nobody-at-all'"):
+        user_number("nobody-at-all", "owner")

@@ -1,0 +1,127 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._network.managers import ifupdown
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, delete_link
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import VLANS, wanted
+
+MANAGER = ifupdown.IfupdownManager()
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host whose eth0 has a stanza in a file that another file reads; its folders are in a directory."""
+    (tmp_path / "interfaces.d").mkdir()
+    (tmp_path / "interfaces").write_text("source interfaces.d/*\nauto lo\niface lo inet loopback\n")
+    (tmp_path / "interfaces.d/cards").write_text("auto eth0\niface eth0 inet static\n  address 192.0.2.10/24\n")
+    monkeypatch.setattr(ifupdown, "MAIN", f"{tmp_path}/interfaces")
+    monkeypatch.setattr(ifupdown, "LASTING", f"{tmp_path}/interfaces.d")
+    monkeypatch.setattr(ifupdown, "TRIAL", f"{tmp_path}/run")
+    monkeypatch.setattr(ifupdown.shutil, "which", lambda program: f"/sbin/{program}")
+    monkeypatch.setattr(ifupdown, "run", lambda *_command: "ifup version 0.8.41\nCopyright\n")
+    return tmp_path
+
+
+def put(parts: Parts) -> Path:
+    (file,) = parts.files
+    assert file.text is not None
+    Path(file.lasting).write_text(file.text)
+    return Path(file.lasting)
+
+
+def spoken(commands: t.Iterable[tuple[str, ...]]) -> list[str]:
+    return [" ".join(command) for command in commands]
+
+
+def test_what_it_manages(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MANAGER.manages("eth0")
+    assert not MANAGER.manages("eth1")
+    monkeypatch.setattr(ifupdown, "run", lambda *_command: "info: executing ifup\nifupdown2:3.0.0\n")
+    assert not MANAGER.runs()
+
+
+def test_a_new_bridge_is_one_file(host: Path) -> None:
+    parts = MANAGER.make(wanted())
+    (file,) = parts.files
+    assert (file.lasting, file.trial) == (f"{host}/interfaces.d/brine-br0", f"{host}/run/brine-br0")
+    assert "    address 192.0.2.10/24\n" in str(file.text)
+    trial = f"--force --interfaces={host}/run/brine-br0"
+    # A DHCP client that ifup starts must outlive the switch's unit.
+    up = "systemd-run --scope --quiet --collect ifup"
+    assert spoken(parts.apply) == ["ifdown --force eth0", f"{up} {trial} eth0", f"{up} {trial} br0"]
+    assert spoken(parts.leave) == [f"ifdown {trial} br0", f"ifdown {trial} eth0"]
+    assert spoken(parts.restore) == [*spoken([delete_link("br0")]), f"{up} --force eth0"]
+
+
+def test_files_that_nothing_reads_are_of_no_use(host: Path) -> None:
+    (host / "interfaces").write_text("auto lo\n")
+    with pytest.raises(ConflictError, match=r"interfaces does not read .*interfaces\.d\. Add this line to it: source"):
+        MANAGER.make(wanted())
+
+
+def test_name_servers_need_somebody_who_takes_them(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ifupdown.shutil, "which", lambda _program: None)
+    with pytest.raises(UnsupportedError, match="hands name servers to resolvconf, which is not installed"):
+        MANAGER.make(wanted(nameservers=["192.0.2.53"]))
+
+
+def test_somebody_elses_mapping_or_file_is_left(host: Path) -> None:
+    (host / "interfaces.d/map").write_text("mapping eth*\n  script /usr/local/bin/choose\n")
+    with pytest.raises(UnsupportedError, match="map has a mapping for eth0"):
+        MANAGER.make(wanted())
+    (host / "interfaces.d/map").unlink()
+    (host / "interfaces.d/brine-br0").write_text("auto br0\n")
+    with pytest.raises(ConflictError, match="brine-br0 exists, but the bridge br0 does not"):
+        MANAGER.make(wanted())
+
+
+def test_an_address_that_nothing_would_bring_back_is_not_lost(host: Path) -> None:
+    both: list[dict[str, t.Any]] = [{}, {"addresses": ["192.0.2.10/24"]}]
+    for words in both:
+        with pytest.raises(
+            ConflictError, match=r"^192\.0\.2\.99/24, 2001:db8::9/64 on eth0 are in no stanza of ifupdown"
+        ):
+            MANAGER.make(wanted(static=("192.0.2.10/24", "192.0.2.99/24", "2001:db8::9/64"), **words))
+
+
+def test_a_second_run_changes_nothing(host: Path) -> None:
+    words: dict[str, t.Any] = {"addresses": ["192.0.2.10/24"], "stp": False}
+    put(MANAGER.make(wanted(**words)))
+    assert MANAGER.made("br0")
+    assert MANAGER.change(wanted(existing=True)) == Parts()
+    assert MANAGER.change(wanted(existing=True, **words)) == Parts()
+
+
+def test_settings_change_in_the_kernel_and_in_the_file(host: Path) -> None:
+    path = put(MANAGER.make(wanted()))
+    before = path.read_text()
+    words: dict[str, t.Any] = {**VLANS, "mtu": 9000, "stp": True}
+    parts = MANAGER.change(wanted(existing=True, **words))
+    assert not any("ifdown" in command for command in (*parts.apply, *parts.restore))
+    assert "ip link set dev br0 mtu 9000" in spoken(parts.apply)
+    (file,) = parts.files
+    assert file.trial is None
+    put(parts)
+    # As a new bridge with these words would have it.
+    (host / "interfaces.d/brine-br0").rename(host / "changed")
+    (fresh,) = MANAGER.make(wanted(**words)).files
+    changed = (host / "changed").read_text()
+    assert sorted(changed.splitlines()) == sorted(str(fresh.text).splitlines())
+    assert changed != before
+
+
+def test_other_addresses_would_take_the_bridge_from_its_machines(host: Path) -> None:
+    put(MANAGER.make(wanted()))
+    with pytest.raises(
+        UnsupportedError, match="cannot change the addresses of br0 without taking it from the machines"
+    ):
+        MANAGER.change(wanted(existing=True, addresses=["192.0.2.11/24"]))

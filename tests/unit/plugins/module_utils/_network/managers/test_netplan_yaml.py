@@ -1,0 +1,129 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.netplan_yaml import (
+    definition_of,
+    network_of,
+    with_bridge,
+    with_spec,
+)
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.sections import parse
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
+    MAC,
+    SPECS,
+    wanted,
+)
+
+Judge = t.Callable[..., subprocess.CompletedProcess[str]]
+STATIC: dict[str, t.Any] = {
+    "network": {
+        "version": 2,
+        "ethernets": {
+            "eth0": {
+                "match": {"macaddress": MAC},
+                "set-name": "eth0",
+                "wakeonlan": True,
+                "addresses": ["192.0.2.10/24"],
+                "routes": [{"to": "0.0.0.0/0", "via": "192.0.2.1"}],
+                "nameservers": {"addresses": ["192.0.2.53"]},
+            },
+            "eth1": {"dhcp4": True},
+        },
+    }
+}
+
+
+def make(words: dict[str, t.Any], document: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+    want = wanted(**words)
+    return with_bridge(document or STATIC, want.spec, uplink=want.uplink, mac=MAC, first="eth0")
+
+
+@pytest.mark.parametrize("renderer", ["networkd", "NetworkManager"])
+@pytest.mark.parametrize("words", SPECS.values(), ids=SPECS)
+def test_netplan_makes_of_it_what_is_meant(
+    judge: Judge, tmp_path: Path, words: dict[str, t.Any], renderer: str
+) -> None:
+    document = make(words)
+    document["network"]["renderer"] = renderer
+    (tmp_path / "etc/netplan").mkdir(parents=True)
+    path = tmp_path / "etc/netplan/50-x.yaml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    path.chmod(0o600)
+    answer = judge("generate", "--root-dir", str(tmp_path))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    if renderer != "networkd":
+        assert (tmp_path / "run/NetworkManager/system-connections/netplan-br0.nmconnection").exists()
+        return
+    folder = tmp_path / "run/systemd/network"
+    want = wanted(**words)
+    bridge = sections(folder / "10-netplan-br0.network")
+    if want.uplink is not None:
+        assert sections(folder / f"10-netplan-{want.uplink.port}.network")["Network"]["Bridge"] == ["br0"]
+        for name in want.uplink.below if want.uplink.vlan is None else ():
+            assert not {"Address", "DHCP"} & set(sections(folder / f"10-netplan-{name}.network")["Network"])
+    addresses = list(want.spec.addresses or ()) if want.spec.addressing else ["192.0.2.10/24"]
+    taken = want.source is not None or want.spec.addressing
+    assert bridge["Network"].get("Address", []) == (addresses if taken else [])
+    netdev = sections(folder / "10-netplan-br0.netdev")
+    assert netdev["NetDev"]["MACAddress"] == [MAC]
+    assert netdev["Bridge"]["STP"] == [str(bool(want.spec.stp)).lower()]
+
+
+def sections(path: Path) -> dict[str, dict[str, list[str]]]:
+    found: dict[str, dict[str, list[str]]] = {}
+    for section in parse(path.read_text()):
+        for key, value in section.entries:
+            found.setdefault(section.name, {}).setdefault(key, []).append(value)
+    return found
+
+
+def test_the_definition_moves_to_the_bridge() -> None:
+    network = make({})["network"]
+    assert network["ethernets"] == {
+        "eth0": {"match": {"macaddress": MAC}, "set-name": "eth0", "wakeonlan": True, "dhcp4": False, "dhcp6": False},
+        "eth1": {"dhcp4": True},
+    }
+    assert network["bridges"]["br0"] == {
+        "addresses": ["192.0.2.10/24"],
+        "routes": [{"to": "0.0.0.0/0", "via": "192.0.2.1"}],
+        "nameservers": {"addresses": ["192.0.2.53"]},
+        "interfaces": ["eth0"],
+        "macaddress": MAC,
+        "parameters": {"stp": False, "forward-delay": 0},
+    }
+    # The file that was read is not changed itself.
+    assert "bridges" not in STATIC["network"]
+
+
+def test_an_interface_is_found_by_the_name_that_it_is_given() -> None:
+    document = {"network": {"version": 2, "ethernets": {"lan": {"match": {}, "set-name": "eth0", "dhcp4": True}}}}
+    assert definition_of(document["network"], "eth0") == ("ethernets", document["network"]["ethernets"]["lan"])  # type: ignore[index]
+    assert make({}, document)["network"]["bridges"]["br0"]["interfaces"] == ["lan"]
+
+
+@pytest.mark.parametrize("words", SPECS.values(), ids=SPECS)
+def test_a_second_run_changes_nothing(words: dict[str, t.Any]) -> None:
+    want, document = wanted(**words), make(words)
+    assert with_spec(document, want.spec, want.uplink) == document
+
+
+def test_a_login_is_not_carried_over() -> None:
+    with pytest.raises(UnsupportedError, match=r"eth0 has a login \(802\.1X\)"):
+        make({}, {"network": {"ethernets": {"eth0": {"auth": {"password": "x"}}}}})
+
+
+@pytest.mark.parametrize("document", [{"network": {"version": 1}}, {"network": []}, ["network"]])
+def test_what_netplan_would_not_read_is_refused(document: t.Any) -> None:
+    with pytest.raises(UnsupportedError, match=r"x\.yaml is no netplan of version 2"):
+        network_of(document, "x.yaml")

@@ -1,0 +1,55 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._network.managers import networkd
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_text import NetworkdSource
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import wanted
+
+FILE = NetworkdSource((("/etc/systemd/network/eth0.network", "[Match]\nName=eth0\n"),))
+
+
+@pytest.mark.parametrize("words", [{}, {"addresses": ["192.0.2.10/24"]}])
+@pytest.mark.parametrize(("source", "foreign"), [(FILE, ("192.0.2.10/24",)), (None, ())])
+def test_an_address_that_nothing_would_bring_back_is_not_lost(
+    words: dict[str, t.Any],
+    source: NetworkdSource | None,
+    foreign: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(networkd, "observe_networkd", lambda _link: networkd.Networkd(source, foreign, None, None))
+    with pytest.raises(ConflictError, match=r"^192\.0\.2\.10/24 on eth0 is in no configuration of systemd-networkd"):
+        networkd.NetworkdManager().make(wanted(**words))
+
+
+@pytest.mark.parametrize(
+    ("drop_in", "left"),
+    [("", []), ("[Address]\nAddress=192.0.2.11/24\n", []), ("[Network]\nAddress=\n", ["192.0.2.10/24"])],
+)
+def test_an_address_of_the_file_is_not_foreign_whoever_has_given_it_to_the_link(
+    drop_in: str, left: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As networkctl of systemd 252 has it after `ip address add` of an address before networkd itself has added it."""
+    file, more = tmp_path / "eth0.network", tmp_path / "more.conf"
+    file.write_text("[Match]\nName=eth0\n[Network]\nAddress=192.0.2.10/24\n", encoding="utf-8")
+    more.write_text(drop_in, encoding="utf-8")
+    entry = {"PrefixLength": 24, "ConfigSource": "foreign", "ScopeString": "global", "FlagsString": "permanent"}
+    status = {
+        "AdministrativeState": "configured",
+        "NetworkFile": str(file),
+        "NetworkFileDropins": [str(more)],
+        "Addresses": [{**entry, "Address": [192, 0, 2, 10]}, {**entry, "Address": [198, 51, 100, 1]}],
+    }
+    monkeypatch.setattr(networkd, "run", lambda *words: json.dumps(status) if "--json=short" in words else "")
+    found = networkd.observe_networkd("eth0")
+    assert found is not None
+    assert list(found.foreign_addresses) == [*left, "198.51.100.1/24"]

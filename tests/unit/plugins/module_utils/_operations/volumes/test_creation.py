@@ -1,0 +1,148 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of a volume whose making fails: only what this run has made goes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import fill
+from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import absent, creation, present
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import disk
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volumes.volume_host import VolumeHost
+
+pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+
+CONTENT = b"content!" * MIB
+
+
+def fail(*_args: t.Any, **_settings: t.Any) -> t.NoReturn:
+    raise HostError("the disk has caught fire")
+
+
+def failed(host: VolumeHost, *, stays: bool = False, **params: t.Any) -> str:
+    answer = host.run(**params)
+    assert (answer["failed"], answer["changed"], answer["volumes"][0]["present"]) == (True, stays, stays)
+    return str(answer["msg"])
+
+
+def test_an_empty_one_is_taken_back(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(volumes, "mark_volume", fail)
+    assert "caught fire" in failed(host, name="a", size=8)
+    assert host.purge.files() == {}
+
+
+def test_one_that_somebody_has_made_meanwhile_stays(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    (host.controller / "file").write_bytes(CONTENT)
+    real = creation.NewVolume.element
+
+    def late(new: t.Any, *args: t.Any) -> t.Any:
+        (host.pool / new.name).write_bytes(b"somebody's")
+        return real(new, *args)
+
+    monkeypatch.setattr(creation.NewVolume, "element", late)
+    for given in ({"size": 8}, {"src": "file"}):
+        assert "has had a volume a since this run was planned" in failed(host, name="a", **given)
+        assert (host.pool / "a").read_bytes() == b"somebody's"
+        (host.pool / "a").unlink()
+
+
+def test_a_half_one_is_taken_back(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    (host.controller / "file").write_bytes(CONTENT)
+    for name in ("send_mark", "_on_disk"):
+        with monkeypatch.context() as patched:
+            patched.setattr(fill, name, fail)
+            assert "caught fire" in failed(host, name="a", src="file")
+        assert host.purge.files() == {}
+
+
+def test_a_file_that_has_changed_since_it_was_looked_at_is_no_content(
+    host: VolumeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = host.controller / "file"
+    file.write_bytes(CONTENT)
+    real = fill.send_file
+
+    def late(*args: t.Any, **settings: t.Any) -> None:
+        file.write_bytes(b"CONTENT!" * MIB)
+        real(*args, **settings)
+
+    monkeypatch.setattr(fill, "send_file", late)
+    assert "does not match its name: its sha256 begins with" in failed(host, name="a", path=str(file))
+    assert host.purge.files() == {}
+
+
+@pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize("fate", ["gone", "another", "rewritten"])
+def test_nothing_is_deleted_or_made_for_a_file_that_has_gone_since_the_plan(
+    host: VolumeHost, monkeypatch: pytest.MonkeyPatch, replace: bool, fate: str
+) -> None:
+    file = host.controller / "file"
+    file.write_bytes(CONTENT)
+    if replace:
+        (host.controller / "old").write_bytes(b"oldest!!" * MIB)
+        host.run(name="a", src="old")
+    real = present.creation_step
+
+    def late(*args: t.Any) -> t.Any:
+        step = real(*args)
+        if fate == "rewritten":
+            file.write_bytes(b"CONTENT!" * MIB)
+        else:
+            file.unlink()
+        if fate == "another":
+            file.write_bytes(b"CONTENT!" * MIB)
+        return step
+
+    monkeypatch.setattr(present, "creation_step", late)
+    before = host.purge.files()
+    answer = host.run(name="a", path=str(file), replace=replace)
+    assert (answer["failed"], answer["changed"], answer["volumes"][0]["actions"]) == (True, False, [])
+    words = "has gone" if fate == "gone" else "has changed"
+    assert f"path: {file} {words} since this run looked at it. Run the task again" in answer["msg"]
+    assert host.purge.files() == before
+
+
+def test_a_file_that_goes_after_the_old_content_is_still_sent(
+    host: VolumeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (host.controller / "old").write_bytes(b"oldest!!" * MIB)
+    host.run(name="a", src="old")
+    file = host.controller / "file"
+    file.write_bytes(CONTENT)
+    real = absent.delete_unused
+
+    def late(*args: t.Any, **settings: t.Any) -> t.Any:
+        file.unlink()
+        return real(*args, **settings)
+
+    monkeypatch.setattr(absent, "delete_unused", late)
+    answer = host.run(name="a", path=str(file), replace=True)
+    assert answer["changed"] is True
+    assert (host.pool / "a").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_a_whole_one_is_taken_back_unless_somebody_uses_it(
+    host: VolumeHost, monkeypatch: pytest.MonkeyPatch, used: bool
+) -> None:
+    path = host.controller / "file"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "8M"], check=True)
+
+    def grow(*_args: t.Any, **_settings: t.Any) -> None:
+        if used:
+            host.purge.guest("other", disk(host.pool / "a"))
+        fail()
+
+    monkeypatch.setattr(volumes, "grow_volume", grow)
+    words = failed(host, stays=used, name="a", src="file", size=16)
+    assert "caught fire" in words
+    assert ("a" in host.purge.files()) == used == ("it is used by machine other" in words)

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An action that sends files, by Ansible itself: on this host, up to the volume that the test driver cannot fill."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.action import virt_image, virt_volume
+from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction, host_of
+
+RUN = "import sys; from ansible.cli.playbook import PlaybookCLI; PlaybookCLI.cli_executor(['play', *sys.argv[1:]])"
+
+
+def test_both_are_such_actions() -> None:
+    for plugin in (virt_image, virt_volume):
+        assert issubclass(plugin.ActionModule, SendingAction)
+        assert plugin.ActionModule.module == plugin.__name__.replace("ansible_collections.", "").replace(
+            ".plugins.action", ""
+        )
+
+
+def test_the_host_has_a_name_only_where_there_is_one() -> None:
+    assert (host_of({"inventory_hostname": "hv1"}), host_of({}), host_of(None)) == ("hv1", "", "")
+
+
+@pytest.fixture
+def run(tmp_path: Path, fixtures: Path, other_process: dict[str, str]) -> t.Callable[..., str]:
+    def run(task: dict[str, t.Any], *options: str) -> str:
+        play = {
+            "hosts": "localhost",
+            "connection": "local",
+            "gather_facts": False,
+            "module_defaults": {"group/brine.virt.virt": {"uri": f"test://{fixtures}/node.xml"}},
+            "vars": {"ansible_python_interpreter": sys.executable},
+            "tasks": [task],
+        }
+        (tmp_path / "play.yml").write_text(json.dumps([play]))
+        environment = {
+            **other_process,
+            "ANSIBLE_COLLECTIONS_PATH": other_process["PYTHONPATH"].split(os.pathsep)[0],
+            "ANSIBLE_HOME": str(tmp_path / "ansible"),
+            "ANSIBLE_LOCAL_TEMP": str(tmp_path / "local"),
+            "ANSIBLE_REMOTE_TMP": str(tmp_path / "remote"),
+            "ANSIBLE_NOCOLOR": "1",
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, "-i", "localhost,", "-vvv", *options, str(tmp_path / "play.yml")],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        return done.stdout + done.stderr
+
+    return run
+
+
+def test_a_file_is_sent_once_the_module_lacks_it(run: t.Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "data.raw").write_bytes(b"\x01" * 1024 * 1024)
+    task = {"brine.virt.virt_volume": {"volumes": [{"name": "fresh.raw", "src": "data.raw"}]}}
+    ahead = run(task, "--check")
+    assert "create volume fresh.raw in pool default from data.raw" in ahead
+    assert "/volume0" not in ahead
+    said = run(task)
+    # Ansible says where it has put the file.
+    assert "/volume0" in said
+    assert "virStorageVolUpload" in said
+    for word in ("_sent_files", "_only_asked", "needed_files"):
+        assert f'"{word}"' not in said.partition("fatal:")[2]
+
+
+@pytest.mark.parametrize("module", ["virt_volume", "virt_image"])
+def test_a_file_that_is_not_there_is_named(run: t.Callable[..., str], module: str) -> None:
+    said = run({f"brine.virt.{module}": {"name": "a", "src": "none.raw"}})
+    assert "src: there is no file none.raw on the controller. For a file on the hypervisor, use path" in said

@@ -1,0 +1,273 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role virt_hypervisor as it is, in check mode, on what hosts of other distributions say.
+
+What they say is in fixtures/distributions.yml.
+
+Scripts in the place of systemctl, rpm and dpkg-query say it; the pools are those of libvirt's test driver.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
+
+# Each starts whole runs of Ansible.
+pytestmark = pytest.mark.slow
+SAID = yaml.safe_load((Path(__file__).parents[1] / "fixtures/distributions.yml").read_text(encoding="utf-8"))
+ROLE = Path(__file__).resolve().parents[3] / "roles/virt_hypervisor"
+MAIN = re.compile(r"(?:libvirtd|virtqemud)[.]")
+SYSTEMCTL = """#!/bin/sh
+for unit; do :; done
+state=inactive enabled=disabled
+if grep -q "^$unit enabled " {units}; then state=active enabled=enabled; fi
+case $1 in
+list-unit-files) cat {units} ;;
+list-units) sed -n 's/ enabled .*/ loaded active/p' {units} ;;
+show) echo "Id=$unit"; echo LoadState=loaded; echo ActiveState=$state; echo UnitFileState=$enabled ;;
+is-enabled) echo $enabled; test $enabled = enabled ;;
+is-active) echo $state; test $state = active ;;
+esac
+"""
+
+
+class Hosts:
+    """Runs of the role on hosts that say what the fixture has."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        (place / "qemu.conf").write_text('#user = "root"\n')
+
+    def run(
+        self, name: str, *, missing: bool = False, units: t.Sequence[str] | None = None, **variables: t.Any
+    ) -> subprocess.CompletedProcess[str]:
+        """missing: no package is there. units: lines of systemctl list-unit-files, in place of the fixture's.
+
+        Of those of the fixture, all but libvirt's main ones are enabled: looking at each takes time.
+        """
+        said = SAID["hosts"][name]
+        lines = units or [
+            f"{unit} {'disabled' if MAIN.match(unit) else 'enabled'} -" for unit in SAID["units"][said["daemons"]]
+        ]
+        lacks = 'for name; do echo "no package provides $name"; done; exit 1' if missing else "exit 0"
+        self._script("rpm", f"#!/bin/sh\nshift 2\n{lacks}\n")
+        there = "exit 1" if missing else 'for name; do echo "$name installed"; done'
+        self._script("dpkg-query", f"#!/bin/sh\nshift 2\n{there}\n")
+        return self.play(name, lines, {"roles": ["brine.virt.virt_hypervisor"]}, **variables)
+
+    def play(
+        self, name: str, units: t.Sequence[str], what: dict[str, t.Any], **variables: t.Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a play on one of the hosts. units: lines of systemctl list-unit-files."""
+        (self.place / "units").write_text("\n".join([*units, ""]))
+        self._script("systemctl", SYSTEMCTL.format(units=self.place / "units"))
+        libvirt = {"module_defaults": {"group/brine.virt.virt": {"uri": "test:///default"}}}
+        (self.place / "play.yml").write_text(
+            yaml.safe_dump([{"hosts": "all", "gather_facts": False, **libvirt, **what}])
+        )
+        given = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "ansible_facts": {
+                **SAID["hosts"][name]["facts"],
+                "architecture": "x86_64",
+                "python": {"executable": "/usr/bin/python3"},
+            },
+            "virt_hypervisor_users": [],
+            "virt_hypervisor_start_order": False,
+            "virt_hypervisor_libvirt_guests": False,
+            "virt_hypervisor_pools": [{"name": "data", "path": "/data/vm[1]"}],
+            "__virt_hypervisor_qemu_conf": str(self.place / "qemu.conf"),
+            "__virt_hypervisor_guests_file": str(self.place / "libvirt-guests"),
+            "__virt_hypervisor_apparmor_file": str(self.place / "virt-aa-helper"),
+            "__virt_hypervisor_selinux_file": str(self.place / "file_contexts.local"),
+            "__virt_hypervisor_exporter_file": str(self.place / "exporter.d/brine-virt.conf"),
+            **variables,
+        }
+        (self.place / "given.json").write_text(json.dumps(given))
+        words = ["-i", f"{name},", "play.yml", "-e", "@given.json", "--check", "--diff", "-v"]
+        return run_ansible(self.place, *words)
+
+    def _script(self, name: str, text: str) -> None:
+        path = self.place / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hosts:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
+    monkeypatch.setenv("ANSIBLE_PIPELINING", "1")
+    return Hosts(tmp_path)
+
+
+def outcome(done: subprocess.CompletedProcess[str], task: str) -> str:
+    """What a run says of one of its tasks."""
+    heading = rf"^(?:TASK|RUNNING HANDLER) \[\S+ : {re.escape(task)}\] \*+$"
+    found = re.search(rf"{heading}(.*?)^(?:TASK|RUNNING|PLAY)", done.stdout, re.DOTALL | re.MULTILINE)
+    return found[1] if found else ""
+
+
+def started(done: subprocess.CompletedProcess[str]) -> set[str]:
+    """The units that a run has enabled, or started."""
+    return set(re.findall(r"\(item=(\S+)\)", outcome(done, "Enable and start libvirt")))
+
+
+def test_all_modular_daemons_are_started(hosts: Hosts) -> None:
+    done = hosts.run("fedora42", units=[f"{unit} disabled disabled" for unit in SAID["units"]["modular"]])
+    assert done.returncode == 0, done.stdout + done.stderr
+    # What listens to the network is the role virt_tls's matter, and what serves no clients comes with its socket.
+    left = {f"virtproxyd-{what}.socket" for what in ("tcp", "tls")} | {"libvirt-guests.service"}
+    left |= {f"virt{name}d.service" for name in ("interface", "nodedev", "nwfilter", "secret", "proxy", "log", "lock")}
+    left |= {f"virt{name}d-admin.socket" for name in ("log", "lock")}
+    assert started(done) == set(SAID["units"]["modular"]) - left
+
+
+@pytest.mark.parametrize("name", ["ubuntu2404", "fedora42", "rhel9", "sles16"])
+def test_a_host_with_the_packages(hosts: Hosts, name: str) -> None:
+    settings: dict[str, t.Any] = {"virt_hypervisor_start_order": True, "virt_hypervisor_libvirt_guests": True}
+    done = hosts.run(name, virt_hypervisor_qemu_conf={"max_core": 0}, **settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    form = SAID["hosts"][name]["daemons"]
+    main, others = ("libvirtd", "virtqemud") if form == "monolithic" else ("virtqemud", "libvirtd")
+    assert started(done) == {f"{main}.service", f"{main}.socket"}
+    order = outcome(done, "Install the units that call it")
+    assert f"+Wants=brine-virt-start-order-prepare.service {main}.service virt-guest-shutdown.target" in order
+    assert f"restart {others}.service" not in order
+    assert f'"name": "{main}.service"' in outcome(done, "Restart libvirt's daemon for QEMU")
+    guests = outcome(done, "Set how machines are shut down with the host")
+    assert "+ON_SHUTDOWN=shutdown" in guests
+    if SAID["hosts"][name]["facts"]["selinux"]["status"] == "enabled":
+        assert "Would label for disks of machines (virt_image_t): /data/vm[1]" in done.stdout
+        assert "Let libvirt's helper read the pools" not in done.stdout
+    else:
+        helper = outcome(done, "Let libvirt's helper read the pools")
+        assert '+"/data/vm\\[1\\]/" r,' in helper
+        assert '+"/data/vm\\[1\\]/**" r,' in helper
+        assert "virt_image_t" not in done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(SAID["hosts"]))
+def test_a_bare_host_gets_the_packages_of_its_table(hosts: Hosts, name: str) -> None:
+    done = hosts.run(name, missing=True, virt_hypervisor_guestfs=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = " ".join(outcome(done, "Show what a run would install").split())
+    facts = SAID["hosts"][name]["facts"]
+    table = next(
+        path for path in (ROLE / f"vars/{facts[key]}.yml" for key in ("distribution", "os_family")) if path.exists()
+    )
+    listed = yaml.safe_load(table.read_text(encoding="utf-8"))
+    wanted = {
+        *listed["__virt_hypervisor_packages"],
+        *listed["__virt_hypervisor_packages_by_architecture"]["x86_64"],
+        *listed["__virt_hypervisor_guestfs_packages"],
+        *(["policycoreutils-python-utils"] if facts["selinux"]["status"] == "enabled" else []),
+    }
+    shown = set(said.partition("Would install ")[2].partition(";")[0].split(", "))
+    assert wanted <= shown
+    assert shown - wanted <= {"linux-image-virtual"}
+
+
+def test_a_form_that_the_host_has_chosen_stays(hosts: Hosts) -> None:
+    units = [f"{unit} disabled disabled" for unit in SAID["units"]["modular"]]
+    units += [f"{unit} enabled -" for unit in SAID["units"]["monolithic"] if unit.startswith("libvirtd")]
+    done = hosts.run("fedora42", units=units, virt_hypervisor_qemu_conf={"max_core": 0})
+    assert done.returncode == 0, done.stdout
+    assert '"name": "libvirtd.service"' in outcome(done, "Restart libvirt's daemon for QEMU")
+    assert "item=virtqemud" not in done.stdout
+
+
+def test_modular_daemons_that_are_masked_stay_so(hosts: Hosts) -> None:
+    masked = {"virtinterfaced.socket", "virtinterfaced-ro.socket"}
+    units = [f"{unit} {'masked' if unit in masked else 'enabled'} -" for unit in SAID["units"]["modular"]]
+    done = hosts.run(
+        "rhel9", units=[line.replace("virtqemud-ro.socket enabled", "virtqemud-ro.socket disabled") for line in units]
+    )
+    assert started(done) == {"virtqemud-ro.socket"}
+
+
+def test_what_is_labelled_or_readable_already_is_left(hosts: Hosts) -> None:
+    (hosts.place / "file_contexts.local").write_text(
+        "# This file is auto-generated by libsemanage\n\n/data/vm\\[1\\](/.*)?    system_u:object_r:virt_image_t:s0\n"
+    )
+    done = hosts.run("rhel9")
+    assert done.returncode == 0, done.stdout
+    assert "Would label" not in done.stdout
+    (hosts.place / "virt-aa-helper").write_text(
+        '# mine\n# BEGIN brine.virt\n"/data/vm\\[1\\]/" r,\n"/data/vm\\[1\\]/**" r,\n# END brine.virt\n'
+    )
+    assert "ok: [ubuntu2404]" in outcome(hosts.run("ubuntu2404"), "Let libvirt's helper read the pools")
+    # Libvirt's own folders need nothing, and a block from before goes.
+    gone = hosts.run("ubuntu2404", virt_hypervisor_pools=[{"name": "default", "path": "/var/lib/libvirt/images"}])
+    assert '-"/data/vm\\[1\\]/" r,' in outcome(gone, "Let libvirt's helper read the pools")
+
+
+@pytest.mark.parametrize(("name", "daemon"), [("ubuntu2404", "libvirtd"), ("rhel9", "virtproxyd")])
+def test_the_daemon_that_serves_tls(hosts: Hosts, name: str, daemon: str) -> None:
+    """The end of the role virt_tls, for which certificates are there."""
+    serve = {"ansible.builtin.include_role": {"name": "brine.virt.virt_tls", "tasks_from": "serve.yml"}}
+    lines = [f"{unit} disabled -" for unit in SAID["units"][SAID["hosts"][name]["daemons"]]]
+    done = hosts.play(name, lines, {"tasks": [serve]}, __virt_tls_unit_files={"stdout_lines": lines})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"after: /etc/libvirt/{daemon}.conf" in outcome(done, "Set who may connect")
+    assert "changed: [" in outcome(done, "Say that the socket would be opened")
+    assert f'"name": "{daemon}-tls.socket"' in outcome(done, "Open the socket for TLS at boot")
+    assert f'"try-restart", "{daemon}.service"' in outcome(done, "Restart libvirt's daemon for TLS")
+
+
+def test_metrics_where_they_are_packaged(hosts: Hosts) -> None:
+    done = hosts.run("fedora42", virt_hypervisor_metrics=True)
+    assert done.returncode == 2
+    assert (
+        '"msg": "virt_hypervisor_metrics: this role knows no package of Fedora with an exporter for libvirt; set it to'
+        ' false for fedora42."'
+    ) in done.stdout
+    address: dict[str, t.Any] = {"virt_hypervisor_metrics": True, "virt_hypervisor_metrics_address": ":9177"}
+    done = hosts.run("ubuntu2404", **address)
+    assert "virt_hypervisor_metrics_address: :9177 is not an address with a port" in done.stdout
+    bare = hosts.run("ubuntu2404", missing=True, virt_hypervisor_metrics=True)
+    assert bare.returncode == 0, bare.stdout
+    assert "prometheus-libvirt-exporter" in outcome(bare, "Show what a run would install")
+    (hosts.place / "exporter.d").mkdir()
+    done = hosts.run("ubuntu2404", virt_hypervisor_metrics="true")
+    assert done.returncode == 0, done.stdout
+    assert "+Environment=ARGS=--web.listen-address=127.0.0.1:9177" in outcome(done, "Set the address of the exporter")
+    assert "changed: [ubuntu2404]" in outcome(done, "Enable the exporter of metrics")
+    assert "changed: [ubuntu2404]" in outcome(done, "Restart the exporter of metrics")
+
+
+def test_metrics_go_again_if_the_role_has_brought_them(hosts: Hosts) -> None:
+    units = [f"{unit} enabled -" for unit in SAID["units"]["monolithic"]]
+    units.append("prometheus-libvirt-exporter.service enabled enabled")
+    done = hosts.run("ubuntu2404", units=units)
+    assert "skipping: [ubuntu2404]" in outcome(done, "Stop the exporter")
+    (hosts.place / "exporter.d").mkdir()
+    (hosts.place / "exporter.d/brine-virt.conf").write_text("[Service]\n")
+    done = hosts.run("ubuntu2404", units=units)
+    assert done.returncode == 0, done.stdout
+    assert "changed: [ubuntu2404]" in outcome(done, "Stop the exporter")
+    assert "changed: [ubuntu2404]" in outcome(done, "Remove its settings")
+
+
+def test_settings_of_the_kernel_get_to_the_kernel(hosts: Hosts) -> None:
+    """Of this computer, whose kernel has none of these; so that nothing would be changed but for the refusal."""
+    done = hosts.run(
+        "ubuntu2404",
+        virt_hypervisor_sysctl={"vm.brine": 1},
+        virt_hypervisor_hugepages={"3M": 1},
+        virt_hypervisor_ksm="false",
+    )
+    assert done.returncode == 2
+    assert "sysctl.vm.brine: the kernel has no such setting" in done.stdout
+    assert "hugepages.3M: the kernel has no pages of this size" in done.stdout
+    assert "TASK [brine.virt.virt_hypervisor : Find out which packages are there]" not in done.stdout
