@@ -49,6 +49,8 @@ def close(results: list[Result], interrupted: bool) -> t.NoReturn:
             print(f"FAILED: {result.name}" + (f" ({result.note})" if result.note else ""))
         elif result.verdict == "skipped":
             print(f"skipped: {result.name}: {result.note}")
+        for test in result.counts.retried:
+            print(f"failed, and passed when run again: {test} ({result.name})")
     print(counts, flush=True)
     sys.exit(1 if counts.failed or not counts.passed else 0)
 

@@ -18,6 +18,7 @@ from .junit import read_reports
 from .results import Counts
 from .runner import Check
 from .tree import copy_tree
+from .units import count_both
 
 NO_NEXT = "no Python 3.12 or newer with its headers is on this machine"
 # What of the output of `ansible-test sanity` is a finding; the rest is how it installed its tools.
@@ -114,18 +115,19 @@ def guide_check(core: Core, build: Path) -> Check:
 def pytest_units(core: Core, build: Path, *, quick: bool) -> Check:
     """Return the unit tests by pytest itself: ansible-test starts a process for each test, which takes twice as long.
 
-    `quick`: without those marked `slow`, and with few examples of hypothesis.
+    `quick`: without those marked `slow`, and with few examples of hypothesis. What fails is run once more, see units.
     """
     report = core.copy / "tests/output/junit/pytest.xml"
-    options = ["-q", "-p", "no:cacheprovider", "--numprocesses=2", "--dist=worksteal", f"--junit-xml={report}"]
+    options = ["-q", "--numprocesses=2", "--dist=worksteal"]
     selection = ["-m", "not slow", "--hypothesis-profile=quick"] if quick else []
+    words = [*options, *selection, "tests/unit"]
     return Check(
         f"unit tests {core.version}, Python {core.python}",
-        ["pytest", *options, *selection, "tests/unit"],
+        ["python", "-m", "tests.gate.units", str(report), str(build / f"cache/pytest-{core.version}"), *words],
         core.copy,
         # Outside the copy, which loses what git would not commit.
         {**clean_environment(core, build), "PYTHONPYCACHEPREFIX": str(build / f"cache/bytecode-{core.version}")},
-        count=functools.partial(unit_counts, core, report.name),
+        count=functools.partial(count_both, report),
     )
 
 

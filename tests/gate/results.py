@@ -9,15 +9,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Counts:
-    """How many tests passed, failed and were skipped."""
+    """How many tests passed, failed and were skipped. `retried`: which of those that passed did so when run again."""
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    retried: tuple[str, ...] = ()
 
     def __add__(self, other: Counts) -> Counts:
         """Return the sums."""
-        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+        return Counts(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+            self.retried + other.retried,
+        )
 
     def __str__(self) -> str:
         """Return the line that closes a run."""

@@ -54,7 +54,7 @@ class Scenario:
         seconds = time.monotonic() - began
         try:
             counted = json.loads(report.read_text(encoding="utf-8"))
-            counts = Counts(*(int(counted[key]) for key in ("passed", "failed", "skipped")))
+            counts = Counts(int(counted["passed"]), int(counted["failed"]), int(counted["skipped"]))
         except (OSError, ValueError, KeyError, TypeError) as exc:
             return Result(name, "FAILED", seconds, Counts(failed=1), f"exit {status}, no counts: {exc}")
         note = f"{counts.passed} steps passed"

@@ -45,7 +45,7 @@ def test_the_result(call: Call, check_mode: bool) -> None:
     # Newer cores give it only when asked for more output.
     result.pop("invocation", None)
     for machine in result["machines"]:
-        assert 0.0 <= machine.pop("seconds") < 120
+        assert 0.0 <= machine.pop("seconds") < 300
     assert result == {
         "changed": True,
         "msg": "1 changed, 1 already so",

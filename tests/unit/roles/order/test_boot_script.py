@@ -79,7 +79,7 @@ def test_machines_with_autostart_start_in_their_order(
 ) -> None:
     began = time.monotonic()
     script.start_machines(conn)
-    assert 1 <= time.monotonic() - began < 60
+    assert 1 <= time.monotonic() - began < 300
     assert up(conn)[:3] == ["dns", "db", "web"]
     assert sorted(up(conn)[3:]) == ["any", "late"]
     lines = capsys.readouterr().out.splitlines()
@@ -122,7 +122,7 @@ def test_one_that_does_not_start_is_said_and_the_others_go_on(
         script.start_machines(conn)
         assert up(conn) == ["dns", "web"]
         # Nobody waits for what did not start.
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 300
     assert "<3>db could not be started: Domain not found" in capsys.readouterr().out
 
 
@@ -153,7 +153,7 @@ def test_a_guest_that_does_not_shut_down_is_given_up(
     with open_connection(f"test://{tmp_path / 'node.xml'}") as conn:
         began = time.monotonic()
         script.stop_machines(conn, 1, 2)
-        assert 1 <= time.monotonic() - began < 60
+        assert 1 <= time.monotonic() - began < 300
         assert "<3>deaf has not shut down in time\n<3>db has not shut down in time\n" in capsys.readouterr().out
         assert "deaf" in up(conn)
 

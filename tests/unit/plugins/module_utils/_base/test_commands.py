@@ -24,7 +24,7 @@ def test_bytes_go_in_and_come_out_unchanged() -> None:
 
 
 def test_without_data_nothing_can_be_read_of_what_we_are_given_ourselves() -> None:
-    assert run_program(["cat"], timeout_seconds=10).output == b""
+    assert run_program(["cat"], timeout_seconds=SECONDS).output == b""
 
 
 def test_a_program_that_does_not_read_is_no_error() -> None:
@@ -60,14 +60,14 @@ def test_a_program_that_takes_too_long_is_ended() -> None:
     began = time.monotonic()
     with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s"):
         run_program([sys.executable, "-c", program], timeout_seconds=0.2)
-    assert time.monotonic() - began < 120
+    assert time.monotonic() - began < 300
 
 
 def test_a_child_that_keeps_the_output_open_is_not_waited_for() -> None:
     began = time.monotonic()
     with pytest.raises(TimeoutError):
         run_program(["sh", "-c", "sleep 6000 & sleep 6000"], timeout_seconds=0.2)
-    assert time.monotonic() - began < 120
+    assert time.monotonic() - began < 300
 
 
 def test_chunks_go_through_a_program_as_they_come() -> None:
@@ -109,7 +109,7 @@ def test_an_error_among_the_chunks_ends_the_program_and_is_raised() -> None:
     began = time.monotonic()
     with pytest.raises(KeyError, match="broken off"):
         list(pipe_through(["sh", "-c", "cat; sleep 600"], _broken_off()))
-    assert time.monotonic() - began < 120
+    assert time.monotonic() - began < 300
 
 
 def test_whoever_stops_early_ends_the_program() -> None:

@@ -31,7 +31,7 @@ def test_the_second_one_waits_no_longer_than_its_limit(tmp_path: Path) -> None:
         began = time.monotonic()
         with pytest.raises(LockTimeout, match=r"more than 0\.3 s"), locked_file(path, 0.3):
             pass
-        assert 0.3 <= time.monotonic() - began < 60
+        assert 0.3 <= time.monotonic() - began < 300
     with locked_file(path, 0):
         pass
 

@@ -70,7 +70,7 @@ def test_what_is_late_costs_the_limit_and_nothing_else() -> None:
     outcomes = map_in_threads(
         lambda n: blocker.wait(600) if n == 1 else n, [0, 1, 2, 3], threads=2, timeout_seconds=0.3
     )
-    assert time.monotonic() - started < 120
+    assert time.monotonic() - started < 300
     blocker.set()
     assert [outcome.value for outcome in outcomes] == [0, None, 2, 3]
     assert isinstance(outcomes[1].error, UnreachableError)
@@ -87,4 +87,4 @@ def test_a_call_that_never_comes_back_does_not_keep_python_from_ending(
     )
     started = time.monotonic()
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=other_process)
-    assert time.monotonic() - started < 120
+    assert time.monotonic() - started < 300

@@ -184,10 +184,10 @@ def test_machines_start_in_their_order(conn: t.Any, concurrency: int) -> None:
 def test_those_behind_wait_for_the_longest_delay_of_those_that_started(conn: t.Any) -> None:
     began = time.monotonic()
     assert started(conn, {"name": "db", "order": 1}, {"name": "web", "delay_seconds": 600}) == ["db", "web"]
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 300
     specs = ({"name": "db2", "order": 1, "delay_seconds": 2}, {"name": "db3", "order": 1, "delay_seconds": 1})
     assert started(conn, *specs, {"name": "web2"})[-1] == "web2"
-    assert 2 <= time.monotonic() - began < 60
+    assert 2 <= time.monotonic() - began < 300
 
 
 def test_one_that_fails_holds_nobody_up(conn: t.Any) -> None:

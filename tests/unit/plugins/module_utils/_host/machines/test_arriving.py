@@ -60,9 +60,9 @@ def test_where_nothing_is_moved_nobody_waits_longer_than_for_a_move_that_is_not_
         assert arriving_machines(conn) == []
         began = time.monotonic()
         assert wait_for_arriving(conn, wait_seconds=600) == {}
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 300
         assert wait_for_arriving(conn, wait_seconds=600, settle_seconds=0.1) == {}
-        assert 0.1 <= time.monotonic() - began < 60
+        assert 0.1 <= time.monotonic() - began < 300
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_left_over_is_named_and_not_waited_for(node_uri: str, arrivals: t.Call
     with open_connection(node_uri) as conn:
         began = time.monotonic()
         assert wait_for_arriving(conn, wait_seconds=600) == {"web1": False}
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 300
 
 
 def test_the_time_limit_counts_while_something_comes(node_uri: str, arrivals: t.Callable[..., list[list[str]]]) -> None:

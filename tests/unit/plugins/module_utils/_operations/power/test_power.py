@@ -54,7 +54,7 @@ class Node:
         """What becomes of these machines, or all, by name."""
         limits = {key: how.pop(key) for key in ("concurrency", "lock_seconds", "stop", "between") if key in how}
         between: t.Callable[[], t.Any] = limits.pop("between", lambda: None)
-        request = PowerRequest(state, **{"timeout_seconds": 300, **how})
+        request = PowerRequest(state, **{"timeout_seconds": 900, **how})
         selection = Selection(names=names or None, everything=True)
         results = selected.plan_machines(self.conn, selection, request)
         between()
@@ -151,7 +151,7 @@ def test_a_guest_that_does_not_shut_down(node: Node) -> None:
     assert (found["deaf"]["changed"], found["deaf"]["actions"], found["deaf"]["state"]) == (False, [], "running")
     # The other one is not held up by it.
     assert (found["web1"]["state"], found["web1"]["error"]) == ("shutoff", None)
-    assert 1 <= found["deaf"]["seconds"] < 60
+    assert 1 <= found["deaf"]["seconds"] < 300
     forced = node.run("stopped", "deaf", timeout_seconds=1, force=True)["deaf"]
     assert (forced["actions"], forced["state"], forced["error"]) == (["power off"], "shutoff", None)
 
@@ -161,7 +161,7 @@ def test_off_by_force_and_on_again(node: Node) -> None:
     forced = node.run("cycled", timeout_seconds=1, force=True)["deaf"]
     assert (forced["actions"], forced["state"], forced["error"]) == (["power off", "start"], "running", None)
     at_once = node.run("cycled", timeout_seconds=0, force=True)["deaf"]
-    assert (at_once["actions"], at_once["seconds"] < 60) == (["power off", "start"], True)
+    assert (at_once["actions"], at_once["seconds"] < 300) == (["power off", "start"], True)
 
 
 @pytest.mark.parametrize("node", [[("web1", RUNNING, "", "<on_reboot>destroy</on_reboot>")]], indirect=True)
@@ -239,18 +239,18 @@ def test_a_start_that_ends_at_once_says_why(node: Node, monkeypatch: pytest.Monk
     assert found["error"] == (
         "it has started and stopped again: it is shutoff (somebody powered it off); QEMU's log is not on this host"
     )
-    assert (found["state"], found["seconds"] < 60) == ("shutoff", True)
+    assert (found["state"], found["seconds"] < 300) == ("shutoff", True)
 
 
 def test_an_event_ends_the_wait(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not wait for the next look."""
-    monkeypatch.setattr(wait, "_LOOK_SECONDS", 300)
+    monkeypatch.setattr(wait, "_LOOK_SECONDS", 900)
     monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, lambda _handle: None)
     timer = threading.Timer(0.5, node.conn.lookupByName("web1").shutdown)
     timer.start()
     found = node.run("stopped")["web1"]
     assert (found["state"], found["error"]) == ("shutoff", None)
-    assert found["seconds"] < 60
+    assert found["seconds"] < 300
 
 
 def test_what_changed_since_it_was_planned(node: Node) -> None:
@@ -291,7 +291,7 @@ def test_nobody_waits_for_a_guest_any_more(node: Node) -> None:
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     found = node.run("stopped", stop=stop)["deaf"]
-    assert (found["error"], found["seconds"] < 60) == ("it was interrupted", True)
+    assert (found["error"], found["seconds"] < 300) == ("it was interrupted", True)
 
 
 def test_another_run_holds_the_machine(node: Node) -> None:
@@ -392,12 +392,12 @@ def test_machines_start_in_their_order_and_stop_the_other_way_round(node: Node) 
     assert names[:3] == ["dns", "db", "web"]
     assert sorted(names[3:]) == ["any", "late"]
     # After db, and not after what ran already or comes last.
-    assert 2 <= seconds < 60
+    assert 2 <= seconds < 300
     assert list(result) == sorted(result)
     names, _result, seconds = history(node, "stopped")
     assert sorted(names[:2]) == ["any", "late"]
     assert names[2:] == ["web", "up", "db", "dns"]
-    assert seconds < 60
+    assert seconds < 300
 
 
 @pytest.mark.parametrize("node", [LONG_DELAY], indirect=True)
@@ -408,7 +408,7 @@ def test_one_that_does_not_start_holds_nobody_up(node: Node) -> None:
     names, result, seconds = history(node, "running", between=lose)
     assert result["db"]["error"]
     assert names[:2] == ["dns", "web"]
-    assert seconds < 60
+    assert seconds < 300
 
 
 @pytest.mark.parametrize("node", [LONG_DELAY], indirect=True)
@@ -424,7 +424,7 @@ def test_who_is_told_to_stop_does_not_wait_for_a_delay(node: Node) -> None:
     names, result, seconds = history(node, "running", stop=stop)
     assert names == ["dns", "db"]
     assert (result["web"]["state"], result["web"]["error"]) == ("shutoff", "it was interrupted")
-    assert seconds < 60
+    assert seconds < 300
 
 
 @pytest.mark.parametrize("node", [ORDERED], indirect=True)
