@@ -4,7 +4,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo dev docs check test test-full bench lab-up lab-down clean
+.PHONY: help demo pictures dev docs check test test-full bench lab-up lab-down clean
 
 help: ## show these targets
 	@printf 'brine.virt: a private cloud of plain Linux hosts. Targets:\n\n'
@@ -13,6 +13,9 @@ help: ## show these targets
 
 demo: ## a private cloud to try: two bare hosts made into hypervisors, and a machine on one of them that Ansible reaches
 	@tests/gate/setup demo lab && tests/demo/run
+
+pictures: ## the pictures of the README, in docs/pictures: `demo`, recorded in its terminal, and the page of its cloud in a browser
+	@tests/gate/setup demo lab browser && tests/pictures/run
 
 dev: ## the tools to work on the collection: `.build/venv/bin/pytest tests/unit/...` runs after this one step, wherever the checkout lies
 	@tests/gate/setup check && echo "Run one test: .build/venv/bin/pytest tests/unit/...   Run a role on bare hosts: . .build/venv/bin/activate && molecule test -s virt_bridge"
