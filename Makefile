@@ -26,7 +26,7 @@ docs: ## the guide as HTML, in .build/docs: tutorial, tasks, reference of all pl
 check: ## the quick part of the tests, for every change: format, lint, types, documentation, unit tests of one ansible-core and Python; says at its end what it leaves to `test`
 	@tests/gate/setup check && .build/venv/bin/python -m tests.gate check
 
-test: ## everything that CI runs: check, sanity and unit tests on every ansible-core and Python, and alongside it the scenario in the lab and one of molecule; says at its end what it leaves to `test-full` (SCENARIO=no leaves both out, KEEP_LAB=1 leaves the lab up)
+test: ## everything that CI runs: check, sanity and unit tests on the oldest and the newest ansible-core and on every Python, and alongside it the scenario in the lab and one of molecule; says at its end what it leaves to `test-full` (SCENARIO=no leaves both out, KEEP_LAB=1 leaves the lab up)
 	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
 
 test-full: ## test with nothing left out: every test on every ansible-core, every way to seed a guest, every option of a machine, every scenario of molecule
