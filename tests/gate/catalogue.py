@@ -42,6 +42,7 @@ LEFT_TO_FULL = (
     "unit tests by ansible-test, but for those with Python 3.9",
     "the page of the playbook picture in a browser",
     "the collection in an execution environment",
+    "the tarball as Ansible Galaxy reads it",
     "the scenarios that take long, and all but one of molecule's",
 )
 
@@ -156,6 +157,12 @@ def environment_check(current: Core, build: Path) -> Check:
     return Check("execution environment", command, current.copy, clean_environment(current, build))
 
 
+def importer_check(current: Core, build: Path) -> Check:
+    """Return what Ansible Galaxy looks at when the tarball is published."""
+    command = ["tests/gate/importer", str(build)]
+    return Check("import into Galaxy", command, current.copy, clean_environment(current, build))
+
+
 def core_checks(core: Core, build: Path, *, newest: bool, full: bool, old_python: str | None) -> list[Check]:
     """Return sanity and unit tests of one ansible-core, in a lane of its own: ansible-test works in one directory.
 
@@ -213,7 +220,9 @@ def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check
     lint = [guide_check(current, build), *lint_checks(current, build)]
     if between is not None:
         lint.append(installed_check(between, current, build))
-    tests = [browser_check(current, build), environment_check(current, build)] if full else []
+    tests: list[Check] = []
+    if full:
+        tests = [check(current, build) for check in (browser_check, environment_check, importer_check)]
     for core in cores:
         # The lane of the newest core has more to do.
         older = old_python if core is current else None
