@@ -39,7 +39,7 @@ LEFT_OUT = (
 LEFT_TO_FULL = (
     "ansible-core 2.20, but that the collection is built, installed and run with it",
     "unit tests with the mark `slow` and four in five of the examples of hypothesis with ansible-core 2.19",
-    "unit tests by ansible-test, but for those with Python 3.9",
+    "unit tests by ansible-test, but for those with Python 3.9; its integration targets",
     "the page of the playbook picture in a browser",
     "the collection in an execution environment",
     "the tarball as Ansible Galaxy reads it",
@@ -167,7 +167,8 @@ def core_checks(core: Core, build: Path, *, newest: bool, full: bool, old_python
     """Return sanity and unit tests of one ansible-core, in a lane of its own: ansible-test works in one directory.
 
     `newest`: sanity also compiles and imports with every Python of the machine that a hypervisor may have, and all unit
-    tests run, where another core has those of `make check`. `full`: all unit tests by ansible-test, a process for each.
+    tests run, where another core has those of `make check`. `full`: the integration targets, and
+    all unit tests by ansible-test, a process for each.
     `old_python`: one more Python, older than the controller's, for the unit tests of what runs on hypervisors.
     """
     environment = {**clean_environment(core, build), "HOME": str(core.home)}
@@ -183,7 +184,12 @@ def core_checks(core: Core, build: Path, *, newest: bool, full: bool, old_python
         for python in (core.python if full else None, old_python)
         if python
     ]
-    if not full:
+    if full:
+        # What needs no hypervisor; the rest is in the scenarios.
+        units.append(
+            check(f"integration targets {core.version}", [tool, "integration", "--venv", "--python", core.python])
+        )
+    else:
         units.insert(0, replace(pytest_units(core, build, quick=not newest), lane=core.version))
     return [*units, check(f"sanity {core.version}", [tool, "sanity", "--venv", *pythons], errors=SANITY_ERRORS)]
 
