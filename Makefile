@@ -4,7 +4,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo dev docs check test test-full bench lab-up lab-down clean
+.PHONY: help demo pictures dev docs check test test-full bench lab-up lab-down clean
 
 help: ## show these targets
 	@printf 'brine.virt: a private cloud of plain Linux hosts. Targets:\n\n'
@@ -13,6 +13,9 @@ help: ## show these targets
 
 demo: ## a private cloud to try: two bare hosts made into hypervisors, and a machine on one of them that Ansible reaches
 	@tests/gate/setup demo lab && tests/demo/run
+
+pictures: ## the pictures of the README, in docs/pictures: `demo`, recorded in its terminal, and the page of its cloud in a browser
+	@tests/gate/setup demo lab browser && tests/pictures/run
 
 dev: ## the tools to work on the collection: `.build/venv/bin/pytest tests/unit/...` runs after this one step, wherever the checkout lies
 	@tests/gate/setup check && echo "Run one test: .build/venv/bin/pytest tests/unit/...   Run a role on bare hosts: . .build/venv/bin/activate && molecule test -s virt_bridge"
@@ -23,11 +26,11 @@ docs: ## the guide as HTML, in .build/docs: tutorial, tasks, reference of all pl
 check: ## the quick part of the tests, for every change: format, lint, types, documentation, unit tests of one ansible-core and Python; says at its end what it leaves to `test`
 	@tests/gate/setup check && .build/venv/bin/python -m tests.gate check
 
-test: ## everything that CI runs: check, sanity and unit tests on every ansible-core and Python, and alongside it the scenario in the lab and one of molecule; says at its end what it leaves to `test-full` (SCENARIO=no leaves both out, KEEP_LAB=1 leaves the lab up)
+test: ## everything that CI runs: check, sanity and unit tests on the oldest and the newest ansible-core and on every Python, and alongside it the scenario in the lab and one of molecule; says at its end what it leaves to `test-full` (SCENARIO=no leaves both out, KEEP_LAB=1 leaves the lab up)
 	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
 
 test-full: ## test with nothing left out: every test on every ansible-core, every way to seed a guest, every option of a machine, every scenario of molecule
-	@tests/gate/setup check test browser builder $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
+	@tests/gate/setup check test browser builder importer $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
 
 bench: ## how long many machines take in the lab compared with virt-install and the bare tools, a move compared with virsh, a first login compared with a bare boot, many machines made by the playbook compared with the bare tools, the inventory of many machines compared with community.libvirt (KEEP_LAB=1 leaves the lab up)
 	@tests/gate/setup demo lab && tests/benchmark/run && tests/benchmark/run --moves && tests/benchmark/run --first-login && tests/benchmark/run --provisions && tests/benchmark/run --inventory

@@ -136,10 +136,10 @@ class Chromium:
         return self._driver.title
 
     def photograph(self, file: Path) -> None:
-        """Write the whole page to a PNG file, with what would have to be scrolled to."""
+        """Write the whole page to a file (.png or .webp), with what would have to be scrolled to."""
         width, height = self.run("return [innerWidth, document.documentElement.offsetHeight]")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
-        answer = self._tell("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        answer = self._tell("Page.captureScreenshot", format=file.suffix[1:], captureBeyondViewport=True, clip=clip)
         file.write_bytes(base64.b64decode(answer["data"]))
 
     def print(self, file: Path) -> None:

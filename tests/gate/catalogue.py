@@ -38,10 +38,12 @@ LEFT_OUT = (
 # What of `make test-full` is not in `make test`. The scenario in the lab runs on ansible-core 2.19, so whole runs of
 # Ansible are seen there with the one and in the unit tests with the other.
 LEFT_TO_FULL = (
+    "ansible-core 2.20, but that the collection is built, installed and run with it",
     "unit tests with the mark `slow` and four in five of the examples of hypothesis with ansible-core 2.19",
-    "unit tests by ansible-test, but for those with Python 3.9",
+    "unit tests by ansible-test, but for those with Python 3.9; its integration targets",
     "the page of the playbook picture in a browser",
     "the collection in an execution environment",
+    "the tarball as Ansible Galaxy reads it",
     "the scenarios that take long, and all but one of molecule's",
 )
 
@@ -101,9 +103,17 @@ def lint_checks(core: Core, build: Path) -> list[Check]:
         ),
         check("changelog", ["antsibull-changelog", "lint"]),
         check("spelling (codespell)", ["codespell"]),
-        # In a place of its own: the scenario installs the collection too, and may run at the same time.
-        check("build, install, run", ["tests/gate/installed", str(core.bin), str(build / "trial")]),
+        installed_check(core, core, build),
     ]
+
+
+def installed_check(core: Core, current: Core, build: Path) -> Check:
+    """Return the proof that the collection in the copy of `current` can be built, installed and run with `core`."""
+    # In a place of its own: the scenario installs the collection too, and may run at the same time.
+    place = build / ("trial" if core is current else f"trial-{core.version}")
+    name = "build, install, run" + ("" if core is current else f" {core.version}")
+    environment = clean_environment(core, build)
+    return Check(name, ["tests/gate/installed", str(core.bin), str(place)], current.copy, environment)
 
 
 def guide_check(core: Core, build: Path) -> Check:
@@ -149,11 +159,18 @@ def environment_check(current: Core, build: Path) -> Check:
     return Check("execution environment", command, current.copy, clean_environment(current, build))
 
 
+def importer_check(current: Core, build: Path) -> Check:
+    """Return what Ansible Galaxy looks at when the tarball is published."""
+    command = ["tests/gate/importer", str(build)]
+    return Check("import into Galaxy", command, current.copy, clean_environment(current, build))
+
+
 def core_checks(core: Core, build: Path, *, newest: bool, full: bool, old_python: str | None) -> list[Check]:
     """Return sanity and unit tests of one ansible-core, in a lane of its own: ansible-test works in one directory.
 
     `newest`: sanity also compiles and imports with every Python of the machine that a hypervisor may have, and all unit
-    tests run, where another core has those of `make check`. `full`: all unit tests by ansible-test, a process for each.
+    tests run, where another core has those of `make check`. `full`: the integration targets, and
+    all unit tests by ansible-test, a process for each.
     `old_python`: one more Python, older than the controller's, for the unit tests of what runs on hypervisors.
     """
     environment = {**clean_environment(core, build), "HOME": str(core.home)}
@@ -169,7 +186,12 @@ def core_checks(core: Core, build: Path, *, newest: bool, full: bool, old_python
         for python in (core.python if full else None, old_python)
         if python
     ]
-    if not full:
+    if full:
+        # What needs no hypervisor; the rest is in the scenarios.
+        units.append(
+            check(f"integration targets {core.version}", [tool, "integration", "--venv", "--python", core.python])
+        )
+    else:
         units.insert(0, replace(pytest_units(core, build, quick=not newest), lane=core.version))
     return [*units, check(f"sanity {core.version}", [tool, "sanity", "--venv", *pythons], errors=SANITY_ERRORS)]
 
@@ -181,27 +203,35 @@ def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check
     """
     build = root / ".build"
     current = find_core(build, "2.19", "venv")
-    following = None if quick else find_core(build, "2.21", "venv-2.21")
+    between, following = (None if quick else find_core(build, name, f"venv-{name}") for name in ("2.20", "2.21"))
     if current is None:
         raise SystemExit("The tools of the gate are not installed: run `make check`, which installs them.")
-    for core in filter(None, (current, following)):
+    # Those that run all their tests.
+    cores = [core for core in (current, between if full else None, following) if core is not None]
+    for core in cores:
         copy_tree(root, core.copy)
         for report in (core.copy / "tests/output/junit").glob("*.xml"):
             report.unlink()
     if quick:
         return [pytest_units(current, build, quick=True), *lint_checks(current, build)]
-    for core in filter(None, (current, following)):
+    for core in cores:
         prepare_home(core, build)
     newest = following or current
     old_python = "3.9" if (build / "pythons/python3.9").exists() else None
     oldest: list[Check] = []
     if following is None:
         oldest = [Check(f"{what} 2.21", [], root, skip=NO_NEXT) for what in ("unit tests", "sanity")]
+    if between is None:
+        oldest.append(Check("build, install, run 2.20", [], root, skip=NO_NEXT))
     if old_python is None:
         oldest.append(Check("unit tests on Python 3.9", [], root, skip="no Python 3.9 is on this machine"))
     lint = [guide_check(current, build), *lint_checks(current, build)]
-    tests = [browser_check(current, build), environment_check(current, build)] if full else []
-    for core in filter(None, (current, following)):
+    if between is not None:
+        lint.append(installed_check(between, current, build))
+    tests: list[Check] = []
+    if full:
+        tests = [check(current, build) for check in (browser_check, environment_check, importer_check)]
+    for core in cores:
         # The lane of the newest core has more to do.
         older = old_python if core is current else None
         tests += core_checks(core, build, newest=core is newest, full=full, old_python=older)

@@ -7,6 +7,7 @@
 * A link from a page to a file of the collection, relative or by its address on GitHub, finds it, and the heading in it.
 * The page `reference` names every playbook, role and module.
 * The README is short: what the collection is, how to see it and use it, and where to read on.
+* The messages that the page `messages` explains are still said, see messages.py.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .blocks import inline_code
+from .messages import check_messages
 
 GUIDE = Path("docs/docsite/rst")
 REFERENCE = GUIDE / "reference.rst"
@@ -112,5 +114,5 @@ def check_readme() -> Iterator[str]:
 
 def broken_in_pages() -> Iterator[str]:
     """Yield whatever is broken of all rules here."""
-    for check in (check_commands, check_named_paths, check_links, check_reference, check_readme):
+    for check in (check_commands, check_named_paths, check_links, check_reference, check_readme, check_messages):
         yield from check()
