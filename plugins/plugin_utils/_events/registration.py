@@ -135,7 +135,7 @@ def registered(conn: VirConnect, types: Collection[str], take: Taker, ended: Cal
 
         return told
 
-    numbers = []
+    numbers: list[int] = []
 
     def cancel() -> None:
         for number in numbers:

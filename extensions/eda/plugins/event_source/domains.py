@@ -17,18 +17,18 @@ author:
   - brine.virt contributors
 version_added: 1.0.0
 description:
-  - Tells what happens to machines as libvirt tells it, within milliseconds and without asking again and again. One source
-    serves many hypervisors.
-  - A hypervisor that does not answer, or answers no more, is named in an event, and is tried again until it answers. What
-    became of its machines meanwhile follows as events with C(missed=true), found by comparing the machines before and
-    after. What else happened in that time, such as an I/O error that is over, is not known.
+  - Tells what happens to machines as libvirt tells it, within milliseconds and without asking again and again. One
+    source serves many hypervisors.
+  - A hypervisor that does not answer, or answers no more, is named in an event, and is tried again until it answers.
+    What became of its machines meanwhile follows as events with C(missed=true), found by comparing the machines before
+    and after. What else happened in that time, such as an I/O error that is over, is not known.
   - Where rules take longer than events come, events wait, up to O(buffer) of each hypervisor. What does not fit is
     counted and told with the change C(events_lost), and the machines are compared then as well.
 options:
   hypervisors:
     description:
-      - The hypervisors. Either a mapping from names to libvirt URIs, or a list of host names, for which O(transport) and
-        O(user) say how to reach them. The names are those in events, so they had best be the inventory's.
+      - The hypervisors. Either a mapping from names to libvirt URIs, or a list of host names, for which O(transport)
+        and O(user) say how to reach them. The names are those in events, so they had best be the inventory's.
     type: raw
     required: true
   transport:
@@ -48,8 +48,8 @@ options:
     choices: [hypervisor, lifecycle, reboot, io_error, watchdog, block_job, migration, disk_threshold, agent]
   threshold_percent:
     description:
-      - Tells once for each run of a machine when a write goes beyond this part of a disk's size in the file of its image.
-        It needs a connection that may change something; all else is content with one that may read.
+      - Tells once for each run of a machine when a write goes beyond this part of a disk's size in the file of its
+        image. It needs a connection that may change something; all else is content with one that may read.
     type: int
   buffer:
     description: How many events of one hypervisor may wait for the rules.

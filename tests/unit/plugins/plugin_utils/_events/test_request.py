@@ -37,7 +37,7 @@ def test_host_names_become_uris(arguments: dict[str, t.Any], uris: dict[str, str
 
 def test_types_and_threshold() -> None:
     request = read_request({"hypervisors": URIS, "types": "lifecycle", "threshold_percent": 80})
-    assert (request.types, request.threshold_percent) == ({"lifecycle"}, None)
+    assert (request.types, request.threshold_percent) == (frozenset({"lifecycle"}), None)
     request = read_request({"hypervisors": URIS, "threshold_percent": "80", "eda_feedback_queue": object()})
     assert request.threshold_percent == 80
 
