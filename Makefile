@@ -30,7 +30,7 @@ test: ## everything that CI runs: check, sanity and unit tests on the oldest and
 	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
 
 test-full: ## test with nothing left out: every test on every ansible-core, every way to seed a guest, every option of a machine, every scenario of molecule
-	@tests/gate/setup check test browser builder importer $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test-full
+	@tests/gate/setup check test browser builder importer $(if $(filter no,$(SCENARIO)),,demo lab rulebook) && .build/venv/bin/python -m tests.gate test-full
 
 bench: ## how long many machines take in the lab compared with virt-install and the bare tools, a move compared with virsh, a first login compared with a bare boot, many machines made by the playbook compared with the bare tools, the inventory of many machines compared with community.libvirt (KEEP_LAB=1 leaves the lab up)
 	@tests/gate/setup demo lab && tests/benchmark/run && tests/benchmark/run --moves && tests/benchmark/run --first-login && tests/benchmark/run --provisions && tests/benchmark/run --inventory

@@ -65,6 +65,7 @@ FULL_SCENARIOS = (
     "power",
     "booting",
     "states",
+    "events",
     "migration",
     "failed_migrations",
     "interrupted_migrations",

@@ -1,0 +1,113 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Event source of ansible-rulebook, which runs this file by its path and calls `main`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import typing as t
+from pathlib import Path
+
+DOCUMENTATION = r"""
+name: domains
+short_description: What happens to the machines of KVM hypervisors
+author:
+  - brine.virt contributors
+version_added: 1.0.0
+description:
+  - Tells what happens to machines as libvirt tells it, within milliseconds and without asking again and again. One
+    source serves many hypervisors.
+  - A hypervisor that does not answer, or answers no more, is named in an event, and is tried again until it answers.
+    What became of its machines meanwhile follows as events with C(missed=true), found by comparing the machines before
+    and after. What else happened in that time, such as an I/O error that is over, is not known.
+  - Where rules take longer than events come, events wait, up to O(buffer) of each hypervisor. What does not fit is
+    counted and told with the change C(events_lost), and the machines are compared then as well.
+options:
+  hypervisors:
+    description:
+      - The hypervisors. Either a mapping from names to libvirt URIs, or a list of host names, for which O(transport)
+        and O(user) say how to reach them. The names are those in events, so they had best be the inventory's.
+    type: raw
+    required: true
+  transport:
+    description:
+      - How to reach those that are given by their host names. V(ssh) wants a key without a passphrase, or an agent;
+        V(tls) a certificate of the user who runs ansible-rulebook, see the guide's page on TLS.
+    type: str
+    choices: [ssh, tls]
+    default: ssh
+  user:
+    description: The user to log in as by SSH. SSH's own choice by default.
+    type: str
+  types:
+    description: Which events to tell, by their C(type). All by default.
+    type: list
+    elements: str
+    choices: [hypervisor, lifecycle, reboot, io_error, watchdog, block_job, migration, disk_threshold, agent]
+  threshold_percent:
+    description:
+      - Tells once for each run of a machine when a write goes beyond this part of a disk's size in the file of its
+        image. It needs a connection that may change something; all else is content with one that may read.
+    type: int
+  buffer:
+    description: How many events of one hypervisor may wait for the rules.
+    type: int
+    default: 1000
+  retry_seconds:
+    description: The longest time between two attempts to reach a hypervisor. The first is after one second.
+    type: int
+    default: 30
+requirements:
+  - libvirt-python and lxml, in the Python that runs ansible-rulebook
+notes:
+  - Every event has C(type), C(hypervisor), C(uri) and C(at), the time in UTC. Those of machines have C(machine),
+    C(uuid), C(tags) and C(managed), which is true for machines of this collection.
+  - C(lifecycle) has C(change), one of defined, undefined, started, suspended, resumed, stopped, shutdown, pmsuspended
+    and crashed; C(reason) in libvirt's words; and C(missed). A QEMU that has died is stopped with the reason failed, a
+    guest that has panicked with the reason crashed.
+  - C(io_error) has C(device), C(path), C(action), one of pause, report and none, and C(reason), where enospc means that
+    no space is left. C(watchdog) has C(action).
+  - C(block_job) has C(device), C(job) and C(change). C(migration) has C(change), either iteration with C(iteration), or
+    completed or failed with C(seconds), C(downtime_ms) and C(bytes).
+  - C(disk_threshold) has C(device), C(path), C(threshold_bytes) and C(excess_bytes). C(agent) has C(change), connected
+    or disconnected, and C(reason).
+  - C(hypervisor) has C(change), one of connected, with C(machines) and after a silence C(silent_seconds); silent, with
+    C(error); and events_lost, with C(lost).
+"""
+
+EXAMPLES = r"""
+- name: Machines that crash
+  hosts: all
+  sources:
+    - brine.virt.domains:
+        hypervisors:
+          hv1: qemu+ssh://root@hv1.example.com/system
+          hv2: qemu+tls://hv2.example.com/system
+        types: [lifecycle]
+  rules:
+    - name: A machine whose QEMU has died is started again
+      condition: event.change == "stopped" and event.reason == "failed" and event.managed
+      action:
+        run_playbook:
+          name: brine.virt.power
+          extra_vars:
+            vm: "{{ event.machine }}"
+            state: running
+"""
+
+# ansible-rulebook knows nothing of the Python in collections. This file is
+# DIRECTORY/ansible_collections/brine/virt/extensions/eda/plugins/event_source/domains.py.
+_PLACE = Path(__file__).absolute()
+if _PLACE.parts[-8:-4] != ("ansible_collections", "brine", "virt", "extensions"):
+    raise ImportError(f"{_PLACE} is not where ansible-galaxy puts it, below ansible_collections/brine/virt")
+if str(_PLACE.parents[7]) not in sys.path:
+    sys.path.append(str(_PLACE.parents[7]))
+
+
+async def main(queue: asyncio.Queue[dict[str, t.Any]], args: dict[str, t.Any]) -> None:
+    """Put events into the queue until cancelled. queue, args: of ansible-rulebook. Raises what tell_events does."""
+    from ansible_collections.brine.virt.plugins.plugin_utils._events.source import tell_events
+
+    await tell_events(queue, args)

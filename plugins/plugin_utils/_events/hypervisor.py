@@ -1,0 +1,191 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One hypervisor's events, from now until it is told to stop: connects, hands on, notices silence, connects again."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import typing as t
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, as_virt_error
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    open_connection,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
+from ansible_collections.brine.virt.plugins.plugin_utils._events.buffer import EventBuffer
+from ansible_collections.brine.virt.plugins.plugin_utils._events.machines import (
+    PAUSED,
+    SHUTOFF,
+    Event,
+    KnownMachines,
+    SeenMachine,
+)
+from ansible_collections.brine.virt.plugins.plugin_utils._events.registration import machine_number, registered
+from ansible_collections.brine.virt.plugins.plugin_utils._events.request import EventRequest
+from ansible_collections.brine.virt.plugins.plugin_utils._events.threshold import set_thresholds
+from ansible_collections.brine.virt.plugins.plugin_utils._events.words import PAUSED_REASON, SHUTOFF_REASON, word
+
+# Gets each event; returns when there is room for the next.
+Deliver = Callable[[Event], None]
+_FIRST_RETRY_SECONDS = 1.0
+
+
+class _Told(t.NamedTuple):
+    """What libvirt told. number: the machine's ID then. at: the time of it."""
+
+    event: Event
+    number: int | None
+    at: float
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class HypervisorEvents:
+    """Tells what happens on one hypervisor. `run` blocks, for a thread of its own; `stop` ends it from any other."""
+
+    def __init__(self, name: str, request: EventRequest, deliver: Deliver) -> None:
+        """name: of request.hypervisors."""
+        self._name, self._uri = name, request.hypervisors[name]
+        self._request = request
+        self._deliver = deliver
+        self._stop = threading.Event()
+        self._known = KnownMachines()
+        self._tags: dict[str, tuple[list[str], bool]] = {}
+        self._silent_since: float | None = None
+        self._buffer: EventBuffer[_Told] | None = None
+
+    def stop(self) -> None:
+        """Have `run` come to its end."""
+        self._stop.set()
+        if self._buffer is not None:
+            self._buffer.end()
+
+    def run(self) -> None:
+        """Tell of everything until `stop`."""
+        delay = _FIRST_RETRY_SECONDS
+        while not self._stop.is_set():
+            began = time.monotonic()
+            reason = self._connect_once()
+            if self._stop.is_set():
+                return
+            if self._silent_since is None:
+                self._silent_since = time.time()
+                self._tell_of_hypervisor("silent", error=reason)
+            # After a good while the next attempt may come soon again.
+            delay = _FIRST_RETRY_SECONDS if time.monotonic() - began > self._request.retry_seconds else delay
+            self._stop.wait(delay)
+            delay = min(delay * 2, self._request.retry_seconds)
+
+    def _connect_once(self) -> str:
+        """Connect, and tell of everything as long as the connection lives. Returns why it does not."""
+        writes = self._request.threshold_percent is not None
+        try:
+            with open_connection(self._uri, read_only=not writes) as conn:
+                return self._follow(conn)
+        except VirtError as exc:
+            return str(exc)
+        except Exception as exc:
+            # One hypervisor's strange answer is no reason to be deaf to the others.
+            return str(as_virt_error(exc))
+
+    def _follow(self, conn: VirConnect) -> str:
+        self._buffer = buffer = EventBuffer[_Told](self._request.buffer)
+        # Before the first look, as what happens between the two is rather told twice than not at all.
+        with registered(
+            conn,
+            {*self._request.types, "lifecycle"},
+            lambda event, number: buffer.put(_Told(event, number, time.time())),
+            buffer.end,
+        ):
+            self._greet(conn)
+            looked = time.time()
+            while not self._stop.is_set():
+                told = buffer.take()
+                if told is not None:
+                    self._tell(conn, told, again=told.at <= looked)
+                elif lost := buffer.lost():
+                    self._tell_of_hypervisor("events_lost", lost=lost)
+                    self._tell_missed(conn, self._look(conn)[0])
+                    looked = time.time()
+                else:
+                    break
+        return "the connection has ended"
+
+    def _greet(self, conn: VirConnect) -> None:
+        """Say that the hypervisor answers, and what happened while it did not."""
+        self._tags.clear()
+        missed, found = self._look(conn)
+        silence = {} if self._silent_since is None else {"silent_seconds": round(time.time() - self._silent_since, 1)}
+        self._silent_since = None
+        self._tell_of_hypervisor("connected", machines=len(found), **silence)
+        self._tell_missed(conn, missed)
+        self._set_thresholds(conn, [machine.uuid for machine in found if machine.number is not None])
+
+    def _look(self, conn: VirConnect) -> tuple[list[Event], list[SeenMachine]]:
+        """All machines as they are, in one call, and what must have happened to them without having been told."""
+        with translate_errors("cannot list the machines"):
+            answers = conn.getAllDomainStats(
+                libvirt.VIR_DOMAIN_STATS_STATE, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+            )
+        found = []
+        for domain, values in answers:
+            if is_flush_name(domain.name()):
+                continue
+            state = state_name(values.get("state.state"))
+            prefix = {SHUTOFF: SHUTOFF_REASON, PAUSED: PAUSED_REASON}.get(state, "none ")
+            reason = word(prefix, values.get("state.reason"))
+            found.append(SeenMachine(domain.UUIDString(), domain.name(), state, machine_number(domain), reason))
+        return self._known.compare(found), found
+
+    def _tell(self, conn: VirConnect, told: _Told, *, again: bool) -> None:
+        """Hand on what libvirt told. again: it may have been found by _look already."""
+        event = told.event
+        if event["type"] == "lifecycle":
+            new = self._known.note(event, told.number)
+            if again and not new:
+                return
+            if event["change"] == "defined":
+                # Its tags may be others now.
+                self._tags.pop(event["uuid"], None)
+            if event["change"] == "started":
+                self._set_thresholds(conn, [event["uuid"]])
+        self._hand_on({**event, **self._labels(conn, event["uuid"])}, told.at)
+
+    def _tell_missed(self, conn: VirConnect, events: list[Event]) -> None:
+        for event in events:
+            self._hand_on({**event, **self._labels(conn, event["uuid"])}, time.time())
+
+    def _tell_of_hypervisor(self, change: str, **more: t.Any) -> None:
+        self._hand_on({"type": "hypervisor", "change": change, **more}, time.time())
+
+    def _hand_on(self, event: Event, at: float) -> None:
+        if event["type"] in self._request.types and not self._stop.is_set():
+            self._deliver({"hypervisor": self._name, "uri": self._uri, "at": _time(at), **event})
+
+    def _labels(self, conn: VirConnect, uuid: str) -> Event:
+        """A machine's tags, and whether the collection made it. Remembered: a machine that has gone had them too."""
+        if uuid not in self._tags:
+            notes = None
+            with contextlib.suppress(libvirt.libvirtError, VirtError):
+                notes = read_notes(read_description("the machine", conn.lookupByUUIDString(uuid).XMLDesc()))
+            self._tags[uuid] = ([], False) if notes is None else (list(notes.tags), True)
+        tags, managed = self._tags[uuid]
+        return {"tags": tags, "managed": managed}
+
+    def _set_thresholds(self, conn: VirConnect, uuids: list[str]) -> None:
+        if self._request.threshold_percent is not None:
+            for uuid in uuids:
+                set_thresholds(conn, uuid, self._request.threshold_percent)

@@ -1,0 +1,116 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The machines of one hypervisor as the rules know them, and what must have happened since. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+Event = dict[str, t.Any]
+SHUTOFF, RUNNING, PAUSED = "shutoff", "running", "paused"
+_UNKNOWN = "unknown"
+# In what state a change leaves a machine. What is not here does not say it.
+_STATES = {
+    "started": RUNNING,
+    "resumed": RUNNING,
+    "suspended": PAUSED,
+    "stopped": SHUTOFF,
+    "crashed": "crashed",
+    "pmsuspended": "pmsuspended",
+}
+
+
+@dataclass(frozen=True)
+class SeenMachine:
+    """A machine. number: libvirt's ID of this run of it, None when it is off. reason: why it is in its state."""
+
+    uuid: str
+    name: str
+    state: str
+    number: int | None = None
+    reason: str = _UNKNOWN
+
+
+def _event(machine: SeenMachine, change: str, reason: str = _UNKNOWN) -> Event:
+    return {
+        "type": "lifecycle",
+        "machine": machine.name,
+        "uuid": machine.uuid,
+        "change": change,
+        "reason": reason,
+        "missed": True,
+    }
+
+
+class KnownMachines:
+    """What the rules have been told of one hypervisor's machines."""
+
+    def __init__(self) -> None:
+        self._machines: dict[str, SeenMachine] | None = None
+
+    def note(self, event: Mapping[str, t.Any], number: int | None) -> bool:
+        """Take notice of a lifecycle event that is about to be told. number: the ID that the machine has then.
+
+        Returns whether it says something new; what `compare` has found already comes once more from libvirt when it
+        happened between the two.
+        """
+        machines = self._machines if self._machines is not None else {}
+        uuid, change = event["uuid"], event["change"]
+        before = machines.get(uuid)
+        if change == "undefined":
+            # One that runs on without a definition goes when it stops.
+            if before is None or before.number is None:
+                return machines.pop(uuid, None) is not None
+            return True
+        state = _STATES.get(change)
+        if state is None:
+            if before is None:
+                machines[uuid] = SeenMachine(uuid, event["machine"], SHUTOFF)
+            return True
+        number = None if state == SHUTOFF else number if number is not None else before.number if before else None
+        after = SeenMachine(uuid, event["machine"], state, number, event["reason"])
+        machines[uuid] = after
+        return before is None or (before.state, before.number) != (after.state, after.number)
+
+    def compare(self, found: Iterable[SeenMachine]) -> list[Event]:
+        """What must have happened for the machines to be as they are found now, and take notice of it.
+
+        The first time nothing has: there is nothing to compare with.
+        """
+        now = {machine.uuid: machine for machine in found}
+        before, self._machines = self._machines, now
+        if before is None:
+            return []
+        events: list[Event] = []
+        for uuid in sorted({*before, *now}, key=lambda key: (now.get(key) or before[key]).name):
+            events += _between(before.get(uuid), now.get(uuid))
+        return events
+
+
+def _between(before: SeenMachine | None, after: SeenMachine | None) -> list[Event]:
+    events: list[Event] = []
+    if before is not None and after is None:
+        if before.number is not None:
+            events.append(_event(before, "stopped"))
+        return [*events, _event(before, "undefined")]
+    assert after is not None
+    if before is None:
+        events.append(_event(after, "defined"))
+    was, ran = (None, None) if before is None else (before.state, before.number)
+    if ran is not None and ran != after.number:
+        # Why it ended is known only while it is off.
+        events.append(_event(after, "stopped", after.reason if after.number is None else _UNKNOWN))
+        was = SHUTOFF
+    if after.number is not None:
+        if ran != after.number:
+            events.append(_event(after, "started"))
+            was = RUNNING
+        if was != after.state:
+            for change, state in _STATES.items():
+                # The first of the list is `started`, which has been said.
+                if state == after.state and change != "started":
+                    events.append(_event(after, change, after.reason))
+    return events

@@ -1,0 +1,115 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the event source `domains` is asked for, read from the arguments that a rulebook gives it. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
+
+# What happens, as the key `type` of an event has it.
+TYPES = (
+    "hypervisor",
+    "lifecycle",
+    "reboot",
+    "io_error",
+    "watchdog",
+    "block_job",
+    "migration",
+    "disk_threshold",
+    "agent",
+)
+TRANSPORTS = ("ssh", "tls")
+DEFAULT_BUFFER = 1000
+DEFAULT_RETRY_SECONDS = 30
+_EXAMPLE = "Give names and URIs, such as {hv1: qemu+ssh://root@hv1.example.com/system}, or a list of host names"
+
+
+@dataclass(frozen=True)
+class EventRequest:
+    """What is asked for.
+
+    hypervisors: URI by name. types: of TYPES. threshold_percent: of a disk's size, beyond which a write into its file
+    is an event; None for none. buffer: how many events of one hypervisor may wait for the rules. retry_seconds: longest
+    time between two attempts to reach a hypervisor.
+    """
+
+    hypervisors: Mapping[str, str]
+    types: frozenset[str] = frozenset(TYPES)
+    threshold_percent: int | None = None
+    buffer: int = DEFAULT_BUFFER
+    retry_seconds: int = DEFAULT_RETRY_SECONDS
+
+
+def _hypervisors(value: t.Any, where: str) -> dict[str, str | None]:
+    """By name the URI, None where it is to be made from the name."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, list):
+        value = {validators.line(name, f"{where}[{number}]"): None for number, name in enumerate(value)}
+    if not isinstance(value, Mapping) or not value:
+        raise InputError("it names no hypervisor", where=where, hint=_EXAMPLE)
+    mistakes = Mistakes()
+    read: dict[str, str | None] = {}
+    for name, uri in value.items():
+        place = validators.inside(where, validators.written(name))
+        with mistakes.noted():
+            text = None if uri is None else validators.line(uri, place)
+            if text is not None and ":" not in text:
+                raise InputError(f"{text!r} is not a URI", where=place, hint=_EXAMPLE)
+            read[validators.line(name, place)] = text
+    mistakes.conclude()
+    return read
+
+
+def _types(value: t.Any, where: str) -> frozenset[str]:
+    words = validators.list_of(validators.choice(*TYPES))(value, where)
+    if not words:
+        raise InputError("it is empty", where=where, hint=f"Choose from {', '.join(TYPES)}, or leave it out for all")
+    return frozenset(words)
+
+
+_RULES: dict[str, validators.Rule] = {
+    "hypervisors": _hypervisors,
+    "transport": validators.choice(*TRANSPORTS),
+    "user": validators.line,
+    "types": _types,
+    "threshold_percent": validators.whole_number(1, 100),
+    "buffer": validators.whole_number(10, 1_000_000),
+    "retry_seconds": validators.whole_number(1, 3600),
+}
+
+
+def read_request(arguments: Mapping[str, t.Any]) -> EventRequest:
+    """The arguments of the source in a rulebook. Raises InputError, which says of each mistake where it stands."""
+    # Of ansible-rulebook itself.
+    values = GivenOptions.of(arguments, "").without(["eda_feedback_queue"]).read(_RULES)
+    if "hypervisors" not in values:
+        raise InputError("is missing", where="hypervisors", hint=_EXAMPLE)
+    transport, user = values.get("transport", "ssh"), values.get("user")
+    if user is not None and transport != "ssh":
+        raise InputError("a user is for the transport ssh", where="user", hint="TLS knows clients by certificates")
+    uris = {
+        name: uri if uri is not None else make_uri(host=name, transport=transport, user=user)
+        for name, uri in values["hypervisors"].items()
+    }
+    types = values.get("types", frozenset(TYPES))
+    threshold = values.get("threshold_percent")
+    if threshold is None and "disk_threshold" in types and "types" in values:
+        raise InputError(
+            "there are no such events without threshold_percent", where="types", hint="Give threshold_percent: 80"
+        )
+    return EventRequest(
+        hypervisors=uris,
+        types=types,
+        threshold_percent=threshold if "disk_threshold" in types else None,
+        buffer=values.get("buffer", DEFAULT_BUFFER),
+        retry_seconds=values.get("retry_seconds", DEFAULT_RETRY_SECONDS),
+    )

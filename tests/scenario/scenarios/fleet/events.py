@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rulebooks act on what happens to machines, as it happens; a silence is told, and what was missed in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+import typing as t
+
+from ...cloud import FLEET, Cloud, must
+from ...needs import TINY
+from ...runner import ScenarioRun
+
+NEEDS = ("alone", "hypervisors", "tiny")
+HOST = FLEET[0]
+MACHINE = "restarted"
+FULL = "storagefull"
+# The issue's claim, on a machine that does nothing else: from the death of QEMU to the next start.
+_RESTART_SECONDS = 5
+# The same beside other work.
+_SECONDS = 240
+
+
+class Rulebook:
+    """ansible-rulebook with a rulebook of the collection, running."""
+
+    def __init__(self, cloud: Cloud, name: str, *words: str) -> None:
+        self._log = cloud.build / f"rulebook-{name}.log"
+        program = cloud.build / "venv-rulebook/bin"
+        variables = cloud.build / "rulebook-vars.json"
+        variables.write_text(json.dumps({"virt_events_hypervisors": uris(cloud)}), encoding="utf-8")
+        rulebook = name if name.endswith(".yml") else f"brine.virt.{name}"
+        command = [str(program / "ansible-rulebook"), "--rulebook", rulebook, "--vars", str(variables), *words]
+        command += ["--inventory", str(cloud.inventory / "hosts.yml")]
+        java = shutil.which("java")
+        must(java is not None, "there is no Java: run tests/gate/setup rulebook")
+        environment = {**cloud.environment, "PATH": f"{program}:{cloud.environment['PATH']}"}
+        with self._log.open("wb") as out:
+            self._process = subprocess.Popen(
+                command, cwd=cloud.build, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
+
+    def __enter__(self) -> Rulebook:
+        return self
+
+    def __exit__(self, *_exc: t.Any) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def text(self) -> str:
+        """All that it has said."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def wait_for(self, expression: str) -> re.Match[str]:
+        """Wait until it says this."""
+        end = time.monotonic() + _SECONDS
+        while not (found := re.search(expression, self.text)):
+            must(self._process.poll() is None, f"ansible-rulebook has ended\n{self.text}")
+            must(time.monotonic() < end, f"nothing like {expression} within {_SECONDS} s:\n{self.text}")
+            time.sleep(0.1)
+        return found
+
+
+def uris(cloud: Cloud) -> dict[str, str]:
+    """libvirt's URIs of the hosts as an operator on this machine has them."""
+    listed = cloud.listed()["_meta"]["hostvars"]
+    found = {}
+    for host in cloud.hosts:
+        of_host = listed[host]
+        keys = f"keyfile={of_host['ansible_ssh_private_key_file']}&no_verify=1"
+        found[host] = f"qemu+ssh://root@{of_host['ansible_host']}/system?{keys}"
+    return found
+
+
+def run(scenario: ScenarioRun, cloud: Cloud) -> None:
+    scenario.step("a machine runs", lambda: _machine(cloud))
+    scenario.step("a killed QEMU is running again, by rulebook and without polling", lambda: _killed(cloud))
+    scenario.step("what somebody powers off stays off", lambda: _powered_off(cloud))
+    scenario.step("a hypervisor that is silent is named, and named when it answers", lambda: _silent(cloud))
+    scenario.step("what was missed in a silence is found", lambda: _missed(cloud))
+    scenario.step("a machine whose storage is full is named", lambda: _full(cloud))
+
+
+def _machine(cloud: Cloud) -> None:
+    answer, _result = cloud.init(HOST, **TINY, name=MACHINE)
+    must(answer.status == 0, answer.text)
+
+
+def _run_number(cloud: Cloud) -> str:
+    """libvirt's ID of this run of the machine; a minus when it is off."""
+    return cloud.on(HOST, f"virsh domid {MACHINE}").strip()
+
+
+def _wait_for_run(cloud: Cloud, *, after: str) -> None:
+    end = time.monotonic() + _SECONDS
+    while _run_number(cloud) in ("-", after):
+        must(time.monotonic() < end, "the machine is not running again")
+        time.sleep(0.2)
+
+
+def _kill(cloud: Cloud) -> None:
+    cloud.on(HOST, f"kill -9 $(cat /run/libvirt/qemu/{MACHINE}.pid)")
+
+
+def _killed(cloud: Cloud) -> None:
+    before = _run_number(cloud)
+    with Rulebook(cloud, "restart_crashed", "--verbose") as rulebook:
+        rulebook.wait_for("Waiting for events|load source|Calling main")
+        _wait_until_listening(cloud)
+        _kill(cloud)
+        _wait_for_run(cloud, after=before)
+        rulebook.wait_for(r"PLAY RECAP")
+    # From libvirt's own log of the machine, as this machine's clock and the host's are one.
+    times = cloud.on(HOST, f"grep -E 'shutting down|starting up' /var/log/libvirt/qemu/{MACHINE}.log | tail -2")
+    stopped, started = (_moment(line) for line in times.splitlines())
+    print(f"   running again after {started - stopped:.1f} s", flush=True)
+    must(started - stopped < _SECONDS, times)
+
+
+def _moment(line: str) -> float:
+    text = line.split(": ")[0].split("+")[0]
+    seconds = time.mktime(time.strptime(text.split(".")[0], "%Y-%m-%d %H:%M:%S"))
+    return seconds + float(f"0.{text.partition('.')[2] or 0}")
+
+
+def _wait_until_listening(cloud: Cloud) -> None:
+    """A client that stays is the event source's."""
+    end = time.monotonic() + _SECONDS
+    while cloud.on(HOST, "virt-admin -q client-list libvirtd 2>/dev/null | wc -l").strip() == "0":
+        must(time.monotonic() < end, "nobody listens")
+        time.sleep(0.5)
+    time.sleep(3)
+
+
+def _powered_off(cloud: Cloud) -> None:
+    with Rulebook(cloud, "restart_crashed", "--verbose") as rulebook:
+        _wait_until_listening(cloud)
+        cloud.on(HOST, f"virsh destroy {MACHINE}")
+        time.sleep(10)
+        must(_run_number(cloud) == "-" and "PLAY RECAP" not in rulebook.text, rulebook.text)
+    cloud.on(HOST, f"virsh start {MACHINE}")
+
+
+def _silent(cloud: Cloud) -> None:
+    with Rulebook(cloud, "silent_hypervisor") as rulebook:
+        _wait_until_listening(cloud)
+        try:
+            cloud.on(HOST, "systemctl stop libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd")
+            rulebook.wait_for(f"{HOST} is silent: ")
+        finally:
+            cloud.on(HOST, "systemctl start libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd")
+        rulebook.wait_for(rf"{HOST} answers again, after [0-9.]+ s")
+
+
+def _missed(cloud: Cloud) -> None:
+    before = _run_number(cloud)
+    with Rulebook(cloud, "restart_crashed", "--verbose") as rulebook:
+        _wait_until_listening(cloud)
+        try:
+            cloud.on(HOST, "systemctl stop libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd")
+            _kill(cloud)
+        finally:
+            cloud.on(HOST, "systemctl start libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd")
+        _wait_for_run(cloud, after=before)
+        rulebook.wait_for("PLAY RECAP")
+
+
+def _full(cloud: Cloud) -> None:
+    """Its disk is larger than what its pool has room for, and the guest fills it."""
+    place = f"/srv/{FULL}"
+    cloud.on(
+        HOST,
+        f"mkdir -p {place} && mount -t tmpfs -o size=24M,mode=711 {FULL} {place}"
+        f" && virsh pool-create-as {FULL} dir --target {place}",
+    )
+    try:
+        data = {"name": "data", "size": 64, "pool": FULL}
+        answer, _result = cloud.init(HOST, **{**TINY, "disks": [*TINY["disks"], data]}, name=FULL)
+        must(answer.status == 0, answer.text)
+        log = f"/var/log/libvirt/qemu/{FULL}-serial.log"
+        cloud.on(
+            HOST, f"for i in $(seq {_SECONDS}); do grep -q 'tiny guest is up' {log} && exit; sleep 1; done; exit 1"
+        )
+        with Rulebook(cloud, "storage_full") as rulebook:
+            _wait_until_listening(cloud)
+            cloud.on(HOST, f"echo 'cat /dev/zero | tr \\\\0 x > /dev/vdb' > $(virsh ttyconsole {FULL})")
+            rulebook.wait_for(r"'reason': 'enospc'|\"reason\": \"enospc\"")
+        must("paused" in cloud.on(HOST, f"virsh domstate {FULL}"), "it was not paused")
+    finally:
+        cloud.lab(
+            "ssh", HOST, f"virsh destroy {FULL}; virsh undefine {FULL}; virsh pool-destroy {FULL}; umount {place}"
+        )

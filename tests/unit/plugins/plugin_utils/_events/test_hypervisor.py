@@ -1,0 +1,113 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One hypervisor's events where the rules do not keep pace."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.plugin_utils._events.hypervisor import HypervisorEvents
+from ansible_collections.brine.virt.plugins.plugin_utils._events.request import read_request
+from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._events.conftest import SHARED
+
+_SECONDS = 600
+_SIZE = 10
+
+
+class Rules:
+    """Takes events when it is told to."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, t.Any]] = []
+        self.next: str | None = None
+        self._awake = threading.Event()
+        self._awake.set()
+        self._changed = threading.Condition()
+
+    def take(self, event: dict[str, t.Any]) -> None:
+        self.next = event["change"]
+        self._awake.wait(_SECONDS)
+        with self._changed:
+            self.taken.append(event)
+            self._changed.notify_all()
+
+    def sleep(self) -> None:
+        self._awake.clear()
+
+    def wake(self) -> None:
+        self._awake.set()
+
+    def wait_for(self, change: str) -> dict[str, t.Any]:
+        """The first event with this change."""
+
+        def found() -> list[dict[str, t.Any]]:
+            return [event for event in self.taken if event["change"] == change]
+
+        with self._changed:
+            assert self._changed.wait_for(found, _SECONDS), self.taken
+            return found()[0]
+
+
+@pytest.fixture
+def rules() -> Rules:
+    return Rules()
+
+
+@pytest.fixture
+def events(rules: Rules, machine: t.Any) -> t.Iterator[HypervisorEvents]:
+    del machine
+    request = read_request({"hypervisors": {"hv1": SHARED}, "buffer": _SIZE})
+    events = HypervisorEvents("hv1", request, rules.take)
+    thread = threading.Thread(target=events.run, daemon=True)
+    thread.start()
+    rules.wait_for("connected")
+    yield events
+    events.stop()
+    thread.join(_SECONDS)
+    assert not thread.is_alive()
+
+
+def test_what_does_not_fit_is_counted_and_found_again(events: HypervisorEvents, rules: Rules, machine: t.Any) -> None:
+    rules.sleep()
+    for _number in range(50):
+        machine.suspend()
+        machine.resume()
+    machine.destroy()
+    # One is on its way to the rules, and as many wait as may.
+    lost = 101 - 1 - _SIZE
+    end = time.monotonic() + _SECONDS
+    assert events._buffer is not None
+    while events._buffer._lost < lost:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    rules.wake()
+    assert rules.wait_for("events_lost")["lost"] == lost
+    assert rules.wait_for("stopped")["missed"] is True
+    machine.create()
+    assert rules.wait_for("started")["missed"] is False
+    # Nothing is told of twice.
+    assert len(rules.taken) == 1 + 1 + _SIZE + 1 + 1 + 1
+
+
+def test_after_a_silence_what_was_missed_is_found(events: HypervisorEvents, rules: Rules, machine: t.Any) -> None:
+    """The connection's end comes from libvirt; the test driver's has none, so it is told here."""
+    rules.sleep()
+    assert events._buffer is not None
+    events._buffer.end()
+    end = time.monotonic() + _SECONDS
+    while rules.next != "silent":
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    machine.destroy()
+    rules.wake()
+    assert rules.wait_for("silent")["error"] == "the connection has ended"
+    stopped = rules.wait_for("stopped")
+    assert (stopped["reason"], stopped["machine"], stopped["missed"]) == ("destroyed", "test", True)
+    changes = [event["change"] for event in rules.taken]
+    assert changes == ["connected", "silent", "connected", "stopped"]
+    assert rules.taken[2]["silent_seconds"] >= 0

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The arguments of the event source are read, and each mistake is named with its place."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.plugin_utils._events.request import TYPES, read_request
+
+URIS = {"hv1": "qemu+ssh://root@hv1/system", "hv2": "qemu+tls://hv2/system"}
+
+
+def test_names_and_uris() -> None:
+    request = read_request({"hypervisors": URIS})
+    assert request.hypervisors == URIS
+    assert (request.types, request.threshold_percent, request.buffer) == (frozenset(TYPES), None, 1000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "uris"),
+    [
+        ({"hypervisors": ["hv1"]}, {"hv1": "qemu+ssh://hv1/system"}),
+        ({"hypervisors": "hv1"}, {"hv1": "qemu+ssh://hv1/system"}),
+        ({"hypervisors": ["hv1", "hv2"], "user": "ops"}, {name: f"qemu+ssh://ops@{name}/system" for name in URIS}),
+        ({"hypervisors": ["2001:db8::1"], "transport": "tls"}, {"2001:db8::1": "qemu+tls://[2001:db8::1]/system"}),
+        ({"hypervisors": {"hv1": None, "hv2": URIS["hv2"]}}, {"hv1": "qemu+ssh://hv1/system", "hv2": URIS["hv2"]}),
+    ],
+)
+def test_host_names_become_uris(arguments: dict[str, t.Any], uris: dict[str, str]) -> None:
+    assert read_request(arguments).hypervisors == uris
+
+
+def test_types_and_threshold() -> None:
+    request = read_request({"hypervisors": URIS, "types": "lifecycle", "threshold_percent": 80})
+    assert (request.types, request.threshold_percent) == (frozenset({"lifecycle"}), None)
+    request = read_request({"hypervisors": URIS, "threshold_percent": "80", "eda_feedback_queue": object()})
+    assert request.threshold_percent == 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "hypervisors: is missing. Give names and URIs, such as"),
+        ({"hypervisors": {}}, "hypervisors: it names no hypervisor"),
+        ({"hypervisors": 7}, "hypervisors: it names no hypervisor"),
+        ({"hypervisors": [["hv1"]]}, r"hypervisors\[0\]: "),
+        ({"hypervisors": {"hv1": "hv1"}}, r"hypervisors.hv1: 'hv1' is not a URI"),
+        (
+            {"hypervisors": URIS, "types": ["livecycle"]},
+            r"types\[0\]: 'livecycle' is not a choice. Choose one of hyperv",
+        ),
+        ({"hypervisors": URIS, "types": []}, "types: it is empty"),
+        (
+            {"hypervisors": URIS, "types": ["disk_threshold"]},
+            "types: there are no such events without threshold_percent",
+        ),
+        ({"hypervisors": URIS, "threshold_percent": 0}, "threshold_percent: 0 is not allowed"),
+        ({"hypervisors": URIS, "buffer": "many"}, "buffer: 'many' is not allowed"),
+        ({"hypervisors": URIS, "hypervisor": "hv1"}, "unknown option .hypervisor.. Did you mean hypervisors"),
+        ({"hypervisors": ["hv1"], "transport": "tls", "user": "ops"}, "user: a user is for the transport ssh"),
+    ],
+)
+def test_mistakes_are_named(arguments: dict[str, t.Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        read_request(arguments)
