@@ -147,6 +147,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.change import 
     switch_name,
 )
 from ansible_collections.brine.virt.plugins.module_utils._network.confirmation import begun, refuse_other
+from ansible_collections.brine.virt.plugins.module_utils._network.neighbours import check_free
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import observe_network
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, read_bridge, read_bridges
 from ansible_collections.brine.virt.plugins.module_utils._network.switch import control
@@ -173,6 +174,7 @@ def prepare(module: AnsibleModule, spec: BridgeSpec) -> dict[str, t.Any]:
         addresses = list(network.links[name].addresses)
         return {"changed": False, "state": "present", "ports": network.ports(name), "addresses": addresses}
     check_proves(module.params["connection"])
+    check_free(network, spec)
     shown = _planned(expected_from(planned.subject), [_before_and_after(file) for file in planned.files])
     if module.check_mode:
         return {**shown, "state": "absent"}
