@@ -60,7 +60,7 @@ options:
   confirm_seconds:
     description:
       - With O(phase=prepare), how many seconds the switch waits for the confirmation before it restores the old
-        network.
+        network; at most 3600.
     type: int
     default: 60
 """
@@ -136,7 +136,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._network.change import (
     Expected,
@@ -220,8 +220,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        if module.params["confirm_seconds"] < 1:
-            raise InputError("it has to be at least 1", where="confirm_seconds")
+        control.check_seconds(module.params["confirm_seconds"])
         spec = read_specs(module)
         if spec is None or module.params["phase"] == "check":
             result: dict[str, t.Any] = {"changed": False, "state": "checked"}

@@ -125,6 +125,14 @@ def test_the_bridge_of_the_list_is_the_one_that_is_made(call: Call, host: Host) 
     assert call(name="br9", bridges=bridges, phase="nonsense")["failed"]
 
 
+@pytest.mark.parametrize("seconds", [-1, 0, 3601, 99999999999])
+def test_a_host_is_not_cut_off_for_hours(call: Call, host: Host, seconds: int) -> None:
+    result = call(name="br0", confirm_seconds=seconds)
+    assert result["msg"].startswith(f"confirm_seconds: {seconds} is not allowed: a host that the change cuts off is as")
+    assert host.armed == []
+    assert call(name="br0", confirm_seconds=3600)["state"] == "armed"
+
+
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_an_address_of_another_host_is_refused(call: Call, host: Host, check_mode: bool) -> None:
     host.neighbours = {"192.0.2.77": "52:54:00:00:00:02"}
