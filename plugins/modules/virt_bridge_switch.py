@@ -60,7 +60,7 @@ options:
   confirm_seconds:
     description:
       - With O(phase=prepare), how many seconds the switch waits for the confirmation before it restores the old
-        network.
+        network; at most 3600.
     type: int
     default: 60
 """
@@ -136,7 +136,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._network.change import (
     Expected,
@@ -147,6 +147,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.change import 
     switch_name,
 )
 from ansible_collections.brine.virt.plugins.module_utils._network.confirmation import begun, refuse_other
+from ansible_collections.brine.virt.plugins.module_utils._network.neighbours import check_free
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import observe_network
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, read_bridge, read_bridges
 from ansible_collections.brine.virt.plugins.module_utils._network.switch import control
@@ -173,6 +174,7 @@ def prepare(module: AnsibleModule, spec: BridgeSpec) -> dict[str, t.Any]:
         addresses = list(network.links[name].addresses)
         return {"changed": False, "state": "present", "ports": network.ports(name), "addresses": addresses}
     check_proves(module.params["connection"])
+    check_free(network, spec)
     shown = _planned(expected_from(planned.subject), [_before_and_after(file) for file in planned.files])
     if module.check_mode:
         return {**shown, "state": "absent"}
@@ -218,8 +220,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        if module.params["confirm_seconds"] < 1:
-            raise InputError("it has to be at least 1", where="confirm_seconds")
+        control.check_seconds(module.params["confirm_seconds"])
         spec = read_specs(module)
         if spec is None or module.params["phase"] == "check":
             result: dict[str, t.Any] = {"changed": False, "state": "checked"}

@@ -77,7 +77,8 @@ options:
     type: str
   confirm_seconds:
     description:
-      - With O(phase=prepare), how many seconds the switch waits for the confirmation before it takes the rules back.
+      - With O(phase=prepare), how many seconds the switch waits for the confirmation before it takes the rules back;
+        at most 3600.
     type: int
     default: 60
 notes:
@@ -161,7 +162,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_conf import migration_ports
 from ansible_collections.brine.virt.plugins.module_utils._network.confirmation import begun, refuse_other
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.observe import (
@@ -292,8 +293,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        if module.params["confirm_seconds"] < 1:
-            raise InputError("it has to be at least 1", where="confirm_seconds")
+        control.check_seconds(module.params["confirm_seconds"])
         result = look() if module.params["phase"] == "look" else prepare(module)
     except VirtError as exc:
         module.fail_json(msg=str(exc), exception=exc)

@@ -15,7 +15,8 @@ description:
   - Defines, starts, stops and removes libvirt's storage pools. Describe one by the options, or several in O(pools).
   - A pool that exists stays as it is where no option names anything else. It is never moved. Another O(type), O(path),
     O(device), O(host), O(export), O(target), O(volume_group), O(ceph_pool) or O(dataset) is an error.
-  - Nothing that is in a pool is ever deleted, and no device with anything on it is formatted.
+  - Nothing that is in a pool is ever deleted, and no device with anything on it is formatted. A device that a
+    machine has as a disk, or a part of it, is neither formatted nor mounted.
   - The host needs the packages for its types of pools. On Debian and Ubuntu these are C(nfs-common) for O(type=netfs),
     C(open-iscsi) for O(type=iscsi), C(lvm2) for O(type=logical), C(libvirt-daemon-driver-storage-rbd) for O(type=rbd),
     C(libvirt-daemon-driver-storage-zfs) and C(zfsutils-linux) for O(type=zfs). Debian 13 also has
@@ -69,6 +70,8 @@ options:
         O(type=netfs), or where the devices are for O(type=iscsi), by default V(/dev/disk/by-path).
       - The directory is created if it is missing. A directory with files in it is refused for O(type=fs) and
         O(type=netfs).
+      - A directory of the host itself, such as V(/etc) or V(/root), the home of a user with C(.ssh) in it, and, by
+        whatever path, the directory of another pool are refused. All files in the directory of a pool are its volumes.
       - Of O(type=logical) and O(type=zfs), libvirt chooses the path itself.
     type: str
   owner:

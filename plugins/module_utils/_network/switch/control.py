@@ -56,6 +56,8 @@ _LOCK = "switch.lock"
 _LOCK_SECONDS = 10
 # Time for the answer "armed" to reach the controller over the old network.
 _DELAY_SECONDS = 3
+# Who has cut a host off by a mistake has to wait as long.
+_MOST_CONFIRM_SECONDS = 3600
 # What an earlier version's change may take to be applied, and to go back; it did not say so.
 _UNSAID_APPLY_SECONDS, _UNSAID_SETTLE_SECONDS = 120, 420
 # What the first two versions wrote beside the files: they knew nothing but bridges.
@@ -102,6 +104,16 @@ def check_name(name: str) -> None:
     """Raise InputError for what no change is called: the name is part of a path."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name):
         raise InputError(f"no change is called {name!r}", where="change", hint="Changes are called like bridge-br0")
+
+
+def check_seconds(seconds: int) -> None:
+    """Raise InputError for a time to wait for the confirmation that is none, or that nobody who is cut off can wait."""
+    if not 1 <= seconds <= _MOST_CONFIRM_SECONDS:
+        raise InputError(
+            f"{seconds} is not allowed: a host that the change cuts off is as long without its network",
+            where="confirm_seconds",
+            hint=f"Give a whole number from 1 to {_MOST_CONFIRM_SECONDS}",
+        )
 
 
 @contextlib.contextmanager

@@ -18,10 +18,18 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.directory import require_mount_point
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.devices import (
+    devices_of_group,
+    require_not_a_machines,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.directory import (
+    require_mount_point,
+    require_own_directory,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import (
     ABSENT,
     ACTIVE,
+    DIRECTORY_TYPES,
     PoolSpec,
     changed_definition,
     changes,
@@ -75,6 +83,7 @@ class PoolPlanner:
         have = {} if found is None else found.have
         spec = complete(spec, None if found is None else found.kind, have)
         spec = replace(spec, options=with_numbers(self._conn, spec))
+        self._require_own_directory(spec, found)
         if found is None:
             self._together.add(spec)
             return self._plan_present(spec, None, new_definition(spec), list(spec.options))
@@ -94,6 +103,17 @@ class PoolPlanner:
             # Of a run that was killed while it made the pool; a run that makes it puts them back for as long.
             root, changed = with_devices(root, ()), [*changed, "devices"]
         return self._plan_present(spec, found, root, changed)
+
+    def _require_own_directory(self, spec: PoolSpec, found: FoundPool | None) -> None:
+        """Of a pool that somebody has made there, nothing is said before its directory is to get an owner or a mode."""
+        if spec.type not in DIRECTORY_TYPES or not is_local(self._conn.getURI()):
+            return
+        if found is None:
+            require_own_directory(spec.options["path"], spec.at("path"))
+            return
+        for key in PERMISSIONS:
+            if key in spec.options:
+                require_own_directory(found.have["path"], spec.at(key))
 
     def _existing(self) -> list[FoundPool]:
         """All pools, but for those that have gone since they were listed."""
@@ -132,9 +152,10 @@ class PoolPlanner:
             # What is mounted there is unmounted before it is started.
             if not self._together.unmounts(options_of(root).get("path", "")):
                 self._require_mountable(spec, root)
+            self._require_no_guest(spec, root)
             if needs_building(self._conn, spec, root):
                 todo.append(steps.build())
-            todo.append(steps.start(lambda: self._require_mountable(spec, root)))
+            todo.append(steps.start(lambda: self._require_startable(spec, root)))
         elif spec.state == ACTIVE:
             todo.append(steps.permissions())
         elif found is not None and found.active:
@@ -159,6 +180,21 @@ class PoolPlanner:
         if not self._check_mode:
             raise error
         return [f"{error.what}: it has to be created before this"]
+
+    def _require_startable(self, spec: PoolSpec, root: etree._Element) -> None:
+        self._require_mountable(spec, root)
+        self._require_no_guest(spec, root)
+
+    def _require_no_guest(self, spec: PoolSpec, root: etree._Element) -> None:
+        """Only where this runs on the hypervisor: what a guest has on its disk is not this host's to use as well."""
+        if not is_local(self._conn.getURI()):
+            return
+        have = options_of(root)
+        if spec.type == "fs":
+            require_not_a_machines(self._conn, [have["device"]], spec.at("device"))
+        elif spec.type == "logical":
+            group = have["volume_group"]
+            require_not_a_machines(self._conn, devices_of_group(group) or (), spec.at("volume_group"))
 
     def _require_mountable(self, spec: PoolSpec, root: etree._Element) -> None:
         """Only where this runs on the hypervisor."""

@@ -100,7 +100,7 @@ class PoolsTogether:
     def _claims(self, kind: str, have: Mapping[str, t.Any]) -> list[_Claim]:
         found = []
         if kind in DIRECTORY_TYPES and have.get("path"):
-            found.append(_Claim("path", have["path"], ("path", have["path"])))
+            found.append(_Claim("path", have["path"], ("path", self._directory(have["path"]))))
         keys = _SOURCES.get(kind, ())
         if keys and have.get(keys[0]):
             words = " of ".join(str(have[key]) for key in keys[:2] if have.get(key))
@@ -109,6 +109,16 @@ class PoolsTogether:
         # What a volume group or a ZFS pool is made from is no other's file system either.
         found += [_Claim("devices", path, (self._device(path),)) for path in have.get("devices") or ()]
         return found
+
+    def _directory(self, path: str) -> t.Hashable:
+        """The same for all paths of one directory, also by links and bind mounts: its files would be volumes of two."""
+        if not self.local:
+            return path
+        try:
+            found = os.stat(path)
+        except OSError:
+            return os.path.realpath(path)
+        return found.st_dev, found.st_ino
 
     def _device(self, path: str) -> str:
         return os.path.realpath(path) if self.local else path

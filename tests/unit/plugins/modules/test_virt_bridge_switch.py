@@ -13,7 +13,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._network import confirmation
+from ansible_collections.brine.virt.plugins.module_utils._network import confirmation, neighbours
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import choice, ifupdown
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network, Route
 from ansible_collections.brine.virt.plugins.module_utils._network.switch import control
@@ -48,6 +48,10 @@ class Host:
         self.armed: list[GuardedChange] = []
         self.told: list[str] = []
         self.token = "first"
+        self.neighbours: dict[str, str] = {}
+
+    def holder_of(self, address: str, _device: str) -> str | None:
+        return self.neighbours.get(address)
 
     def pending(self, name: str) -> control.PendingChange | None:
         assert name == "bridge-br0"
@@ -79,6 +83,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setattr(virt_bridge_switch, "observe_network", lambda: host.network)
     monkeypatch.setattr(confirmation, "observe_network", lambda: host.network)
     monkeypatch.setattr(confirmation, "_COMPLETE_SECONDS", 0)
+    # No probes from this machine.
+    monkeypatch.setattr(neighbours, "holder_of", host.holder_of)
     monkeypatch.setattr(control, "arm", host.arm)
     monkeypatch.setattr(control, "pending", host.pending)
     monkeypatch.setattr(control, "take_over", host.take_over)
@@ -117,6 +123,23 @@ def test_the_bridge_of_the_list_is_the_one_that_is_made(call: Call, host: Host) 
     bridges = [{"name": "br1", "uplink": False}, {"name": "br0", "addresses": ["192.0.2.77/24"]}]
     assert call(name="br0", bridges=bridges)["addresses"] == ["192.0.2.77/24"]
     assert call(name="br9", bridges=bridges, phase="nonsense")["failed"]
+
+
+@pytest.mark.parametrize("seconds", [-1, 0, 3601, 99999999999])
+def test_a_host_is_not_cut_off_for_hours(call: Call, host: Host, seconds: int) -> None:
+    result = call(name="br0", confirm_seconds=seconds)
+    assert result["msg"].startswith(f"confirm_seconds: {seconds} is not allowed: a host that the change cuts off is as")
+    assert host.armed == []
+    assert call(name="br0", confirm_seconds=3600)["state"] == "armed"
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_an_address_of_another_host_is_refused(call: Call, host: Host, check_mode: bool) -> None:
+    host.neighbours = {"192.0.2.77": "52:54:00:00:00:02"}
+    bridges = [{"name": "br0", "addresses": ["192.0.2.10/24", "192.0.2.77/24"]}]
+    result = call(name="br0", bridges=bridges, _ansible_check_mode=check_mode)
+    assert result["msg"].startswith("the address 192.0.2.77 of br0 is taken: 52:54:00:00:00:02 answers at it on eth0.")
+    assert host.armed == []
 
 
 def test_a_bridge_is_confirmed_when_it_has_all(call: Call, host: Host) -> None:

@@ -10,6 +10,7 @@ at all (virStorageBackendZFSBuildPool in its src/storage/storage_backend_zfs.c).
 
 from __future__ import annotations
 
+import glob
 import os
 import stat
 import typing as t
@@ -21,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.poo
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 
 _SECONDS = 60
+_SYSFS = "/sys/class/block"
 
 
 def require_blank(path: str, where: str) -> None:
@@ -61,15 +63,43 @@ def signatures_on(path: str) -> list[str]:
 
 
 def require_unused_device(conn: VirConnect, path: str, where: str) -> None:
-    """Raise ConflictError where a machine has a device, or may have it."""
+    """Raise ConflictError where a machine has a device, the disk that it is a part of, or a part of it; or may have."""
+    require_not_a_machines(conn, [path], where, "Nothing is made on it")
+
+
+def require_not_a_machines(
+    conn: VirConnect,
+    paths: t.Sequence[str],
+    where: str,
+    hint: str = "Two systems that use one file system destroy it: take the disk out of the machine first",
+) -> None:
+    """Raise ConflictError where a machine has one of these devices, as require_unused_device. hint: what follows."""
+    if not paths:
+        return
     usage = Usage(conn)
-    users = sorted({user.words for user in usage.users_at(path)})
-    if users:
-        raise ConflictError(f"{path} is used by {', '.join(users)}", where=where, hint="Nothing is made on it")
-    # Whatever is backed by a device could be read only from a device that has something on it.
-    unknown = [unknown.words for unknown in usage.unknown if unknown.writes]
-    if unknown:
-        raise ConflictError(f"it cannot be determined whether a machine uses {path}: {'; '.join(unknown)}", where=where)
+    for path in paths:
+        users = sorted({user.words for same in _overlapping(path) for user in usage.users_at(same)})
+        if users:
+            raise ConflictError(f"{path} is used by {', '.join(users)}", where=where, hint=hint)
+        # Whatever is backed by a device could be read only from a device that has something on it.
+        unknown = [unknown.words for unknown in usage.unknown if unknown.writes]
+        if unknown:
+            raise ConflictError(
+                f"it cannot be determined whether a machine uses {path}: {'; '.join(unknown)}", where=where
+            )
+
+
+def _overlapping(path: str) -> list[str]:
+    """A device, the disk that it is a partition of, and its own partitions, as the kernel calls them."""
+    name = os.path.realpath(path)
+    if not name.startswith("/dev/"):
+        return [path]
+    # sysfs has these names without slashes.
+    entry = os.path.realpath(os.path.join(_SYSFS, name[len("/dev/") :].replace("/", "!")))
+    parts = sorted(found.split("/")[-2] for found in glob.glob(f"{glob.escape(entry)}/*/partition"))
+    if os.path.exists(f"{entry}/partition"):
+        parts.append(os.path.basename(os.path.dirname(entry)))
+    return [path, *(f"/dev/{part.replace('!', '/')}" for part in parts)]
 
 
 def devices_of_group(name: str) -> list[str] | None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The directory of a pool: whether something may be mounted there, its owner and its mode."""
+"""The directory of a pool: whether it may be one, and something be mounted there, its owner and its mode."""
 
 from __future__ import annotations
 
@@ -13,10 +13,61 @@ import pwd
 import stat
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    InputError,
+    NotFoundError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import mounted_at
 
 Permissions = t.Mapping[str, t.Any]
+
+# hier(7), with what distributions link to each other. The host's own: with another owner or mode, or with the label of
+# disks of machines, it does not work any more, and nobody can log in.
+_HOSTS_OWN = ("/boot", "/dev", "/etc", "/proc", "/root", "/run", "/sys", "/usr", "/var/run", "/var/lock")
+_PROGRAMS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin")
+# Where somebody may well have made a directory for a pool all the same.
+_AMONG_THEM = ("/dev/shm", "/run/media", "/usr/local")
+# In these are the pools of many, and they are none themselves.
+_SHARED = (
+    "/",
+    "/home",
+    "/tmp",
+    "/var",
+    "/var/cache",
+    "/var/lib",
+    "/var/lib/libvirt",
+    "/var/log",
+    "/var/spool",
+    "/var/tmp",
+)
+
+
+def require_own_directory(path: str, where: str) -> None:
+    """Raise InputError for a directory that is the host's own or somebody's home, and ConflictError for what is none.
+
+    All files in the directory of a pool are volumes of it, which tasks delete and replace, and the directory itself
+    gets the owner, the mode and the label of the pool. Links are followed.
+    """
+    real = os.path.realpath(path)
+    words = path if real == path else f"{path} (which is {real})"
+    hint = "Give the pool a directory of its own, such as /srv/vms"
+    if real in _SHARED or (_is_below(real, (*_HOSTS_OWN, *_PROGRAMS)) and not _is_inside(real, _AMONG_THEM)):
+        raise InputError(f"{words} belongs to the host's own system", where=where, hint=hint)
+    # sshd(8) lets nobody in whose home is another one's.
+    if ".ssh" in real.split("/") or os.path.lexists(posixpath.join(real, ".ssh")):
+        raise InputError(f"{words} belongs to a user who logs in over SSH", where=where, hint=hint)
+    if os.path.lexists(real) and not os.path.isdir(real):
+        raise ConflictError(f"{words} is not a directory", where=where, hint=hint)
+
+
+def _is_below(path: str, places: t.Iterable[str]) -> bool:
+    return path in places or _is_inside(path, places)
+
+
+def _is_inside(path: str, places: t.Iterable[str]) -> bool:
+    return any(path.startswith(f"{place}/") for place in places)
 
 
 def require_mount_point(path: str, source: str, where: str) -> None:

@@ -101,7 +101,11 @@ def test_what_cannot_last_is_refused() -> None:
     [
         ({"hypervisors": ["192.0.2.12", "10.0.0.1/8"]}, "hypervisors[1]: '10.0.0.1/8' is no address, network or name"),
         ({"operators": ["0.0.0.0/0"]}, "operators[0]: 0.0.0.0/0 is the whole internet"),
-        ({"confirm_seconds": 0}, "confirm_seconds: it has to be at least 1"),
+        ({"confirm_seconds": 0}, "confirm_seconds: 0 is not allowed: a host that the change cuts off is as long"),
+        (
+            {"confirm_seconds": 86400},
+            "confirm_seconds: 86400 is not allowed: a host that the change cuts off is as long",
+        ),
     ],
 )
 def test_mistakes_are_said_with_their_place(options: dict[str, t.Any], sentence: str) -> None:

@@ -413,6 +413,56 @@ def test_where_the_old_one_could_not_go_the_new_one_is_not_made(conn: t.Any, mon
     assert [pool.name() for pool in conn.listAllStoragePools(0)] == ["default-pool"]
 
 
+@pytest.fixture
+def at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test driver speaks of this machine's files."""
+    monkeypatch.setattr(plan, "is_local", lambda _uri: True)
+
+
+def test_a_pool_is_not_made_where_the_host_itself_is(conn: t.Any, at_home: None, tmp_path: Path) -> None:
+    words = "pools[0].path: /etc belongs to the host's own system"
+    assert str(refusal(conn, {"name": "more", "path": "/etc"})).startswith(words)
+    assert str(refusal(conn, {**NFS, "path": "/etc"})).startswith(words)
+    # One that somebody has made there stays, and its directory as it is.
+    conn.storagePoolDefineXML("<pool type='dir'><name>more</name><target><path>/etc</path></target></pool>", 0)
+    left = {"name": "more", "state": "inactive"}
+    assert planned(conn, left)[0].error is None
+    for key, value in (("mode", "0777"), ("owner", 0), ("group", 0)):
+        words = f"pools[0].{key}: /etc belongs to the host's own system"
+        assert str(refusal(conn, {**left, key: value})).startswith(words)
+
+
+def test_two_paths_of_one_directory_are_one(conn: t.Any, at_home: None, tmp_path: Path) -> None:
+    (tmp_path / "vms").mkdir()
+    (tmp_path / "link").symlink_to("vms")
+    (tmp_path / "new").symlink_to("missing")
+    both = [{"name": name, "path": str(tmp_path / place)} for name, place in (("a", "vms"), ("b", "link"))]
+    assert str(refusal(conn, *both)) == "pools[1].path: has the same path as pools[0].path"
+    actions(conn, {**both[0], "state": "inactive", "autostart": False})
+    assert str(refusal(conn, both[1])).startswith("pools[0].path: the storage pool a is at ")
+    both = [{"name": name, "path": str(tmp_path / place)} for name, place in (("c", "missing"), ("d", "new"))]
+    assert str(refusal(conn, *both)) == "pools[1].path: has the same path as pools[0].path"
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_the_disk_of_a_machine_is_not_mounted(
+    conn: t.Any, at_home: None, monkeypatch: pytest.MonkeyPatch, running: bool
+) -> None:
+    monkeypatch.setattr(plan, "devices_of_group", lambda _group: ["/dev/nope1"])
+    fs, lvm = {**FS, "device": "/dev/nope1"}, {**LVM, "autostart": False}
+    late = planned(conn, {**fs, "path": "/mnt/nothing-here"})
+    domain = conn.defineXML(MACHINE.format(name="db1", kind="block", source="dev='/dev/nope1'"))
+    if running:
+        domain.create()
+    words = "/dev/nope1 is used by machine db1. Two systems that use one file system destroy it"
+    assert str(refusal(conn, {**fs, "path": "/mnt/nothing-here"})).startswith(f"pools[0].device: {words}")
+    assert str(refusal(conn, lvm)).startswith(f"pools[0].volume_group: {words}")
+    carry_out(late, check_mode=False)
+    assert words in str(late[0].error)
+    # Defined alone, it touches nothing.
+    assert planned(conn, {**fs, "state": "inactive"})[0].error is None
+
+
 def test_nothing_is_made_on_devices_that_cannot_be_looked_at(conn: t.Any) -> None:
     pool = {"name": "lvm", "type": "logical", "devices": ["/dev/sdb"], "build": True}
     error = refusal(conn, pool)

@@ -103,6 +103,27 @@ def test_a_device_of_a_machine_is_not_taken(tmp_path: Path, kind: str) -> None:
             domain.undefine()
 
 
+@pytest.mark.parametrize(("pool", "machine"), [("nopd3", "nopd"), ("nopd", "nopd3"), ("nopd3", "nopd3")])
+def test_a_disk_and_its_parts_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: str, machine: str) -> None:
+    # As sysfs has them: the directory of a partition is in that of its disk, and has a file `partition`.
+    part = tmp_path / "devices" / "nopd" / "nopd3"
+    part.mkdir(parents=True)
+    (part / "partition").write_text("3", encoding="utf-8")
+    (tmp_path / "nopd").symlink_to(part.parent)
+    (tmp_path / "nopd3").symlink_to(part)
+    monkeypatch.setattr(devices, "_SYSFS", str(tmp_path))
+    with open_connection("test:///default") as conn:
+        domain = conn.defineXML(MACHINE.format(path=f"/dev/{machine}"))
+        try:
+            with pytest.raises(ConflictError, match=rf"device: /dev/{pool} is used by machine db1. Two systems"):
+                devices.require_not_a_machines(conn, ["/dev/nope", f"/dev/{pool}"], "device")
+            devices.require_not_a_machines(conn, ["/dev/nopd4"], "device")
+            with pytest.raises(ConflictError, match="Nothing is made on it"):
+                devices.require_unused_device(conn, f"/dev/{pool}", "device")
+        finally:
+            domain.undefine()
+
+
 def program(folder: Path, name: str, output: str, status: int = 0) -> None:
     """A program of this name that writes this."""
     path = folder / name

@@ -10,12 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    InputError,
+    NotFoundError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.directory import (
     group_number,
     permissions_of,
     require_mount_point,
+    require_own_directory,
     set_permissions,
     user_number,
 )
@@ -48,6 +54,34 @@ def test_what_is_mounted_already_is_fine_and_nothing_else(tmp_path: Path, monkey
     with pytest.raises(ConflictError, match=r"path: nas:/srv/vms is mounted on .*Unmount it first"):
         require_mount_point(str(place), "nas:/srv/other", "path")
     assert shared_pools.mounted_at(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/etc", "/etc/ssh", "/root", "/root/vms", "/usr/lib/x", "/home", "/var/lib", "/dev/shm"]
+)
+def test_what_belongs_to_the_host_is_no_pool(path: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="path: .* belongs to the host's own system. Give the pool a directory of its"):
+        require_own_directory(path, "path")
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    with pytest.raises(InputError, match=r"path: .*/link \(which is .*\) belongs to the host's own system"):
+        require_own_directory(str(link), "path")
+
+
+def test_the_home_of_a_user_is_no_pool(tmp_path: Path) -> None:
+    (tmp_path / ".ssh" / "deep").mkdir(parents=True)
+    for path in (tmp_path, tmp_path / ".ssh", tmp_path / ".ssh" / "deep"):
+        with pytest.raises(InputError, match="path: .* belongs to a user who logs in over SSH"):
+            require_own_directory(str(path), "path")
+
+
+def test_a_directory_of_its_own_may_be_a_pool(tmp_path: Path) -> None:
+    for path in ("/srv/vms", "/var/lib/libvirt/images", "/home/vms", "/dev/shm/vms", "/usr/local/vms", "/mnt", "/data"):
+        require_own_directory(path, "path")
+    require_own_directory(str(tmp_path), "path")
+    (tmp_path / "file").touch()
+    with pytest.raises(ConflictError, match="path: .*/file is not a directory"):
+        require_own_directory(str(tmp_path / "file"), "path")
 
 
 def test_owner_group_and_mode(tmp_path: Path) -> None:
