@@ -35,11 +35,21 @@ def check_free(network: Network, spec: BridgeSpec) -> None:
             continue
         for device in _devices(network, spec):
             holder = holder_of(str(host), device)
-            if holder is not None:
+            if holder is not None and holder not in _routers(network, device, str(host)):
                 raise ConflictError(
                     f"the address {host} of {spec.name} is taken: {holder} answers at it on {device}",
                     hint="Choose another address, or take it from that host first",
                 )
+
+
+def _routers(network: Network, device: str, address: str) -> set[str | None]:
+    """The hardware addresses of the gateways on a device, unless the address is that of one.
+
+    Where hosts of one network may not talk to each other directly, its router answers for all of them (RFC 5517, RFC
+    1027), and that says nothing of who has an address.
+    """
+    gateways = [route.gateway for route in network.default_routes if route.gateway]
+    return set() if address in gateways else {holder_of(gateway, device) for gateway in gateways}
 
 
 def _devices(network: Network, spec: BridgeSpec) -> list[str]:

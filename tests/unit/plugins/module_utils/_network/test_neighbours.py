@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import pytest
@@ -38,7 +39,7 @@ print([holder_of(address, device) for address, device in zip(sys.argv[1::2], sys
 
 def test_whoever_has_an_address_is_found() -> None:
     if own_network("sh", "-c", CABLE).returncode != 0:
-        pytest.skip("no networks of their own can be made here")
+        pytest.skip("no network namespaces here")
     words = ["192.0.2.2", "near", "192.0.2.3", "near", "192.0.2.2", "lo", "192.0.2.2", "missing"]
     ask = f'PYTHONPATH={":".join(sys.path)} "$@"'
     answer = own_network("sh", "-c", f"{CABLE}{ask}", "sh", sys.executable, "-c", ASK, *words)
@@ -93,8 +94,18 @@ def test_they_are_asked_where_the_bridge_will_be(
     assert told == []
 
 
-def test_an_address_that_somebody_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_router_that_answers_for_everybody_has_not_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "holder_of", lambda *_one: "52:54:00:00:00:02")
-    spec = BridgeSpec("br0", Uplink("eth1"), addresses=("192.0.2.77/24",))
-    with pytest.raises(ConflictError, match="the address 192.0.2.77 of br0 is taken: 52:54:00:00:00:02 answers at it"):
+    for address, taken in {"192.0.2.77": False, "192.0.2.1": True}.items():
+        spec = BridgeSpec("br0", Uplink("eth0"), addresses=(f"{address}/24",))
+        with pytest.raises(ConflictError) if taken else contextlib.nullcontext():
+            neighbours.check_free(NETWORK, spec)
+
+
+def test_an_address_that_somebody_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = BridgeSpec("br0", Uplink("eth0"), addresses=("192.0.2.77/24",))
+    monkeypatch.setattr(
+        neighbours, "holder_of", lambda address, _device: f"52:54:00:00:00:{address[-2:].strip('.'):0>2}"
+    )
+    with pytest.raises(ConflictError, match="the address 192.0.2.77 of br0 is taken: 52:54:00:00:00:77 answers at it"):
         neighbours.check_free(NETWORK, spec)
