@@ -212,6 +212,19 @@ def test_what_is_labelled_or_readable_already_is_left(hosts: Hosts) -> None:
     assert '-"/data/vm\\[1\\]/" r,' in outcome(gone, "Let libvirt's helper read the pools")
 
 
+def test_the_directory_of_a_pool_that_goes_is_not_labelled(hosts: Hosts) -> None:
+    pools = [
+        {"name": "default", "path": "/data/vms", "state": "active"},
+        {"name": "wrong", "path": "/etc", "state": "absent"},
+    ]
+    done = hosts.run("rhel9", virt_hypervisor_pools=pools)
+    assert "Would label for disks of machines (virt_image_t): /data/vms" in done.stdout
+    assert "/data/vms, /etc" not in done.stdout
+    read = outcome(hosts.run("ubuntu2404", virt_hypervisor_pools=pools), "Let libvirt's helper read the pools")
+    assert '"/data/vms/" r,' in read
+    assert '"/etc/" r,' not in read
+
+
 @pytest.mark.parametrize(("name", "daemon"), [("ubuntu2404", "libvirtd"), ("rhel9", "virtproxyd")])
 def test_the_daemon_that_serves_tls(hosts: Hosts, name: str, daemon: str) -> None:
     """The end of the role virt_tls, for which certificates are there."""
