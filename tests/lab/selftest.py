@@ -145,6 +145,7 @@ def expect_nothing_left_of_killed(*words: str) -> None:
 
 def expect_containers() -> None:
     lab("up", "--nics", "2", code=2)
+    lab("up", "--release", "trixie", "--daemons", "modular", code=2)
     expect_nothing_left("an up that is refused")
     lab("up")
     expect("booting" not in lab("up"), "the second up starts a host again")

@@ -78,8 +78,9 @@ FULL_SCENARIOS = (
     "fleet",
     "mixed",
     "kernel",
-    # In a lab of its own.
+    # In labs of their own.
     "managers",
+    "modular",
     # From bare hosts again.
     "tutorial",
     "ending",

@@ -20,7 +20,7 @@ from brine_lab.base.lock import locked
 from brine_lab.base.say import LabError, say
 from brine_lab.base.state import State
 from brine_lab.hosts import cgroups, containers, hosts, inventory, ssh
-from brine_lab.images import golden, guest, images, probe, system
+from brine_lab.images import golden, guest, images, modular, probe, system
 from brine_lab.network import firewall, network, package_cache, services, trouble
 
 
@@ -78,6 +78,7 @@ def _built(pool: Executor, lab: Lab, plan: State) -> list[Future[Any]]:
     systems = sorted({(plan.hosts[host], its.prepared) for host, its in plan.hardware.items()})
     return [
         *(pool.submit(golden.tree, lab, release, manager) for release, manager in sorted(containers_of)),
+        *([pool.submit(modular.packages, lab)] if plan.modular else []),
         *(pool.submit(system.system, lab, release, prepared=prepared) for release, prepared in systems),
     ]
 
@@ -121,7 +122,8 @@ def _remarks(plan: State, host: str) -> list[str]:
     """What a host has that most have not."""
     manager = plan.managers.get(host)
     kind = ["vm"] if host in plan.hardware else []
-    return [*kind, *([manager] if manager else []), *(["dhcp"] if host in plan.dhcp else [])]
+    daemons = [options.MODULAR] if host in plan.modular else []
+    return [*kind, *([manager] if manager else []), *(["dhcp"] if host in plan.dhcp else []), *daemons]
 
 
 def print_images(lab: Lab, words: argparse.Namespace) -> None:

@@ -12,10 +12,11 @@ from brine_lab.base.lab import Lab
 from brine_lab.base.say import LabError
 from brine_lab.base.state import Hardware, State
 from brine_lab.hosts import hosts, vms
-from brine_lab.images import golden
+from brine_lab.images import golden, modular
 from brine_lab.network import network
 
 CONTAINER, VM = "container", "vm"
+MONOLITHIC, MODULAR = "monolithic", "modular"
 
 
 def add(sub: argparse.ArgumentParser) -> None:
@@ -78,13 +79,24 @@ def add(sub: argparse.ArgumentParser) -> None:
         metavar="HOST[,HOST...]",
         help="hosts that ask for their address instead of having it in their configuration; it is the same one",
     )
+    sub.add_argument(
+        "--daemons",
+        type=_daemons,
+        default=[None],
+        metavar="D[,D...]",
+        help=f"what libvirt's packages of a {CONTAINER} with {modular.RELEASE} have, {MONOLITHIC} (Debian's own) or"
+        f" {MODULAR} (built for it once, which takes long), one each from hv1 on; the last one is for the rest too"
+        f" (default: {MONOLITHIC} for new hosts)",
+    )
 
 
 def apply(lab: Lab, plan: State, words: argparse.Namespace) -> None:
     """Add those that are not in the plan yet; those that are stay what they are, and must be what was asked for."""
     names = hosts.names(words.hosts)
-    releases, kinds, managers = (_for_each(given, words.hosts) for given in (words.release, words.kind, words.manager))
-    for host, release, kind, manager in zip(names, releases, kinds, managers, strict=True):
+    releases, kinds, managers, daemons = (
+        _for_each(given, words.hosts) for given in (words.release, words.kind, words.manager, words.daemons)
+    )
+    for host, release, kind, manager, form in zip(names, releases, kinds, managers, daemons, strict=True):
         new = host not in plan.hosts
         there = plan.hosts.setdefault(host, release or golden.RELEASES[0])
         if release not in (None, there):
@@ -97,8 +109,11 @@ def apply(lab: Lab, plan: State, words: argparse.Namespace) -> None:
             plan.managers[host] = manager
         if new and host in words.dhcp:
             plan.dhcp.append(host)
+        if new and form == MODULAR:
+            plan.modular.append(host)
         _compare(lab, plan, host, kind, words)
         _compare_network(lab, plan, host, manager, words)
+        _compare_daemons(lab, plan, host, form)
         if host in words.sudo and host not in plan.sudo:
             if (lab.trees / host).exists():
                 raise LabError(f"{host} is there, for root; run `{lab.command} down` first for a user with sudo.")
@@ -132,6 +147,15 @@ def _compare_network(lab: Lab, plan: State, host: str, manager: str | None, word
         raise LabError(f"{host} is there with a static address; run `{lab.command} down` first for DHCP.")
 
 
+def _compare_daemons(lab: Lab, plan: State, host: str, form: str | None) -> None:
+    """Raise LabError when a host's libvirt is to have other daemons than it has, or than can be built for it."""
+    there = MODULAR if host in plan.modular else MONOLITHIC
+    if form not in (None, there):
+        raise LabError(f"{host} has {there} daemons; run `{lab.command} down` first for {form}.")
+    if there == MODULAR and (host in plan.hardware or plan.hosts[host] != modular.RELEASE):
+        raise LabError(f"{host}: {MODULAR} daemons are only built for a {CONTAINER} with {modular.RELEASE}.", 2)
+
+
 def _releases(text: str) -> list[str]:
     releases = text.split(",")
     if not set(releases) <= set(golden.RELEASES):
@@ -151,6 +175,13 @@ def _managers(text: str) -> list[str]:
     if not set(managers) <= set(golden.MANAGERS):
         raise argparse.ArgumentTypeError(f"one or more of {', '.join(golden.MANAGERS)}, not {text!r}")
     return managers
+
+
+def _daemons(text: str) -> list[str]:
+    forms = text.split(",")
+    if not set(forms) <= {MONOLITHIC, MODULAR}:
+        raise argparse.ArgumentTypeError(f"one or more of {MONOLITHIC}, {MODULAR}, not {text!r}")
+    return forms
 
 
 def _number(lowest: int, highest: int) -> Callable[[str], int]:

@@ -34,7 +34,8 @@ class Hardware:
 class State:
     """`hosts` maps a host's name to the Debian release it was unpacked from; `sudo`: those that Ansible reaches as a
     user with sudo and not as root; `hardware`: those that are virtual machines, all others are containers; `managers`:
-    the network managers of those that have another one than networkd; `dhcp`: those that ask for their address."""
+    the network managers of those that have another one than networkd; `dhcp`: those that ask for their address;
+    `modular`: those whose packages of libvirt have modular daemons."""
 
     subnet: str
     mtu: int
@@ -43,6 +44,7 @@ class State:
     hardware: dict[str, Hardware] = field(default_factory=dict)
     managers: dict[str, str] = field(default_factory=dict)
     dhcp: list[str] = field(default_factory=list)
+    modular: list[str] = field(default_factory=list)
 
     @property
     def network(self) -> ipaddress.IPv4Network:

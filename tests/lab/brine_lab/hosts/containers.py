@@ -13,7 +13,7 @@ from brine_lab.base.commands import run, start
 from brine_lab.base.lab import Lab
 from brine_lab.base.state import State
 from brine_lab.hosts import cgroups, contents
-from brine_lab.images import golden
+from brine_lab.images import golden, modular
 
 
 def unpack(lab: Lab, state: State, host: str, tree: Path) -> None:
@@ -21,6 +21,8 @@ def unpack(lab: Lab, state: State, host: str, tree: Path) -> None:
     source = golden.tree(lab, state.hosts[host], state.managers.get(host, golden.NETWORKD))
     unpacking = ["tar", "--extract", "--preserve-permissions", "--numeric-owner", "--xattrs", "--xattrs-include=*"]
     run([*unpacking, "--file", str(source), "--directory", str(tree)], mark=lab.mark("build"))
+    if host in state.modular:
+        modular.offer(lab, tree)
     finish = contents.write_own(lab, state, host, tree, link="host0")
     run(["chroot", str(tree), "sh", "-e", "-s"], stdin=finish, mark=lab.mark("build"))
 

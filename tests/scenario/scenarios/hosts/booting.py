@@ -30,6 +30,8 @@ MACHINES: dict[str, dict[str, t.Any]] = {
 # Of the other host, between db and app; and one of this host that does not start with it.
 FAR, MANUAL = "far", "manual"
 UNIT = "brine-virt-start-order"
+# Monolithic or modular, whichever the host has.
+DAEMON = "$(systemctl is-enabled --quiet libvirtd && echo libvirtd || echo virtqemud)"
 FLAG = "/run/brine-virt/start-order"
 _SECONDS = 180
 _TRIES = 5
@@ -104,7 +106,7 @@ def _restarts(cloud: Cloud) -> None:
     before = _processes(cloud)
     answer = cloud.play_well("hypervisors", live=False)
     must(answer.recap("changed") == 0, answer.text)
-    cloud.on(HOST, f"systemctl restart {UNIT} && systemctl restart {UNIT}-prepare && systemctl restart libvirtd")
+    cloud.on(HOST, f"systemctl restart {UNIT} && systemctl restart {UNIT}-prepare && systemctl restart {DAEMON}")
     cloud.on(HOST, f"systemctl stop {UNIT} && systemctl start {UNIT} && systemctl is-active {UNIT}")
     cloud.on(HOST, "systemctl is-active libvirt-guests && systemctl is-enabled libvirt-guests")
     time.sleep(3)
@@ -134,7 +136,7 @@ def _boots(cloud: Cloud) -> None:
 
 def _stays_off(cloud: Cloud) -> None:
     cloud.on(HOST, "virsh destroy web")
-    cloud.on(HOST, f"systemctl restart {UNIT} && systemctl restart libvirtd")
+    cloud.on(HOST, f"systemctl restart {UNIT} && systemctl restart {DAEMON}")
     time.sleep(3)
     must("web" not in _running(cloud), "web was started")
 

@@ -1,78 +1,83 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hypervisors with firewalls that let in SSH alone: opened to each other and to nobody else, and closed again."""
+"""Hypervisors with firewalls that let in SSH alone: opened to each other and to nobody else, and closed again.
+
+The same is done with each firewall.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import json
 import re
+import subprocess
 import time
+import typing as t
 
 from ...cloud import FLEET, Answer, Cloud, must
 from ...moving import home
 from ...needs import TINY
-from ...runner import ScenarioRun
+from ...runner import ScenarioAborted, ScenarioRun
+from ...trouble import cut
+from .walls import WALLS, Wall
 
 NEEDS = ("hypervisors", "alone", "tiny")
-CONF = "/etc/nftables.conf"
 # By default the role leaves firewalls as they are.
 OPENED = ("-e", "virt_hypervisor_firewall=auto")
-# As an administrator writes it. Frames that a bridge passes on are not counted among what comes in.
-RULES = """#!/usr/sbin/nft -f
-flush ruleset
-table inet filter {
-    chain input {
-        type filter hook input priority filter; policy drop;
-        ct state established,related accept
-        iif lo accept
-        icmp type echo-request accept
-        icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-advert, echo-request } accept
-        udp dport 68 accept
-        tcp dport 22 accept
-    }
-}
-"""
 TLS, MIGRATION, CONSOLE = 16514, 49152, 5900
-# Of the program timeout.
-TIMED_OUT = 124
 MACHINE = {**TINY, "name": "walled"}
 # How long a change waits for its confirmation, and is surely over.
 CONFIRM_SECONDS, OVER_SECONDS = 5, 60
+# The same where the controller is cut off: it has to find that out before it asks what became of the change.
+CUT_CONFIRM_SECONDS, CUT_SECONDS = 20, 40
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
-    try:
-        scenario.step("firewalls let in SSH alone, and no hypervisor reaches another", lambda: _wall(cloud), vital=True)
-        scenario.step("hypervisors, check mode: shows the rules, and changes none", lambda: _check(cloud))
-        scenario.step("a change that nobody confirms is undone", lambda: _unconfirmed(cloud))
-        scenario.step("hypervisors opens them to each other, and to nobody else", lambda: _open(cloud), vital=True)
-        scenario.step("hypervisors again: nothing to change", lambda: _again(cloud))
-        scenario.step("the rules are there after the firewall is loaded again", lambda: _reloaded(cloud))
-        scenario.step("a machine moves there and back", lambda: _move(cloud))
-        scenario.step("the rules go without a trace", lambda: _close(cloud))
-    finally:
-        _tear_down(cloud)
+    for wall in WALLS:
+        # One that cannot be had keeps no other from being tried.
+        with contextlib.suppress(ScenarioAborted):
+            try:
+                _one(scenario, cloud, wall)
+            finally:
+                _tear_down(cloud, wall)
 
 
-def _ruleset(cloud: Cloud) -> str:
-    return "\n".join(cloud.on(host, f"nft --stateless list ruleset; cat {CONF}") for host in FLEET)
+def _one(scenario: ScenarioRun, cloud: Cloud, wall: Wall) -> None:
+    def step(title: str, proof: t.Callable[[Cloud, Wall], None], *, vital: bool = False) -> None:
+        scenario.step(f"{wall.name}: {title}", lambda: proof(cloud, wall), vital=vital)
+
+    step("it lets in SSH alone, and no hypervisor reaches another", _build, vital=True)
+    before = _rules(cloud, wall)
+    step("hypervisors, check mode: shows the rules, and changes none", _check)
+    step("a change that nobody confirms is undone", _unconfirmed)
+    step("the controller is cut off before it confirms, and the change is undone", _cut_off)
+    step("hypervisors opens them to each other, and to nobody else", _open, vital=True)
+    step("hypervisors again: nothing to change", _again)
+    step("the rules are there after the firewall is loaded again", _loaded_again)
+    step("a machine moves there and back", _move)
+    step("the rules go", _close)
+    scenario.step(f"{wall.name}: nothing of them is left", lambda: _is_as_before(cloud, wall, before))
 
 
-def _wall(cloud: Cloud) -> None:
+def _rules(cloud: Cloud, wall: Wall) -> str:
+    return "\n".join(cloud.on(host, wall.rules) for host in FLEET)
+
+
+def _is_as_before(cloud: Cloud, wall: Wall, before: str) -> None:
+    now = _rules(cloud, wall)
+    changes = difflib.unified_diff(before.splitlines(), now.splitlines(), "before", "now", lineterm="", n=1)
+    must(now == before, "the rules are not as before:\n" + "\n".join(changes))
+
+
+def _build(cloud: Cloud, wall: Wall) -> None:
     for host in FLEET:
-        text = RULES.replace("'", "'\\''")
-        cloud.on(
-            host,
-            "command -v nft >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get -qq install -y nftables >/dev/null;"
-            f" printf '%s' '{text}' >{CONF} && systemctl enable nftables.service && systemctl restart nftables.service",
-        )
+        cloud.on(host, wall.build)
     must(not _reaches(cloud, FLEET[0], FLEET[1], TLS), "the firewall lets in everybody")
 
 
 def _reaches(cloud: Cloud, host: str, other: str, port: int) -> bool:
-    """Whether a packet from one host gets to the other's port: an answer that nobody listens is one."""
-    probe = f"timeout 3 bash -c '</dev/tcp/{other}/{port}' 2>&1; echo status $?"
-    said = cloud.on(host, probe)
-    return f"status {TIMED_OUT}" not in said
+    """Whether a packet from one host gets to the other's port."""
+    return _got_through(cloud.on(host, f"{_probe(other, port)}; true"))
 
 
 def _reached_from_here(cloud: Cloud, host: str, port: int) -> bool:
@@ -81,15 +86,23 @@ def _reached_from_here(cloud: Cloud, host: str, port: int) -> bool:
         rf"^    {host}:\n      ansible_host: (\S+)", (cloud.inventory / "hosts.yml").read_text(), re.MULTILINE
     )
     must(found is not None, f"{host} is not in the inventory")
-    probe = f"</dev/tcp/{found.group(1) if found else ''}/{port}"
-    return cloud.run("timeout", "3", "bash", "-c", probe).status != TIMED_OUT
+    return _got_through(cloud.run("sh", "-c", _probe(found.group(1) if found else "", port)).text)
 
 
-def _check(cloud: Cloud) -> None:
-    before = _ruleset(cloud)
+def _probe(address: str, port: int) -> str:
+    return f"LC_ALL=C timeout 3 bash -c '</dev/tcp/{address}/{port}' 2>&1 && echo open"
+
+
+def _got_through(said: str) -> bool:
+    """That nobody listens there is an answer of the host; a firewall drops the packet, or says that there is no way."""
+    return "open" in said.split() or "Connection refused" in said
+
+
+def _check(cloud: Cloud, wall: Wall) -> None:
+    before = _rules(cloud, wall)
     answer = cloud.play_well("hypervisors", *OPENED, "--check", "--diff", live=False)
     must(str(TLS) in answer.text and answer.recap("changed") >= len(FLEET), answer.text)
-    must(_ruleset(cloud) == before, "check mode has changed the rules")
+    must(_rules(cloud, wall) == before, "check mode has changed the rules")
 
 
 def _switch(cloud: Cloud, host: str, **options: object) -> Answer:
@@ -100,8 +113,8 @@ def _report(cloud: Cloud, host: str) -> Answer:
     return cloud.ansible(host, "brine.virt.virt_switch", json.dumps({"change": "firewall"}))
 
 
-def _unconfirmed(cloud: Cloud) -> None:
-    before = _ruleset(cloud)
+def _unconfirmed(cloud: Cloud, wall: Wall) -> None:
+    before = _rules(cloud, wall)
     answer = _switch(cloud, FLEET[0], hypervisors=[FLEET[1]], confirm_seconds=CONFIRM_SECONDS)
     must(answer.status == 0 and "armed" in answer.text, answer.text)
     until = time.monotonic() + OVER_SECONDS
@@ -112,10 +125,38 @@ def _unconfirmed(cloud: Cloud) -> None:
             break
     must("rolled_back" in _report(cloud, FLEET[0]).text, "it is not over")
     must(opened, "it was never tried")
-    must(_ruleset(cloud) == before, "the rules are not as before")
+    _is_as_before(cloud, wall, before)
 
 
-def _open(cloud: Cloud) -> None:
+def _cut_off(cloud: Cloud, wall: Wall) -> None:
+    before = _rules(cloud, wall)
+    words = (*OPENED, "-e", f"virt_hypervisor_firewall_confirm_seconds={CUT_CONFIRM_SECONDS}")
+    command = [str(cloud.bin / "ansible-playbook"), *cloud.sources(live=False), "brine.virt.hypervisors", *words]
+    process = subprocess.Popen(
+        command,
+        cwd=cloud.root,
+        env=cloud.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said = ""
+    try:
+        for line in t.cast(t.IO[str], process.stdout):
+            said += line
+            # It has begun the change, and confirms some seconds later.
+            if "Reach the host over a new connection" in line:
+                with cut(cloud, FLEET[0]), cut(cloud, FLEET[1]):
+                    time.sleep(CUT_SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+    must(" ".join(said.split()).count("the change was rolled back, and everything is as before") >= len(FLEET), said)
+    _is_as_before(cloud, wall, before)
+
+
+def _open(cloud: Cloud, wall: Wall) -> None:
     cloud.play_well("hypervisors", *OPENED, live=False)
     for host, other in (FLEET, FLEET[::-1]):
         for port in (TLS, MIGRATION):
@@ -127,20 +168,20 @@ def _open(cloud: Cloud) -> None:
         must(_reached_from_here(cloud, host, 22), f"{host} is cut off")
 
 
-def _again(cloud: Cloud) -> None:
+def _again(cloud: Cloud, wall: Wall) -> None:
     for words in ((), ("--check",)):
         answer = cloud.play_well("hypervisors", *OPENED, *words, live=False)
         must(answer.recap("changed") == 0, answer.text)
 
 
-def _reloaded(cloud: Cloud) -> None:
-    before = _ruleset(cloud)
+def _loaded_again(cloud: Cloud, wall: Wall) -> None:
+    before = _rules(cloud, wall)
     for host in FLEET:
-        cloud.on(host, "systemctl restart nftables.service")
-    must(_ruleset(cloud) == before, "the rules are not as before")
+        cloud.on(host, wall.load)
+    _is_as_before(cloud, wall, before)
 
 
-def _move(cloud: Cloud) -> None:
+def _move(cloud: Cloud, wall: Wall) -> None:
     answer, _result = cloud.init(FLEET[0], **MACHINE)
     must(answer.status == 0, answer.text)
     for host in FLEET[::-1]:
@@ -148,7 +189,7 @@ def _move(cloud: Cloud) -> None:
         must(home(cloud, MACHINE["name"]) == host, f"it is not on {host}")
 
 
-def _close(cloud: Cloud) -> None:
+def _close(cloud: Cloud, wall: Wall) -> None:
     play = [
         {
             "hosts": "hypervisors",
@@ -170,13 +211,11 @@ def _close(cloud: Cloud) -> None:
     path.write_text(json.dumps(play), encoding="utf-8")
     answer = cloud.run(str(cloud.bin / "ansible-playbook"), *cloud.sources(live=False), str(path))
     must(answer.status == 0, answer.text)
-    for host in FLEET:
-        must(cloud.on(host, f"cat {CONF}") == RULES, f"{CONF} of {host} is not as it was")
     must(not _reaches(cloud, FLEET[0], FLEET[1], TLS), "it is still open")
 
 
-def _tear_down(cloud: Cloud) -> None:
+def _tear_down(cloud: Cloud, wall: Wall) -> None:
     for host in FLEET:
-        cloud.on(host, f"systemctl disable --now nftables.service; nft flush ruleset; rm -f {CONF}")
+        cloud.on(host, wall.remove)
     if MACHINE["name"] in cloud.listed()["_meta"]["hostvars"]:
         cloud.play_well("purge", "-e", f"vm={MACHINE['name']}", "-e", "force=true")
