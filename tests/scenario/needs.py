@@ -114,13 +114,24 @@ def newer(cloud: Cloud) -> None:
         cloud.play_well("hypervisors", live=False)
 
 
-def with_own_kernel(cloud: Cloud) -> None:
-    """A hypervisor that is a virtual machine, alone in the inventory from now on."""
+def with_own_kernel(cloud: Cloud, *hosts: str) -> None:
+    """A hypervisor that is a virtual machine, alone in the inventory from now on; or those that are named."""
     if not cloud.installed:
         cloud.install()
-    own_kernel.start(cloud)
-    if cloud.lab("ssh", own_kernel.HOST, HYPERVISOR).status != 0:
+    hosts = hosts or (own_kernel.HOST,)
+    own_kernel.start(cloud, *hosts)
+    if not all(cloud.lab("ssh", host, HYPERVISOR).status == 0 for host in hosts):
         cloud.play_well("hypervisors", live=False)
+
+
+def two_own_kernels(cloud: Cloud) -> None:
+    """Two of these, of two releases."""
+    with_own_kernel(cloud, own_kernel.HOST, own_kernel.NEWER_HOST)
+
+
+def newer_own_kernel(cloud: Cloud) -> None:
+    """The one of the later release."""
+    with_own_kernel(cloud, own_kernel.NEWER_HOST)
 
 
 def alone(cloud: Cloud) -> None:
@@ -137,4 +148,6 @@ NEEDS: dict[str, t.Callable[[Cloud], None]] = {
     "web1": web1,
     "newer": newer,
     "own_kernel": with_own_kernel,
+    "two_own_kernels": two_own_kernels,
+    "newer_own_kernel": newer_own_kernel,
 }

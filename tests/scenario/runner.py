@@ -78,6 +78,10 @@ FULL_SCENARIOS = (
     "fleet",
     "mixed",
     "kernel",
+    "lvm",
+    "nfs",
+    "vlans",
+    "confined",
     # In labs of their own.
     "managers",
     "modular",

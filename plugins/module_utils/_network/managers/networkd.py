@@ -211,13 +211,22 @@ def _source(path: str | None, drop_ins: list[str] | None) -> NetworkdSource | No
     """The text of a link's file and of its drop-ins; older systemd does not list these, so they are looked for."""
     if path is None:
         return None
+    path = _kept(path)
     if drop_ins is None:
         found: dict[str, str] = {}
         for folder in reversed(FOLDERS):
             for drop_in in glob.glob(f"{folder}/{os.path.basename(path)}.d/*.conf"):
                 found[os.path.basename(drop_in)] = drop_in
         drop_ins = [found[name] for name in sorted(found)]
-    return NetworkdSource(tuple((part, _read(part)) for part in (path, *drop_ins)))
+    return NetworkdSource(tuple((part, _read(part)) for part in (path, *map(_kept, drop_ins))))
+
+
+def _kept(path: str) -> str:
+    """Where a file of ours is now: networkd names the one of the trial, until it reloads, when that has been kept."""
+    if os.path.exists(path) or not path.startswith(f"{TRIAL}/"):
+        return path
+    kept = f"{LASTING}/{path[len(TRIAL) + 1 :].replace('brine--', 'brine-', 1)}"
+    return kept if "brine-" in path and os.path.exists(kept) else path
 
 
 def _read(path: str) -> str:

@@ -33,6 +33,10 @@ def write_files(lab: Lab, state: State) -> None:
         if host in state.hardware:
             # Emulated, on a machine that has other work, its facts take longer than the 45 s that others are given.
             hosts += "      virt_answer_seconds: 300\n"
+            # So do the three new connections that confirm a bridge, for which others have 60 s.
+            hosts += "      virt_bridge_confirm_seconds: 300\n"
+            # Each connection costs it seconds: half of them, that way.
+            hosts += "      ansible_pipelining: true\n"
     hosts += (
         "  vars:\n"
         "    ansible_user: root\n"

@@ -12,13 +12,15 @@ from brine_lab.base.lock import locked
 from brine_lab.base.say import say
 from brine_lab.images import golden, trees
 
-# Besides what every host has. Not the kernel for clouds: that one has no bonding, NFS server or iSCSI.
-PACKAGES = ("e2fsprogs", "initramfs-tools", "linux-image-amd64", "lz4", "udev")
+# Besides what every host has. Not the kernel for clouds: that one has no bonding, NFS server or iSCSI. AppArmor comes
+# with the kernel of every Debian installation, as a recommendation.
+PACKAGES = ("apparmor", "e2fsprogs", "initramfs-tools", "linux-image-amd64", "lz4", "udev")
 # Of what the role virt_hypervisor installs, all that takes minutes under emulation, and what its storage is tried with.
 PREPARED = (
     "dmidecode", "dnsmasq-base", "libarchive-tools", "libvirt-clients", "libvirt-daemon-system", "libxml2-utils",
-    "lvm2", "netcat-openbsd", "ovmf", "python3-cryptography", "python3-libvirt", "python3-lxml", "python3-yaml",
-    "qemu-system-x86", "qemu-utils", "swtpm", "swtpm-tools", "zstd",
+    "lvm2", "netcat-openbsd", "nfs-common", "nfs-kernel-server", "open-iscsi", "ovmf", "python3-cryptography",
+    "python3-libvirt", "python3-lxml", "python3-yaml", "qemu-system-x86", "qemu-utils", "swtpm", "swtpm-tools", "tgt",
+    "zstd",
 )  # fmt: skip
 # The disk has no more blocks than are written.
 SIZE_MIB = 16 * 1024

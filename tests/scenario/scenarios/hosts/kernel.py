@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 from ...cloud import Cloud, must
+from ...driving.consoles import clear, wait_until_up
 from ...needs import TINY, store_tiny
 from ...own_kernel import CARDS, DISKS, HOST, reboot
 from ...runner import ScenarioRun
@@ -14,7 +15,8 @@ NEEDS = ("own_kernel",)
 MODULES = "8021q bonding dm_thin_pool nfs nfsd nbd iscsi_tcp iscsi_target_mod target_core_iblock sch_netem"
 GROUP, MACHINE = "scenario", "rebooted"
 BOND, BRIDGE, VLAN = "bond9", "br9", 42
-_SECONDS = 300
+# What the guest says when it has an address.
+ADDRESS = "tiny guest has"
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
@@ -46,7 +48,7 @@ def _group(cloud: Cloud) -> None:
 
 
 def _bond(cloud: Cloud) -> None:
-    first, second = CARDS
+    first, second, *_others = CARDS
     try:
         cloud.on(
             HOST,
@@ -76,18 +78,13 @@ def _machine(cloud: Cloud) -> None:
     store_tiny(cloud, HOST)
     answer, _result = cloud.init(HOST, **TINY, name=MACHINE, autostart=True)
     must(answer.status == 0, answer.text)
-    _wait_for_guest(cloud)
+    wait_until_up(cloud, HOST, MACHINE, ADDRESS)
 
 
 def _reboot(cloud: Cloud) -> None:
-    cloud.on(HOST, f": > /var/log/libvirt/qemu/{MACHINE}-serial.log")
+    clear(cloud, HOST, MACHINE)
     reboot(cloud)
     cloud.on(HOST, f"virsh pool-info default && virsh pool-info images && lvchange -ay {GROUP}/thin && vgs {GROUP}")
     cloud.on(HOST, f"test -b /dev/{GROUP}/data")
     cloud.on(HOST, 'ip -4 -brief address show dev br0 | grep -q "$(echo $SSH_CONNECTION | cut -d" " -f3)"')
-    _wait_for_guest(cloud)
-
-
-def _wait_for_guest(cloud: Cloud) -> None:
-    seen = f"grep -q 'tiny guest has' /var/log/libvirt/qemu/{MACHINE}-serial.log"
-    cloud.on(HOST, f"for i in $(seq {_SECONDS}); do {seen} && exit; sleep 1; done; exit 1")
+    wait_until_up(cloud, HOST, MACHINE, ADDRESS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import networkd
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_text import NetworkdSource
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import wanted
@@ -53,3 +53,41 @@ def test_an_address_of_the_file_is_not_foreign_whoever_has_given_it_to_the_link(
     found = networkd.observe_networkd("eth0")
     assert found is not None
     assert list(found.foreign_addresses) == [*left, "198.51.100.1/24"]
+
+
+@pytest.mark.parametrize("trial", ["05-brine-br0.network", "05-brine--br0.network"])
+def test_a_bridge_that_was_just_confirmed_has_the_file_that_its_trial_has_become(
+    trial: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Until it is told to reload, networkd names the files that it has read, which are gone when a change is kept.
+
+    So a role that made a second bridge in the same run ended here, on systemd 257 and a host with cards of its own.
+    """
+    lasting, run = tmp_path / "etc", tmp_path / "run"
+    lasting.mkdir()
+    run.mkdir()
+    monkeypatch.setattr(networkd, "LASTING", str(lasting))
+    monkeypatch.setattr(networkd, "TRIAL", str(run))
+    text = "[Match]\nName=br0\n[Network]\nAddress=192.0.2.10/24\n"
+    (lasting / "05-brine-br0.network").write_text(text, encoding="utf-8")
+    more = lasting / "05-brine-br0.network.d" / "brine-more.conf"
+    more.parent.mkdir()
+    more.write_text("[Network]\nDNS=192.0.2.1\n", encoding="utf-8")
+    status = {
+        "AdministrativeState": "configured",
+        "NetworkFile": str(run / trial),
+        "NetworkFileDropins": [str(run / f"{trial}.d" / "brine-more.conf")],
+    }
+    monkeypatch.setattr(networkd, "run", lambda *words: json.dumps(status) if "--json=short" in words else "")
+    found = networkd.observe_networkd("br0")
+    assert found is not None
+    assert found.source == NetworkdSource(
+        ((str(lasting / "05-brine-br0.network"), text), (str(more), "[Network]\nDNS=192.0.2.1\n"))
+    )
+
+
+def test_a_file_of_somebody_else_that_has_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    status = {"AdministrativeState": "configured", "NetworkFile": "/run/systemd/network/10-gone.network"}
+    monkeypatch.setattr(networkd, "run", lambda *words: json.dumps(status) if "--json=short" in words else "")
+    with pytest.raises(HostError, match=r"10-gone\.network, which systemd-networkd uses, cannot be read"):
+        networkd.observe_networkd("eth0")

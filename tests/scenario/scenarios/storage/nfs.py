@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NFS: one host exports a folder, both have a pool there, and a machine moves between them without its disks."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ...cloud import Cloud, must
+from ...driving.consoles import clear, tell, wait_until_up
+from ...driving.tasks import refused, role_well
+from ...moving import home
+from ...needs import TINY, store_tiny
+from ...own_kernel import HOST, NEWER_HOST, reboot
+from ...runner import ScenarioRun
+
+NEEDS = ("two_own_kernels",)
+EXPORT, PATH, POOL, MACHINE = "/srv/export", "/var/lib/libvirt/nfs", "shared", "nfs1"
+EXPORTS = "/etc/exports.d/scenario.exports"
+BLOB = "nfs-was-here"
+SPEC: dict[str, t.Any] = {
+    **TINY,
+    "name": MACHINE,
+    "autostart": True,
+    "seed": {"method": "none"},
+    "disks": [
+        {"name": "system", "size": 256, "pool": POOL, "clone": "copy"},
+        {"name": "data", "size": 64, "pool": POOL},
+    ],
+}
+
+
+def run(scenario: ScenarioRun, cloud: Cloud) -> None:
+    try:
+        scenario.step("one host exports a folder", lambda: _export(cloud), vital=True)
+        scenario.step("the role mounts it as a pool on both", lambda: _pools(cloud), vital=True)
+        scenario.step("the role again: nothing to change", lambda: _again(cloud))
+        scenario.step("a machine runs from it", lambda: _machine(cloud), vital=True)
+        scenario.step("it moves while it runs, and its disks stay where they are", lambda: _move(cloud, NEWER_HOST))
+        scenario.step("it moves back", lambda: _move(cloud, HOST))
+        scenario.step("off, it moves as well", lambda: _off(cloud))
+        scenario.step("the pool stays while a machine has a disk in it", lambda: _kept(cloud))
+        scenario.step("a host boots: the pool is mounted, and the machine runs", lambda: _reboot(cloud))
+        scenario.step("purge removes the machine and its disks, and nothing else", lambda: _purge(cloud))
+    finally:
+        _clear(cloud)
+
+
+def _address(cloud: Cloud, host: str) -> str:
+    text = (cloud.inventory / "hosts.yml").read_text(encoding="utf-8")
+    found = re.search(rf"^    {host}:\n      ansible_host: (\S+)", text, re.MULTILINE)
+    must(found is not None, f"{host} is not in the inventory")
+    return found.group(1) if found else ""
+
+
+def _export(cloud: Cloud) -> None:
+    network = re.sub(r"\d+$", "0/24", _address(cloud, HOST))
+    cloud.on(
+        HOST,
+        f"mkdir -p {EXPORT} /etc/exports.d && chmod 711 {EXPORT} && echo keep > {EXPORT}/of-somebody-else"
+        # QEMU's user gets its disks by root, and root writes the pool's volumes.
+        f" && echo '{EXPORT} {network}(rw,sync,no_subtree_check,no_root_squash)' > {EXPORTS}"
+        f" && systemctl enable --now nfs-server && exportfs -ra && exportfs -v | grep -q {EXPORT}",
+    )
+
+
+def _role(cloud: Cloud, *, changes: bool) -> None:
+    pool = {"name": POOL, "type": "netfs", "host": _address(cloud, HOST), "export": EXPORT, "path": PATH}
+    role_well(
+        cloud,
+        "virt_hypervisor",
+        "hypervisors",
+        changes=changes,
+        virt_hypervisor_extra_packages=["nfs-common"],
+        virt_hypervisor_pools=[
+            {"name": "default", "path": "/var/lib/libvirt/images"},
+            {"name": "images", "path": "/var/lib/libvirt/virt-images"},
+            {**pool, "format": "nfs"},
+        ],
+    )
+
+
+def _pools(cloud: Cloud) -> None:
+    _role(cloud, changes=True)
+    for host in cloud.hosts:
+        _is_mounted(cloud, host)
+
+
+def _is_mounted(cloud: Cloud, host: str) -> None:
+    text = cloud.on(host, f"LC_ALL=C virsh pool-info {POOL}; findmnt --noheadings --output SOURCE,FSTYPE {PATH}")
+    must("running" in text and "Autostart:      yes" in text, text)
+    must(f"{_address(cloud, HOST)}:{EXPORT}" in text and "nfs" in text, text)
+
+
+def _again(cloud: Cloud) -> None:
+    _role(cloud, changes=False)
+
+
+def _files(cloud: Cloud) -> str:
+    """What the server has: a file that was copied would be another inode."""
+    return cloud.on(HOST, f"cd {EXPORT} && stat --format='%n %i' *")
+
+
+def _machine(cloud: Cloud) -> None:
+    store_tiny(cloud)
+    for changes in (True, False):
+        answer, result = cloud.init(HOST, **SPEC)
+        must(answer.status == 0 and result["changed"] is changes, answer.text)
+    wait_until_up(cloud, HOST, MACHINE)
+    must(f"{MACHINE}-system" in _files(cloud) and f"{MACHINE}-data" in _files(cloud), _files(cloud))
+    status, said = tell(cloud, HOST, MACHINE, f"echo {BLOB} > /run/blob; echo {BLOB} > /dev/vdb; sync")
+    must(status == 0, said)
+
+
+def _says(cloud: Cloud) -> None:
+    """The same guest as before: what is in its memory and on its disk."""
+    status, said = tell(cloud, home(cloud, MACHINE), MACHINE, "cat /run/blob; head -n 1 /dev/vdb")
+    must(status == 0 and said.split() == [BLOB, BLOB], said)
+
+
+def _move(cloud: Cloud, target: str) -> None:
+    before = _files(cloud)
+    answer = cloud.play_well("migrate", "-e", f"vm={MACHINE}", "-e", f"to={target}")
+    must(answer.recap("changed") > 0 and home(cloud, MACHINE) == target, answer.text)
+    must(cloud.on(target, f"LC_ALL=C virsh domstate {MACHINE}").strip() == "running", "it does not run")
+    must(_files(cloud) == before, f"other files than before: {before} {_files(cloud)}")
+    for host in cloud.hosts:
+        own = cloud.on(host, "ls /var/lib/libvirt/images")
+        must(MACHINE not in own, f"{host} has {own}")
+    _says(cloud)
+    again = cloud.play_well("migrate", "-e", f"vm={MACHINE}", "-e", f"to={target}")
+    must(again.recap("changed") == 0, again.text)
+
+
+def _off(cloud: Cloud) -> None:
+    cloud.on(HOST, f"virsh destroy {MACHINE}")
+    before = _files(cloud)
+    cloud.play_well("migrate", "-e", f"vm={MACHINE}", "-e", f"to={NEWER_HOST}")
+    must(home(cloud, MACHINE) == NEWER_HOST and _files(cloud) == before, _files(cloud))
+    cloud.on(NEWER_HOST, f"virsh start {MACHINE}")
+
+
+def _kept(cloud: Cloud) -> None:
+    refused(cloud, NEWER_HOST, "virt_pool", f"is kept: it is used by machine {MACHINE}", name=POOL, state="absent")
+    _is_mounted(cloud, NEWER_HOST)
+
+
+def _reboot(cloud: Cloud) -> None:
+    clear(cloud, NEWER_HOST, MACHINE)
+    reboot(cloud, NEWER_HOST)
+    _is_mounted(cloud, NEWER_HOST)
+    wait_until_up(cloud, NEWER_HOST, MACHINE)
+
+
+def _purge(cloud: Cloud) -> None:
+    cloud.play_well("purge", "-e", f"vm={MACHINE}", "-e", "force=true")
+    must(_files(cloud).split()[::2] == ["of-somebody-else"], _files(cloud))
+
+
+def _clear(cloud: Cloud) -> None:
+    for host in reversed(cloud.hosts):
+        cloud.lab(
+            "ssh",
+            host,
+            f"virsh destroy {MACHINE}; virsh undefine {MACHINE} --nvram; virsh pool-destroy {POOL};"
+            f" virsh pool-undefine {POOL}; umount -f {PATH}; rmdir {PATH}",
+        )
+    cloud.lab("ssh", HOST, f"rm -f {EXPORTS}; exportfs -ra; systemctl disable --now nfs-server; rm -rf {EXPORT}")
