@@ -91,12 +91,14 @@ class KnownMachines:
 
 
 def _between(before: SeenMachine | None, after: SeenMachine | None) -> list[Event]:
+    """What must have happened to one machine. None: it was not there then."""
     events: list[Event] = []
-    if before is not None and after is None:
+    if after is None:
+        if before is None:
+            return []
         if before.number is not None:
             events.append(_event(before, "stopped"))
         return [*events, _event(before, "undefined")]
-    assert after is not None
     if before is None:
         events.append(_event(after, "defined"))
     was, ran = (None, None) if before is None else (before.state, before.number)

@@ -10,23 +10,25 @@ from ..cloud import Answer, Cloud, must
 from ..moving import result_of
 
 
-def module(cloud: Cloud, host: str, name: str, /, *words: str, **options: t.Any) -> tuple[Answer, dict[str, t.Any]]:
+def module(
+    cloud: Cloud, host: str, module_name: str, /, *words: str, **options: t.Any
+) -> tuple[Answer, dict[str, t.Any]]:
     """A module of the collection on a host: what was said, and its result as data."""
-    answer = cloud.ansible(host, f"brine.virt.{name}", json.dumps(options), *words)
+    answer = cloud.ansible(host, f"brine.virt.{module_name}", json.dumps(options), *words)
     return answer, result_of(answer)
 
 
-def have(cloud: Cloud, host: str, name: str, /, **options: t.Any) -> None:
+def have(cloud: Cloud, host: str, module_name: str, /, **options: t.Any) -> None:
     """A module changes something, and the second time nothing."""
     for changes in (True, False):
-        answer, result = module(cloud, host, name, **options)
+        answer, result = module(cloud, host, module_name, **options)
         must(answer.status == 0 and result["changed"] is changes, answer.text)
 
 
-def refused(cloud: Cloud, host: str, name: str, words: str, /, **options: t.Any) -> None:
+def refused(cloud: Cloud, host: str, module_name: str, words: str, /, **options: t.Any) -> None:
     """A module refuses it with these words, in check mode and without."""
     for mode in (["--check"], []):
-        answer, result = module(cloud, host, name, *mode, **options)
+        answer, result = module(cloud, host, module_name, *mode, **options)
         must(answer.status != 0 and words in result["msg"], f"not {words!r}: {answer.text}")
 
 

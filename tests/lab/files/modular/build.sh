@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Builds packages of libvirt with modular daemons, under the names that Debian's packages have, in a tree of its own:
 #   build.sh RULES       in the tree, which has dpkg-dev and Debian's sources; leaves the packages and their index in /repository

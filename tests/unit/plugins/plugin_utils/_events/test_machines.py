@@ -73,7 +73,7 @@ def test_what_libvirt_tells_and_what_a_look_finds_agree(told_first: bool) -> Non
     for before, after in itertools.permutations(told, 2):
         known = KnownMachines()
         known.compare(seen(before))
-        events = [(change, number) for change, number in told[after]]
+        events = list(told[after])
         if after == "paused" and before in ("off", "gone"):
             events.insert(0, ("started", 5))
         if told_first:
