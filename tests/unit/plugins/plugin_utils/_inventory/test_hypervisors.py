@@ -174,7 +174,7 @@ def test_dead_and_silent_hypervisors_do_not_hide_the_others(node_uri: str) -> No
     assert [record["name"] for record in answers[3]["machines"]] == ["db1", "half", "web1"]
     # Either side may be the first to time out.
     silence = answers[1]["error"]
-    assert silence.endswith(("no answer within 3 s", "did not answer within 3 s"))
+    assert silence.endswith(("no answer within 15 s", "did not answer within 15 s"))
     warnings = [warn_of(answer) for answer in answers[:3]]
     assert all("\n" not in warning for warning in warnings)
     assert warnings[1] == f"Hypervisor silent did not answer, its machines are missing: {silence}"
