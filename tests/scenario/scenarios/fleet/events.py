@@ -18,9 +18,7 @@ NEEDS = ("alone", "hypervisors", "tiny")
 HOST = FLEET[0]
 MACHINE = "restarted"
 FULL = "storagefull"
-# The claim, on a machine that does nothing else: from the death of QEMU to the next start.
-_RESTART_SECONDS = 5
-# The same beside other work.
+# Seen: 4.3 s from the death of QEMU to its next start, beside the unit tests.
 _SECONDS = 240
 
 
@@ -86,7 +84,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("what somebody powers off stays off", lambda: _powered_off(cloud))
     scenario.step("a hypervisor that is silent is named, and named when it answers", lambda: _silent(cloud))
     scenario.step("what was missed in a silence is found", lambda: _missed(cloud))
-    scenario.step("a machine whose storage is full is named", lambda: _full(cloud))
+    scenario.step("a disk that grows, and a machine whose storage is full, are named", lambda: _full(cloud))
 
 
 def _machine(cloud: Cloud) -> None:
@@ -178,7 +176,7 @@ def _full(cloud: Cloud) -> None:
     place = f"/srv/{FULL}"
     cloud.on(
         HOST,
-        f"mkdir -p {place} && mount -t tmpfs -o size=24M,mode=711 {FULL} {place}"
+        f"mkdir -p {place} && mount -t tmpfs -o size=58M,mode=711 {FULL} {place}"
         f" && virsh pool-create-as {FULL} dir --target {place}",
     )
     try:
@@ -192,6 +190,8 @@ def _full(cloud: Cloud) -> None:
         with Rulebook(cloud, "storage_full") as rulebook:
             _wait_until_listening(cloud)
             cloud.on(HOST, f"echo 'cat /dev/zero | tr \\\\0 x > /dev/vdb' > $(virsh ttyconsole {FULL})")
+            # 80 percent of its size are written before the pool is full.
+            rulebook.wait_for("'type': 'disk_threshold'")
             rulebook.wait_for(r"'reason': 'enospc'|\"reason\": \"enospc\"")
         must("paused" in cloud.on(HOST, f"virsh domstate {FULL}"), "it was not paused")
     finally:
