@@ -27,6 +27,14 @@ def wait_until_up(cloud: Cloud, host: str, name: str, words: str = "tiny guest i
     cloud.on(host, f"for i in $(seq {_BOOT_SECONDS}); do {seen} && exit; sleep 1; done; tail -n 5 {_log(name)}; exit 1")
 
 
+def type_line(cloud: Cloud, host: str, name: str, line: str) -> None:
+    """Type a line into the shell on its console, and do not wait for what becomes of it."""
+    # Not at once after the console has been opened, and the line before it may be half-typed.
+    cloud.on(
+        host, f'tty=$(virsh ttyconsole {name}); {{ sleep 2; printf "\\n%s\\n" {shlex.quote(line)}; sleep 3; }} > "$tty"'
+    )
+
+
 def tell(cloud: Cloud, host: str, name: str, command: str) -> tuple[int, str]:
     """Type a command into the shell on its console: the exit status, and what was said."""
     # The guest echoes what is typed: the mark that ends the answer is in that only in pieces.

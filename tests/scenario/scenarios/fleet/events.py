@@ -11,6 +11,7 @@ import time
 import typing as t
 
 from ...cloud import FLEET, Cloud, must
+from ...driving.consoles import type_line, wait_until_up
 from ...needs import TINY
 from ...runner import ScenarioRun
 
@@ -183,13 +184,10 @@ def _full(cloud: Cloud) -> None:
         data = {"name": "data", "size": 64, "pool": FULL}
         answer, _result = cloud.init(HOST, **{**TINY, "disks": [*TINY["disks"], data]}, name=FULL)
         must(answer.status == 0, answer.text)
-        log = f"/var/log/libvirt/qemu/{FULL}-serial.log"
-        cloud.on(
-            HOST, f"for i in $(seq {_SECONDS}); do grep -q 'tiny guest is up' {log} && exit; sleep 1; done; exit 1"
-        )
+        wait_until_up(cloud, HOST, FULL, "tiny guest has")
         with Rulebook(cloud, "storage_full") as rulebook:
             _wait_until_listening(cloud)
-            cloud.on(HOST, f"echo 'cat /dev/zero | tr \\\\0 x > /dev/vdb' > $(virsh ttyconsole {FULL})")
+            type_line(cloud, HOST, FULL, "cat /dev/urandom > /dev/vdb")
             # 80 percent of its size are written before the pool is full.
             rulebook.wait_for("'type': 'disk_threshold'")
             rulebook.wait_for(r"'reason': 'enospc'|\"reason\": \"enospc\"")
