@@ -26,6 +26,13 @@ def test_once():
 NEVER_ALONE = "import os\ndef test_alone():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n"
 
 
+@pytest.fixture(autouse=True)
+def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests may themselves run in a worker of pytest-xdist, and what they start does not."""
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def run(folder: Path, text: str) -> tuple[int, Counts]:
     """Run these tests as the gate does. Returns the exit status and the sums."""
     (folder / "tests").mkdir()
