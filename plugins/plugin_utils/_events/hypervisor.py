@@ -39,6 +39,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._events.words import PA
 # Gets each event; returns when there is room for the next.
 Deliver = Callable[[Event], None]
 _FIRST_RETRY_SECONDS = 1.0
+_NO_LABELS: Event = {"tags": [], "managed": False}
 
 
 class _Told(t.NamedTuple):
@@ -53,6 +54,12 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def _is_alive(conn: VirConnect) -> bool:
+    with contextlib.suppress(libvirt.libvirtError):
+        return bool(conn.isAlive())
+    return False
+
+
 class HypervisorEvents:
     """Tells what happens on one hypervisor. `run` blocks, for a thread of its own; `stop` ends it from any other."""
 
@@ -63,7 +70,9 @@ class HypervisorEvents:
         self._deliver = deliver
         self._stop = threading.Event()
         self._known = KnownMachines()
+        # By UUID; those of `_stale` may be others now.
         self._tags: dict[str, tuple[list[str], bool]] = {}
+        self._stale: set[str] = set()
         self._silent_since: float | None = None
         self._buffer: EventBuffer[_Told] | None = None
 
@@ -126,7 +135,7 @@ class HypervisorEvents:
 
     def _greet(self, conn: VirConnect) -> None:
         """Say that the hypervisor answers, and what happened while it did not."""
-        self._tags.clear()
+        self._stale.update(self._tags)
         missed, found = self._look(conn)
         silence = {} if self._silent_since is None else {"silent_seconds": round(time.time() - self._silent_since, 1)}
         self._silent_since = None
@@ -153,20 +162,23 @@ class HypervisorEvents:
     def _tell(self, conn: VirConnect, told: _Told, *, again: bool) -> None:
         """Hand on what libvirt told. again: it may have been found by _look already."""
         event = told.event
+        if event.get("change") == "defined":
+            self._stale.add(event["uuid"])
+        labels = self._labels(conn, event["uuid"])
         if event["type"] == "lifecycle":
+            if labels is None:
+                # Rules for machines of ours would pass over it. Not noted, it is found as missed when it answers again.
+                return
             new = self._known.note(event, told.number)
             if again and not new:
                 return
-            if event["change"] == "defined":
-                # Its tags may be others now.
-                self._tags.pop(event["uuid"], None)
             if event["change"] == "started":
                 self._set_thresholds(conn, [event["uuid"]])
-        self._hand_on({**event, **self._labels(conn, event["uuid"])}, told.at)
+        self._hand_on({**event, **(labels or _NO_LABELS)}, told.at)
 
     def _tell_missed(self, conn: VirConnect, events: list[Event]) -> None:
         for event in events:
-            self._hand_on({**event, **self._labels(conn, event["uuid"])}, time.time())
+            self._hand_on({**event, **(self._labels(conn, event["uuid"]) or _NO_LABELS)}, time.time())
 
     def _tell_of_hypervisor(self, change: str, **more: t.Any) -> None:
         self._hand_on({"type": "hypervisor", "change": change, **more}, time.time())
@@ -175,14 +187,20 @@ class HypervisorEvents:
         if event["type"] in self._request.types and not self._stop.is_set():
             self._deliver({"hypervisor": self._name, "uri": self._uri, "at": _time(at), **event})
 
-    def _labels(self, conn: VirConnect, uuid: str) -> Event:
-        """A machine's tags, and whether the collection made it. Remembered: a machine that has gone had them too."""
-        if uuid not in self._tags:
-            notes = None
-            with contextlib.suppress(libvirt.libvirtError, VirtError):
+    def _labels(self, conn: VirConnect, uuid: str) -> Event | None:
+        """A machine's tags, and whether the collection made it; of one that has gone, those that it had.
+
+        None when nobody can say: they have not been asked for yet, and the connection has ended.
+        """
+        if uuid not in self._tags or uuid in self._stale:
+            try:
                 notes = read_notes(read_description("the machine", conn.lookupByUUIDString(uuid).XMLDesc()))
-            self._tags[uuid] = ([], False) if notes is None else (list(notes.tags), True)
-        tags, managed = self._tags[uuid]
+                self._tags[uuid] = ([], False) if notes is None else (list(notes.tags), True)
+                self._stale.discard(uuid)
+            except (libvirt.libvirtError, VirtError):
+                if uuid not in self._tags and not _is_alive(conn):
+                    return None
+        tags, managed = self._tags.get(uuid, ([], False))
         return {"tags": tags, "managed": managed}
 
     def _set_thresholds(self, conn: VirConnect, uuids: list[str]) -> None:

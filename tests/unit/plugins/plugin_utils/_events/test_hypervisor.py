@@ -11,7 +11,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.plugin_utils._events.hypervisor import HypervisorEvents
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.plugin_utils._events.hypervisor import HypervisorEvents, _Told
 from ansible_collections.brine.virt.plugins.plugin_utils._events.request import read_request
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._events.conftest import SHARED
 
@@ -111,3 +112,27 @@ def test_after_a_silence_what_was_missed_is_found(events: HypervisorEvents, rule
     changes = [event["change"] for event in rules.taken]
     assert changes == ["connected", "silent", "connected", "stopped"]
     assert rules.taken[2]["silent_seconds"] >= 0
+
+
+def test_what_came_before_the_end_of_a_connection_is_told_with_its_labels(rules: Rules, machine: t.Any) -> None:
+    """A rule for machines of ours would pass over an event that cannot say whose the machine is."""
+    request = read_request({"hypervisors": {"hv1": SHARED}})
+    events = HypervisorEvents("hv1", request, rules.take)
+    conn = libvirt.open(SHARED)
+    events._look(conn)
+    machine.destroy()
+    uuid = machine.UUIDString()
+    head = {"type": "lifecycle", "machine": "test", "uuid": uuid, "change": "stopped", "reason": "failed"}
+    stopped = _Told({**head, "missed": False}, None, time.time())
+    ended = libvirt.open(SHARED)
+    ended.close()
+    events._tell(ended, stopped, again=False)
+    assert rules.taken == []
+    # The next connection finds it.
+    assert [event["change"] for event in events._look(conn)[0]] == ["stopped"]
+    # Of a machine that is known already it is told at once, as it was.
+    events._tags[uuid] = (["web"], True)
+    events._stale.add(uuid)
+    events._tell(ended, stopped, again=False)
+    assert [(event["tags"], event["managed"]) for event in rules.taken] == [(["web"], True)]
+    conn.close()
