@@ -352,11 +352,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import (
+    read_migration_options,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import (
     MigrationSpec,
     TaskMigrations,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import read_migration_options
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str"},

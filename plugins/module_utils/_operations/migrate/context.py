@@ -20,9 +20,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     VolumeRef,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints, write_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import MigrationTarget
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
+    Endpoints,
+    write_note,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
+    MigrationTarget,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import MIRROR, DiskMigration
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 

@@ -31,14 +31,16 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import Endpoints
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
+    MigrationTarget,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.plan import (
     MigrationContext,
     MigrationPlan,
     plan_migration,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import MigrationTarget
 
 
 @dataclass(frozen=True)

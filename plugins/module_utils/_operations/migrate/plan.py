@@ -25,6 +25,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.con
     NoteWriter,
     ProgressCallback,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
+    MigrationTarget,
+    SourceMachine,
+    read_source_machine,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
     check_free_space_on_target,
     check_source_machine,
@@ -35,11 +40,6 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.pre
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import (
     TargetRecheck,
     recheck_source,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
-    MigrationTarget,
-    SourceMachine,
-    read_source_machine,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.steps import (
     PreparingSteps,

@@ -21,8 +21,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.attachments impo
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest, require_free_space
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
     MigrationTarget,
     SourceMachine,
 )

@@ -17,16 +17,16 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationContext
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
-    check_free_space_on_target,
-    check_source_machine,
-    check_target,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
     MigrationTarget,
     SourceMachine,
     read_source_machine,
     source_words,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
+    check_free_space_on_target,
+    check_source_machine,
+    check_target,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
 

@@ -32,14 +32,16 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.con
     NoteWriter,
     ProgressCallback,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
     Endpoints,
     find,
     find_location,
     write_note,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
+    SourceMachine,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import TargetRecheck
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import SourceMachine
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import (
     clear_target,
     delete_proven,

@@ -23,18 +23,20 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.con
     MigrationPlan,
     ProgressCallback,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
     find,
     find_location,
     find_location_after_switch,
     find_state_at_source,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import flags, parameters
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import flags, parameters
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
+    SourceMachine,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import (
     TargetRecheck,
     recheck_definition,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import SourceMachine
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import MIRROR, DiskMigration
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.images import is_stored
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard

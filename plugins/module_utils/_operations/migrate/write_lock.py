@@ -9,8 +9,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import StartWatch
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import is_active
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import SourceMachine
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import is_active
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
+    SourceMachine,
+)
 
 _AGAIN = "Nothing was changed here. Run it again"
 

@@ -23,7 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     read_migration_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
     Endpoints,
     find_state_at_source,
 )

@@ -27,8 +27,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.vali
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import ALL, NONE, MigrationOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import (
+    ALL,
+    NONE,
+    MigrationOptions,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
     MigrationTarget,
     SourceMachine,
 )

@@ -42,7 +42,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_fa
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import STORED_MODE, parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import Endpoints
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import manual_deletion
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import BaseImage
 

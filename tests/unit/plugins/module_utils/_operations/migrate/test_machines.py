@@ -17,15 +17,19 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import migration as migrating
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.migration import MigrationControls, migrate
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import location, switch
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import switch
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationPlan
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints, MachineLocation
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import location
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
+    Endpoints,
+    MachineLocation,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import (
     MigrationResult,
     MigrationSpec,
     TaskMigrations,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 

@@ -35,22 +35,29 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, MigrationNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import options as migration_options
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import plan as migrations
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import (
     recheck,
-    source_and_target,
     steps,
     switch,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.location import Endpoints, write_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import (
+    options as migration_options,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import source_and_target
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
+    Endpoints,
+    write_note,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
+    MigrationTarget,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.plan import (
     MigrationContext,
     MigrationPlan,
     plan_migration,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import MigrationTarget
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import volume_identity as identity
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable

@@ -21,16 +21,16 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
+    MigrationTarget,
+    SourceMachine,
+    read_source_machine,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
     check_free_space_on_target,
     check_source_machine,
     check_target,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
-    MigrationTarget,
-    SourceMachine,
-    read_source_machine,
 )
 
 MIB = 1024 * 1024

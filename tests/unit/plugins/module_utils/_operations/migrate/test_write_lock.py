@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, run_events
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.source_and_target import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
     read_source_machine,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
