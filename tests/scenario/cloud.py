@@ -193,7 +193,11 @@ class Cloud:
 
     @functools.cached_property
     def images(self) -> dict[str, str]:
-        """The lab's guest images by name, as paths on this machine."""
+        """The guest images that most scenarios need by name, as paths on this machine."""
+        return self.build_images()
+
+    def build_images(self, *names: str) -> dict[str, str]:
+        """Guest images of these names, or those that most scenarios need, as paths on this machine."""
         # The program says its progress before its answer.
-        text = self.lab_well("images")
+        text = self.lab_well("images", *names)
         return {name: image["path"] for name, image in json.loads(text[text.index("{") :]).items()}

@@ -51,7 +51,7 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
         with ThreadPoolExecutor(2) as pool:
             trees = _built(pool, lab, plan)
             kvm = pool.submit(probe.kvm_works, lab)
-            built = [pool.submit(images.image, lab, recipe) for recipe in images.RECIPES if words.images]
+            built = [pool.submit(images.image, lab, recipe) for recipe in images.USUAL if words.images]
             network.up(lab, plan)
             services.up(lab, plan)
             for tree in trees:
@@ -133,7 +133,7 @@ def print_images(lab: Lab, words: argparse.Namespace) -> None:
     unknown = set(words.names) - {recipe.name for recipe in images.RECIPES}
     if unknown:
         raise LabError(f"There is no guest image {', '.join(sorted(unknown))}; there are: {_image_names()}.", 2)
-    wanted = [recipe for recipe in images.RECIPES if recipe.name in (words.names or [recipe.name])]
+    wanted = [recipe for recipe in images.RECIPES if recipe.name in words.names] or images.USUAL
     built = {recipe.name: images.image(lab, recipe) for recipe in wanted}
     for recipe in wanted if words.boot else ():
         prerequisites.install_packages(lab, guest.PACKAGES)

@@ -13,33 +13,34 @@ from brine_lab.base.lock import locked
 from brine_lab.base.say import say
 from brine_lab.images import trees
 
-RELEASE = "bookworm"
-
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an image is made: packages, then `<name>/finish.sh`, then a disk of `size_mib`."""
+    """How an image is made: packages of a release, then `<files>/finish.sh`, then a disk of `size_mib`."""
 
     name: str
     variant: str
     packages: tuple[str, ...]
     size_mib: int
     says_when_up: str  # on its serial console
+    files: str
+    release: str = "bookworm"
 
 
-DEBIAN = Recipe(
-    "debian",
-    "minbase",
-    (
-        "ca-certificates", "cloud-guest-utils", "cloud-init", "dbus", "e2fsprogs", "ifupdown", "initramfs-tools",
-        "iproute2", "iputils-ping", "isc-dhcp-client", "kmod", "less", "libpam-systemd", "linux-image-cloud-amd64",
-        "lz4", "netbase", "openssh-server", "procps", "python3", "qemu-guest-agent", "sudo", "systemd-sysv", "udev",
-    ),
-    2048,
-    "finished at",
+_DEBIAN = (
+    "ca-certificates", "cloud-guest-utils", "cloud-init", "dbus", "e2fsprogs", "initramfs-tools", "iproute2",
+    "iputils-ping", "kmod", "less", "libpam-systemd", "linux-image-cloud-amd64", "lz4", "netbase", "openssh-server",
+    "procps", "python3", "qemu-guest-agent", "sudo", "systemd-sysv", "udev",
 )  # fmt: skip
-TINY = Recipe("tiny", "extract", ("busybox-static", "linux-image-cloud-amd64"), 32, "tiny guest is up")
-RECIPES = (TINY, DEBIAN)
+# Each release has its network configured by what Debian's own cloud images have: ifupdown once, netplan now.
+DEBIAN = Recipe("debian", "minbase", (*_DEBIAN, "ifupdown", "isc-dhcp-client"), 2048, "finished at", "debian")
+DEBIAN_13 = Recipe(
+    "debian13", "minbase", (*_DEBIAN, "netplan.io", "systemd-resolved"), 2048, "finished at", "debian", "trixie"
+)
+TINY = Recipe("tiny", "extract", ("busybox-static", "linux-image-cloud-amd64"), 32, "tiny guest is up", "tiny")
+RECIPES = (TINY, DEBIAN, DEBIAN_13)
+# Those that most tests need.
+USUAL = (TINY, DEBIAN)
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class Image:
 
 def image(lab: Lab, recipe: Recipe) -> Image:
     """The image of a recipe, built when it is not in the cache."""
-    values = (recipe.variant, *recipe.packages, str(recipe.size_mib), *trees.sources(RELEASE))
-    key = recipe_hash(FILES / recipe.name, FILES / "build", *values)
+    values = (recipe.variant, *recipe.packages, str(recipe.size_mib), *trees.sources(recipe.release))
+    key = recipe_hash(FILES / recipe.files, FILES / "build", *values)
     path = cache() / "images" / f"{recipe.name}-{key}.qcow2"
     checksum = path.with_suffix(".sha256")
     trees.note_use(path, checksum)
@@ -68,8 +69,8 @@ def _build(lab: Lab, recipe: Recipe, path: Path, checksum: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     trees.delete_unused(path.parent)
     directory = trees.scratch(f"image-{recipe.name}")
-    finish = f"""'{FILES / recipe.name / "finish.sh"}' "$1\""""
-    tree = trees.mmdebstrap(RELEASE, directory / "tree", recipe.packages, variant=recipe.variant, finish=finish)
+    finish = f"""'{FILES / recipe.files / "finish.sh"}' "$1\""""
+    tree = trees.mmdebstrap(recipe.release, directory / "tree", recipe.packages, variant=recipe.variant, finish=finish)
     disk = [str(FILES / "build/disk.sh"), str(directory), str(recipe.size_mib), str(path), *tree]
     trees.build(lab, directory, disk, doing=f"guest image {recipe.name}: building")
     checksum.write_text(hashlib.sha256(path.read_bytes()).hexdigest() + "\n")  # last: it says that the image is whole

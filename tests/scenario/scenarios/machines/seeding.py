@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What machines find at their first boot: a Debian seeded for cloud-init, and one without cloud-init seeded offline."""
+"""What machines find at their first boot: Debian 12 and 13 seeded for cloud-init, and one without it seeded offline.
+
+The older one has ifupdown and the newer one netplan, so cloud-init writes the network in both ways.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from ...cloud import Cloud, must
 from ...runner import ScenarioRun
 
 NEEDS = ("hypervisors", "tiny")
-CLOUD, PLAIN = "seeded1", "plain1"
+CLOUD, NEWER, PLAIN = "seeded1", "newer1", "plain1"
+NEWER_IMAGE = "debian13"
 # `openssl passwd -6` of a word that nobody knows any more.
 HASH = "$6$abcdefgh$yVfUwsw5T.JApa8POvClA1pQ5peiq97DUNSZYCsKY0WZF6NmiBqqM8sYbMFNM0ZhPfIOJUJlwJ4G0d0WVBQ3Q/"
 SECRET = "nobody's business 7f3a"  # noqa: S105
@@ -24,10 +28,23 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     )
     scenario.step("a machine seeded for cloud-init: check, run, check, run", lambda: _quartet(cloud, _seeded(cloud)))
     scenario.step("it comes up, its host key verified", lambda: _up(cloud, CLOUD))
-    scenario.step("cloud-init found nothing wrong", lambda: _cloud_init(cloud))
-    scenario.step("its names, disks, users, files and commands are as asked for", lambda: _contents(cloud))
+    scenario.step("cloud-init found nothing wrong", lambda: _cloud_init(cloud, CLOUD))
+    scenario.step(
+        "its names, disks, users, files and commands are as asked for",
+        lambda: _contents(cloud, CLOUD, "www.example.org"),
+    )
     scenario.step(
         "one nic has its static address and routes, the other one by DHCP", lambda: _network(cloud, CLOUD, 40)
+    )
+    scenario.step("a Debian 13 seeded for cloud-init: check, run, check, run", lambda: _quartet(cloud, _newer(cloud)))
+    scenario.step("it comes up, its host key verified", lambda: _up(cloud, NEWER))
+    scenario.step("cloud-init found nothing wrong", lambda: _cloud_init(cloud, NEWER))
+    scenario.step(
+        "its names, disks, users, files and commands are as asked for",
+        lambda: _contents(cloud, NEWER, "newer.example.org"),
+    )
+    scenario.step(
+        "one nic has its static address and routes, the other one by DHCP", lambda: _network(cloud, NEWER, 42)
     )
     scenario.step("a changed seed is reported, and nothing more", lambda: _outdated(cloud))
     scenario.step("a refreshed seed brings the changes and keeps the host keys", lambda: _refreshed(cloud))
@@ -43,7 +60,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step(
         "a disk without an operating system is reported, and the machine rolled back", lambda: _no_system(cloud)
     )
-    scenario.step("both machines and their images go", lambda: _away(cloud, CLOUD, PLAIN))
+    scenario.step("the machines and their images go", lambda: _away(cloud, CLOUD, NEWER, PLAIN))
 
 
 def _subnet(cloud: Cloud) -> str:
@@ -91,6 +108,13 @@ def _seeded(cloud: Cloud) -> dict[str, t.Any]:
             "user_data": {"runcmd": ["echo third >>/ran"], "write_files": [{"path": "/merged", "content": "yes"}]},
         },
     }
+
+
+def _newer(cloud: Cloud) -> dict[str, t.Any]:
+    _store(cloud, name=NEWER_IMAGE, src=cloud.build_images(NEWER_IMAGE)[NEWER_IMAGE])
+    spec = _seeded(cloud)
+    seed = {**spec["seed"], "fqdn": "newer.example.org"}
+    return {**spec, "name": NEWER, "image": NEWER_IMAGE, "nics": _nics(cloud, 42), "seed": seed}
 
 
 def _plain(cloud: Cloud) -> dict[str, t.Any]:
@@ -161,8 +185,8 @@ def _ask(cloud: Cloud, name: str, **commands: str) -> dict[str, str]:
     return {key: text.rstrip("\n") for key, _newline, text in (part.partition("\n") for part in parts)}
 
 
-def _cloud_init(cloud: Cloud) -> None:
-    said = _ask(cloud, CLOUD, status="cloud-init status --long", schema="cloud-init schema --system")
+def _cloud_init(cloud: Cloud, name: str) -> None:
+    said = _ask(cloud, name, status="cloud-init status --long", schema="cloud-init schema --system")
     must("status: done" in said["status"] and "Valid" in said["schema"], str(said))
 
 
@@ -203,9 +227,9 @@ def _common_contents(cloud: Cloud, name: str, fqdn: str) -> None:
     must(len(keys) == 2 and all(f">{key}<" in noted for key in keys), f"{keys} are not those of {noted}")
 
 
-def _contents(cloud: Cloud) -> None:
-    _common_contents(cloud, CLOUD, "www.example.org")
-    said = _ask(cloud, CLOUD, ran="cat /ran /merged", disks="lsblk --bytes --noheadings --output SERIAL,SIZE")
+def _contents(cloud: Cloud, name: str, fqdn: str) -> None:
+    _common_contents(cloud, name, fqdn)
+    said = _ask(cloud, name, ran="cat /ran /merged", disks="lsblk --bytes --noheadings --output SERIAL,SIZE")
     must(said["ran"].split() == ["first", "second", "third", "yes"], f"a command is missing: {said['ran']}")
     for serial, mib in (("system", 3072), ("data", 512)):
         must(f"{serial} {mib << 20}" in " ".join(said["disks"].split()), said["disks"])
@@ -219,7 +243,7 @@ def _network(cloud: Cloud, name: str, number: int) -> None:
         links="ip -json -4 address",
         macs="cat /sys/class/net/eth0/address /sys/class/net/eth1/address",
         route="ip route show 198.51.100.0/24",
-        resolver="cat /etc/resolv.conf",
+        resolver="cat /run/systemd/resolve/resolv.conf 2>/dev/null || cat /etc/resolv.conf",
     )
     links = {link["ifname"]: link for link in json.loads(said["links"])}
     addresses = {link: [info["local"] for info in links[link]["addr_info"]] for link in ("eth0", "eth1")}
@@ -328,4 +352,5 @@ def _no_system(cloud: Cloud) -> None:
 def _away(cloud: Cloud, *names: str) -> None:
     for name in names:
         cloud.on("hv1", f"virsh destroy {name}; virsh undefine {name} && rm -f /var/lib/libvirt/images/{name}-*")
-    cloud.on("hv1", "rm -f /var/lib/libvirt/virt-images/plain-* /var/lib/libvirt/virt-images/blank-*")
+    images = " ".join(f"/var/lib/libvirt/virt-images/{name}-*" for name in ("plain", "blank", NEWER_IMAGE))
+    cloud.on("hv1", f"rm -f {images}")
