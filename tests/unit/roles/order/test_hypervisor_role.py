@@ -88,7 +88,7 @@ def test_the_units(tmp_path: Path, guests: bool) -> None:
     assert f"ExecStart={script} start" in start
     assert (f"ExecStop={script} stop --timeout 300 --parallel 8" in start) is guests
     assert ("TimeoutStopSec=360" in start) is guests
-    # It stops while what it needs is there: with modular daemons nothing else keeps virtlogd until the machines are down.
+    # With modular daemons nothing else keeps virtlogd until the machines are down.
     after = {unit for line in start if line.startswith("After=") for unit in line.partition("=")[2].split()}
     assert {"libvirtd.service", "virtqemud.service", "virtlogd.service", "virtlogd.socket"} <= after
 
