@@ -12,8 +12,8 @@ module: virt_image
 short_description: Manage the disk images in a hypervisor's image store
 version_added: "0.1.0"
 description:
-  - Brings a disk image from the controller, from the web, or from a path on the hypervisor into the image store, which
-    is a storage pool of files. Removes images that nothing uses.
+  - Brings a disk image from the controller, from the web, from a path on the hypervisor, or from a machine there into
+    the image store, which is a storage pool of files. Removes images that nothing uses.
   - A stored image is named after its content, C(NAME-DIGEST.FORMAT) with the first 16 hex digits of its sha256. It is
     read-only and never overwritten, so that it can back machines for as long as they exist. The same name means the
     same bytes on every hypervisor. An image with new content under an old name is stored next to the old one.
@@ -72,7 +72,7 @@ options:
     default: present
   src:
     description:
-      - An image file on the controller. O(state=present) needs one of O(src), O(url) and O(path).
+      - An image file on the controller. O(state=present) needs one of O(src), O(url), O(path) and O(machine).
       - A relative path is looked for in C(files) of the role or playbook, as usual.
       - A compressed file is sent as it is. The controller looks into it first, which needs the program C(zstd) there
         for zstd; without it, the hypervisor finds out what is in the file.
@@ -91,6 +91,24 @@ options:
       - An image file on the hypervisor. Its blocks are shared with the stored image where the file system supports it
         and the file is not compressed.
     type: path
+  machine:
+    description:
+      - A machine of this hypervisor, of which the image is made. It has to be off, and stays as it is.
+      - The image has the content of its first disk, or of the one that it boots from, in one file, together with what
+        that disk is backed by. Further disks are not in it.
+      - So long as nobody has written to the disk since, the image is in the store already, and nothing is done.
+      - What tells the machine from others is taken out of the image with C(virt-sysprep), such as its host name, SSH
+        host keys, machine-id, logs and what cloud-init remembers of it, and the C(.ssh) directories of its users. The
+        users and their passwords stay.
+    type: str
+    version_added: "0.1.0"
+  keep_identity:
+    description:
+      - Leaves everything in the image of O(machine) that tells the machine from others. Two machines that are created
+        from it must not run side by side.
+    type: bool
+    default: false
+    version_added: "0.1.0"
   checksum:
     description:
       - The hash of the file, as C(sha256:) or C(sha512:) and the hex digits. A file with another hash is refused. It is
@@ -150,6 +168,7 @@ options:
 requirements:
   - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
   - zstd (package C(zstd)) on the host that the task runs on, for images that are compressed with it
+  - virt-sysprep (package C(guestfs-tools)) on the host that the task runs on, for O(machine) without O(keep_identity)
 notes:
   - The task runs on the hypervisor itself, as a user who may write to the pool's directory, usually root.
   - The checksums of the files that an image came from are kept in an extended attribute of the stored file
@@ -207,6 +226,16 @@ EXAMPLES = r"""
     name: appliance
     path: /srv/appliance.raw.zst
   register: appliance
+
+- name: Shut down the machine that others are to be like
+  brine.virt.virt_power:
+    name: golden
+    state: stopped
+
+- name: Store an image of it
+  brine.virt.virt_image:
+    name: web-base
+    machine: golden
 
 - name: Create a machine that is backed by exactly this image
   brine.virt.virt_init:
@@ -366,6 +395,8 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "src": {"type": "str"},
     "url": {"type": "str"},
     "path": {"type": "path"},
+    "machine": {"type": "str"},
+    "keep_identity": {"type": "bool", "default": False},
     "checksum": {"type": "str"},
     "content_checksum": {"type": "str"},
     "pool": {"type": "str", "default": "images"},

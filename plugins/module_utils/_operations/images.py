@@ -53,11 +53,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.header imp
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.module_utils._operations.machine_image import machine_source
 
-SOURCES = ("src", "url", "path")
+SOURCES = ("src", "url", "path", "machine")
 # The options that make sense for some states only.
 _STATES_OF_OPTIONS = {
-    **dict.fromkeys((*SOURCES, "checksum", "content_checksum"), ("present",)),
+    **dict.fromkeys((*SOURCES, "checksum", "content_checksum", "keep_identity"), ("present",)),
     "keep": ("pruned",),
     "ignore_unseen": ("absent", "pruned"),
     "used_elsewhere": ("absent", "pruned"),
@@ -89,6 +90,12 @@ def check_options(params: dict[str, t.Any]) -> None:
             raise InputError(
                 f"does not apply to state: {state}", where=option, hint=f"It is for state: {' or '.join(states)}"
             )
+    machine = params["machine"]
+    for option in ("checksum", "content_checksum"):
+        if machine and params[option]:
+            raise InputError("nobody can know it of an image that is made of a machine", where=option)
+    if params["keep_identity"] and not machine:
+        raise InputError("does not apply without machine", where="keep_identity")
     if params["keep"] is not None and params["keep"] < 0:
         raise InputError(
             f"{params['keep']} is not a valid number of images", where="keep", hint="0 keeps none of the unused"
@@ -110,10 +117,12 @@ def have_image(
     """
     name = validators.name(params["name"], "name")
     deadline = Deadline(params["timeout"])
-    source = read_source(params, deadline, on_progress)
+    source = ImageSource() if params["machine"] else read_source(params, deadline, on_progress)
     planned: dict[str, t.Any] = {}
     with open_connection(params["uri"]) as conn:
         store = ImageStore(conn, params["pool"], read_only=check_mode, on_progress=on_progress)
+        if params["machine"]:
+            source = machine_source(conn, params["machine"], deadline, keep_identity=params["keep_identity"])
         before = store.volumes(name)
         kept, origins = search(store.find, name, source)
         changed, stored = False, not check_mode
@@ -121,12 +130,14 @@ def have_image(
             stored = store.remember(kept, origins)
         else:
             source = at_hand(store, name, source)
-            if not check_mode and (source.path or source.url):
+            if not check_mode and (source.path or source.url or source.write):
                 brought = store.bring(name, source, deadline)
                 kept, changed = brought.kept, brought.new
                 if brought.forgets:
                     warn(FORGETS.format(pool=params["pool"], name=name))
             else:
+                if source.write:
+                    store.require_free_space(source, source.size_bytes)
                 if source.url:
                     store.require_free_space(source, look_at_url(source.url, deadline, "url"))
                 ahead = preview_source(source, deadline) if source.path else None
@@ -137,7 +148,8 @@ def have_image(
     if kept is not None:
         source.verify_image(kept.sha256)
     image = as_result(name, params["pool"], kept, planned)
-    added = [image["volume"] or f"{name} with the {source.checksum}"] if changed else []
+    unknown = f"of {source.words}" if source.words else f"with the {source.checksum}"
+    added = [image["volume"] or f"{name} {unknown}"] if changed else []
     return {
         "changed": changed,
         "image": image,

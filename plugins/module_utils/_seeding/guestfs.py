@@ -50,27 +50,39 @@ def seed_disk(
     command = ["guestfish", f"--format={image_format}", "-a", path, "-i"]
     command += ["mkdir-mode", STAGE, "0700", ":", "tar-in", "-", STAGE, ":"]
     command += ["sh", f"/bin/sh {STAGE}/{SCRIPT} {STAGE}", ":", "rm-rf", STAGE, ":", "umount-all"]
-    environment = {"LIBGUESTFS_BACKEND": "direct"}
-    if emulated:
-        environment["LIBGUESTFS_BACKEND_SETTINGS"] = "force_tcg"
     archive = seed_archive(machine, host_keys)
     with program_errors(
         "the hypervisor has no guestfish to seed disks with",
         "Set virt_hypervisor_guestfs for its role, or install guestfish (Debian, Ubuntu) or libguestfs",
         f"guestfish did not seed {path} within {timeout_seconds:.0f} s",
     ):
-        answer = run_program(command, data=archive, timeout_seconds=timeout_seconds, environment=environment)
+        answer = run_program(
+            command, data=archive, timeout_seconds=timeout_seconds, environment=appliance_environment(emulated)
+        )
     if answer.status != 0:
         raise failure(path, image_format, answer.complaint)
 
 
-def failure(path: str, image_format: str, complaint: str) -> UnsupportedError | HostError:
-    """What guestfish's complaint, on one line, means to the user."""
+def appliance_environment(emulated: bool) -> dict[str, str]:
+    """The variables for a program of libguestfs. emulated: as for seed_disk."""
+    environment = {"LIBGUESTFS_BACKEND": "direct"}
+    if emulated:
+        environment["LIBGUESTFS_BACKEND_SETTINGS"] = "force_tcg"
+    return environment
+
+
+def failure(
+    path: str, image_format: str, complaint: str, *, program: str = "guestfish", doing: str | None = None
+) -> UnsupportedError | HostError:
+    """What a program's complaint, on one line, means to the user. doing: what it was to do, such as «seed the disk»."""
+    doing = doing or f"seed the disk {path}"
     for words, meaning in _NOT_ONE_SYSTEM.items():
         if words in complaint:
             return UnsupportedError(
-                f"the disk {path} cannot be seeded: {meaning}",
-                hint="Use an image with one Linux system, or another seed method",
+                f"{program} cannot {doing}: {meaning}",
+                hint="Use an image with one Linux system, or another seed method"
+                if program == "guestfish"
+                else "keep_identity: true takes the disk as it is",
             )
     if "supermin" in complaint:
         return UnsupportedError(
@@ -87,4 +99,4 @@ def failure(path: str, image_format: str, complaint: str) -> UnsupportedError | 
         if disk.status != 0:
             return HostError(f"{what}: {disk.complaint}")
         return HostError(what, hint="libguestfs-test-tool, run on the hypervisor, shows more")
-    return HostError(f"guestfish could not seed {path}: {_ADVICE.sub('', complaint)}")
+    return HostError(f"{program} could not {doing}: {_ADVICE.sub('', complaint)}")

@@ -36,10 +36,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.url import shown
 
 @dataclass(frozen=True)
 class ImageSource:
-    """Where an image comes from: one of the two.
+    """Where an image comes from: a file, an address, or what writes it to an empty file whose path it is given.
 
-    checksum: what the file there must hash to, compressed or not, if that was said; content: the sha256 that what is in
-    it must have, if that was said; origins: what else is known to become this image.
+    words: what that is, and size_bytes: what it takes at most. checksum: what the file must hash to, compressed or not,
+    if that was said; content: the sha256 that what is in it must have, if that was said; origins: what else is known to
+    become this image.
     """
 
     path: str | None = None
@@ -47,11 +48,14 @@ class ImageSource:
     checksum: Checksum | None = None
     content: Checksum | None = None
     origins: tuple[Checksum, ...] = ()
+    write: t.Callable[[str], None] | None = None
+    words: str = ""
+    size_bytes: int | None = None
 
     @property
     def what(self) -> str:
         """The file, in words; of an address what may be shown."""
-        return str(self.path or shown_url(self.url or ""))
+        return str(self.path or self.words or shown_url(self.url or ""))
 
     @property
     def algorithms(self) -> tuple[str, ...]:
@@ -133,6 +137,15 @@ def ingest(
     source.verify(taken.origin)
     source.verify_image(taken.content.sha256)
     return taken
+
+
+def take_written(
+    source: ImageSource, write: t.Callable[[str], None], path: str, on_progress: ProgressCallback = no_progress
+) -> IngestedImage:
+    """Have a source write its image to an empty file, and say what it is. Raises what ``write`` raises."""
+    write(path)
+    content = image_files.hash_file(path, source.algorithms, on_progress)
+    return IngestedImage(content, content, read_header(path)[0], None)
 
 
 def _take_file(

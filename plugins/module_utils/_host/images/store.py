@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest imp
     ImageSource,
     checksums,
     ingest,
+    take_written,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import inspect_file
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import (
@@ -149,7 +150,11 @@ class ImageStore:
             if linked is not None:
                 return linked
             with image_files.partial_file(directory) as part:
-                taken = ingest(source, part.fd, directory, deadline, self._on_progress)
+                if source.write is not None:
+                    self.require_free_space(source, source.size_bytes)
+                    taken = take_written(source, source.write, part.path, self._on_progress)
+                else:
+                    taken = ingest(source, part.fd, directory, deadline, self._on_progress)
                 found = inspect_file(part.path, source.what)
                 image = image_name(name, taken.content.sha256, found.format)
                 final_path = self._pool.volume_path(image.volume)
@@ -164,7 +169,7 @@ class ImageStore:
                     known = load_provenance(final_path, image.digest)
                     remembered = keep_provenance(final_path, known.joined(provenance))
             refresh_pool(self._pool.handle, self._pool.name)
-            forgets = bool(taken.how) and not remembered
+            forgets = bool(taken.how or source.write) and not remembered
             kept = self._keep(image, checksums(taken.content))
             return StoreResult(kept, new=new, forgets=forgets)
 

@@ -13,8 +13,8 @@ from ...cloud import Cloud, must
 from ...runner import ScenarioRun
 
 NEEDS = ("hypervisors", "tiny")
-CLOUD, NEWER, PLAIN = "seeded1", "newer1", "plain1"
-NEWER_IMAGE = "debian13"
+CLOUD, NEWER, PLAIN, COPY = "seeded1", "newer1", "plain1", "copy1"
+NEWER_IMAGE, COPY_IMAGE = "debian13", "golden"
 # `openssl passwd -6` of a word that nobody knows any more.
 HASH = "$6$abcdefgh$yVfUwsw5T.JApa8POvClA1pQ5peiq97DUNSZYCsKY0WZF6NmiBqqM8sYbMFNM0ZhPfIOJUJlwJ4G0d0WVBQ3Q/"
 SECRET = "nobody's business 7f3a"  # noqa: S105
@@ -55,12 +55,15 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step(
         "one nic has its static address and routes, the other one by DHCP", lambda: _network(cloud, PLAIN, 41)
     )
+    scenario.step("an image of a machine: refused, check, run, check, run", lambda: _machine_image(cloud))
+    scenario.step("a machine that is created from it comes up", lambda: _up_from_image(cloud))
+    scenario.step("it is another machine, with the files of the first one", lambda: _is_another(cloud))
     scenario.step("the images are what they were, and nothing is left on hv1", lambda: _clean(cloud))
     scenario.step("what guestfs cannot do is refused before anything happens", lambda: _refused(cloud))
     scenario.step(
         "a disk without an operating system is reported, and the machine rolled back", lambda: _no_system(cloud)
     )
-    scenario.step("the machines and their images go", lambda: _away(cloud, CLOUD, NEWER, PLAIN))
+    scenario.step("the machines and their images go", lambda: _away(cloud, CLOUD, NEWER, PLAIN, COPY))
 
 
 def _subnet(cloud: Cloud) -> str:
@@ -316,8 +319,37 @@ def _plain_contents(cloud: Cloud) -> None:
     must(said["left"] == "", f"the seed's folder is still there: {said['left']}")
 
 
+def _machine_image(cloud: Cloud) -> None:
+    options = json.dumps({"name": COPY_IMAGE, "machine": CLOUD})
+    refused = cloud.ansible("hv1", "brine.virt.virt_image", options)
+    must(refused.status != 0 and f"machine {CLOUD} is running" in refused.text, refused.text)
+    cloud.play_well("power", "-e", f"vm={CLOUD}", "-e", "state=stopped", live=False)
+    for check, changed in ((True, True), (False, True), (True, False), (False, False)):
+        answer = cloud.ansible("hv1", "brine.virt.virt_image", options, *(["--check"] if check else []))
+        must(answer.status == 0 and ("CHANGED" in answer.text) is changed, f"check {check}: {answer.text}")
+    cloud.play_well("power", "-e", f"vm={CLOUD}", "-e", "state=running", live=False)
+
+
+def _up_from_image(cloud: Cloud) -> None:
+    spec = _seeded(cloud)
+    seed = {"fqdn": "copy.example.org", "authorized_keys": [_key(cloud)]}
+    disks = [{"name": "system", "size": "3GiB"}]
+    _quartet(cloud, {**spec, "name": COPY, "image": COPY_IMAGE, "disks": disks, "nics": _nics(cloud, 43), "seed": seed})
+    _up(cloud, COPY)
+
+
+def _is_another(cloud: Cloud) -> None:
+    asked = {"identity": "cat /etc/machine-id", "keys": "cat /etc/ssh/ssh_host_*_key.pub", "names": "hostname -f"}
+    _up(cloud, CLOUD)
+    first, copy = (_ask(cloud, name, **asked, motd="cat /etc/brine/motd") for name in (CLOUD, COPY))
+    must(copy["motd"] == first["motd"], f"the files are missing: {copy}")
+    must(copy["names"] == "copy.example.org" and len(copy["identity"]) == len(first["identity"]), str(copy))
+    for key in asked:
+        must(copy[key] != first[key], f"{key} is that of {CLOUD}: {copy[key]}")
+
+
 def _clean(cloud: Cloud) -> None:
-    for name in ("debian", "plain"):
+    for name in ("debian", "plain", COPY_IMAGE):
         volume, digest = cloud.on("hv1", f"cd /var/lib/libvirt/virt-images; sha256sum {name}-*.qcow2").split()[::-1]
         must(volume == f"{name}-{digest[:16]}.qcow2", f"{volume} has the sha256 {digest}")
     # The first two lines are the same in all keys.
@@ -352,5 +384,5 @@ def _no_system(cloud: Cloud) -> None:
 def _away(cloud: Cloud, *names: str) -> None:
     for name in names:
         cloud.on("hv1", f"virsh destroy {name}; virsh undefine {name} && rm -f /var/lib/libvirt/images/{name}-*")
-    images = " ".join(f"/var/lib/libvirt/virt-images/{name}-*" for name in ("plain", "blank", NEWER_IMAGE))
+    images = " ".join(f"/var/lib/libvirt/virt-images/{name}-*" for name in ("plain", "blank", NEWER_IMAGE, COPY_IMAGE))
     cloud.on("hv1", f"rm -f {images}")

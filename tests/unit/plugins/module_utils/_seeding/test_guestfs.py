@@ -60,12 +60,12 @@ def test_it_does_not_wait_for_ever(machine: Machine, tmp_path: Path, monkeypatch
         (
             "guestfish: no operating system was found on this disk If using guestfish '-i' option, remove this option",
             UnsupportedError,
-            "the disk /x.qcow2 cannot be seeded: libguestfs finds no operating system on it. Use an image",
+            "guestfish cannot seed the disk /x.qcow2: libguestfs finds no operating system on it. Use an image",
         ),
         (
             "guestfish: multi-boot operating systems are not supported If using guestfish '-i' option, remove it",
             UnsupportedError,
-            "the disk /x.qcow2 cannot be seeded: it has more than one operating system. Use an image",
+            "guestfish cannot seed the disk /x.qcow2: it has more than one operating system. Use an image",
         ),
         (
             f"libguestfs: error: /usr/bin/supermin exited with error status 1.{ADVICE}",
@@ -75,12 +75,12 @@ def test_it_does_not_wait_for_ever(machine: Machine, tmp_path: Path, monkeypatch
         (
             "*stdin*:0: libguestfs: error: sh: the image has no time zone Etc/Nowhere",
             HostError,
-            "guestfish could not seed /x.qcow2: the image has no time zone Etc/Nowhere",
+            "guestfish could not seed the disk /x.qcow2: the image has no time zone Etc/Nowhere",
         ),
         (
             f"libguestfs: error: something else.{ADVICE}",
             HostError,
-            "guestfish could not seed /x.qcow2: something else.",
+            "guestfish could not seed the disk /x.qcow2: something else.",
         ),
     ],
 )

@@ -1,0 +1,157 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An image that is made of a machine: its first disk, with all that it is backed by, in one file.
+
+What is in the disk is the guest's, and the image is a new qcow2 file of qemu-img's: no header that a guest has written
+gets into the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, disk_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImageSource
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain, read_domain
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
+from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, FILE, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import SAVED, view_machine
+from ansible_collections.brine.virt.plugins.module_utils._seeding.sysprep import remove_identity
+
+_MEASURE_SECONDS = 120
+_WHERE = "machine"
+
+
+@dataclass(frozen=True)
+class MachineDisk:
+    """The first disk of a machine that is off.
+
+    path: of its file or device. format: its disk format. stamp: what tells this state of it from every other one.
+    """
+
+    machine: str
+    uuid: str
+    path: str
+    format: str
+    stamp: tuple[int, ...]
+
+    def origin(self, *, keep_identity: bool) -> Checksum:
+        """What is noted on the image that is made of it: so long as nobody has written to the disk, it is the same."""
+        state = [self.uuid, self.path, self.format, *self.stamp, keep_identity]
+        return Checksum("sha256", hashlib.sha256(json.dumps(["machine", *state]).encode()).hexdigest())
+
+
+def machine_source(conn: VirConnect, machine: str, deadline: Deadline, *, keep_identity: bool) -> ImageSource:
+    """Where an image of a machine comes from. Raises VirtError for a machine of which none can be made now.
+
+    keep_identity: host name, host keys, machine-id and the like stay in it.
+    """
+    disk = find_disk(conn, machine)
+    return ImageSource(
+        origins=(disk.origin(keep_identity=keep_identity),),
+        write=lambda path: _write(conn, disk, path, deadline, keep_identity=keep_identity),
+        words=f"machine {machine}",
+        size_bytes=_measure(disk),
+    )
+
+
+def find_disk(conn: VirConnect, machine: str) -> MachineDisk:
+    """The first disk of a machine that is off, and that nobody is at work on. Raises VirtError."""
+    with translate_errors(f"cannot inspect machine {machine}", _WHERE):
+        handle = conn.lookupByName(machine)
+        power = view_machine(handle)
+        domain = read_domain(handle)
+        uuid = handle.UUIDString()
+    domain.require_readable(_WHERE)
+    power.require_changeable()
+    if power.active:
+        raise ConflictError(
+            f"machine {machine} is {power.state}, and what is on its disk now may be half-written",
+            where=_WHERE,
+            hint="Shut it down first: virt_power with state: stopped",
+        )
+    if power.state == SAVED:
+        raise ConflictError(
+            f"the state of machine {machine} is saved, and part of what its disk should have is in there",
+            where=_WHERE,
+            hint="Start it and shut it down: virt_power with state: running, and then stopped",
+        )
+    source, image_format = _first_disk(domain, Pools(conn))
+    with disk_errors(f"cannot inspect disk {source.path} of machine {machine}"):
+        found = os.stat(source.path)
+    stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+    return MachineDisk(machine, uuid, source.path, image_format, stamp)
+
+
+def _first_disk(domain: Domain, pools: Pools) -> tuple[DiskSource, str]:
+    """The disk that the machine boots from, or the first one; and its format."""
+    disks = [
+        disk
+        for disk in domain.xml.iterfind("devices/disk")
+        if disk.get("device", "disk") == "disk" and disk.find("readonly") is None
+    ]
+    if not disks:
+        raise NotFoundError(f"machine {domain.name} has no disk that an image could be made of", where=_WHERE)
+    # Those with a place in the boot order come first, by it.
+    orders = [disk.find("boot") for disk in disks]
+    places = [int(boot.get("order", "0")) if boot is not None else len(disks) + 1_000 for boot in orders]
+    disk = disks[places.index(min(places))]
+    target = disk.find("target")
+    words = f"disk {target.get('dev') if target is not None else '?'} of machine {domain.name}"
+    if disk.find("encryption") is not None or disk.find("source/encryption") is not None:
+        raise UnsupportedError(f"{words} is encrypted, and an image is not", where=_WHERE)
+    source = DiskSource.read(disk)
+    element = disk.find("source")
+    if disk.get("type") == "volume" and element is not None:
+        source = pools.get(element.get("pool", "")).source_of(element.get("volume", ""))
+    if source is None or source.type not in (FILE, BLOCK):
+        raise UnsupportedError(
+            f"{words} is on a network, and images are made of files and devices of the hypervisor", where=_WHERE
+        )
+    return source, driver_format(disk)
+
+
+def _measure(disk: MachineDisk) -> int:
+    """The bytes that the image will have at most."""
+    answer = run_qemu_img(
+        "measure", disk.format, "--output", "json", "-O", QCOW2, disk.path, timeout_seconds=_MEASURE_SECONDS
+    )
+    if answer.status != 0:
+        raise HostError(f"qemu-img cannot read disk {disk.path} of machine {disk.machine}: {answer.complaint}")
+    return int(json.loads(answer.text)["required"])
+
+
+def _write(conn: VirConnect, disk: MachineDisk, path: str, deadline: Deadline, *, keep_identity: bool) -> None:
+    """Write the image to an empty file. Whoever starts the machine meanwhile is refused by QEMU's own lock."""
+    with machine_lock(disk.machine, wait_seconds=deadline.left):
+        _require_same(conn, disk, "before")
+        answer = run_qemu_img("convert", disk.format, "-O", QCOW2, disk.path, path, timeout_seconds=deadline.left)
+        if answer.status != 0:
+            raise HostError(f"qemu-img could not copy disk {disk.path} of machine {disk.machine}: {answer.complaint}")
+        _require_same(conn, disk, "while")
+    if not keep_identity:
+        emulated = GuestCapabilities(conn).emulated
+        remove_identity(path, QCOW2, f"machine {disk.machine}", emulated=emulated, timeout_seconds=deadline.left)
+
+
+def _require_same(conn: VirConnect, disk: MachineDisk, when: str) -> None:
+    if find_disk(conn, disk.machine) != disk:
+        raise ConflictError(
+            f"the disk of machine {disk.machine} has changed {when} it was copied", where=_WHERE, hint="Run it again"
+        )

@@ -1,0 +1,33 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Taking the identity out of a copy of a disk, with virt-sysprep, which works inside libguestfs' appliance.
+
+https://libguestfs.org/virt-sysprep.1.html
+"""
+
+from __future__ import annotations
+
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import program_errors, run_program
+from ansible_collections.brine.virt.plugins.module_utils._seeding.guestfs import appliance_environment, failure
+
+# Beside what virt-sysprep removes by itself: the host name, and what cloud-init remembers of the old machine.
+_OPTIONS = ("--hostname", "localhost", "--delete", "/var/lib/cloud/*", "--selinux-relabel")
+
+
+def remove_identity(path: str, image_format: str, what: str, *, emulated: bool, timeout_seconds: float) -> None:
+    """Take host name, SSH host keys, machine-id, logs, leases and the like out of the file system on a disk.
+
+    path: of a file that nobody uses. image_format: ``qcow2`` or ``raw``. what: whose disk it is a copy of, in words.
+    emulated: as for seed_disk. Raises UnsupportedError when the hypervisor or the disk lacks something, HostError with
+    virt-sysprep's own complaint.
+    """
+    command = ["virt-sysprep", "--quiet", f"--format={image_format}", "-a", path, *_OPTIONS]
+    with program_errors(
+        "the hypervisor has no virt-sysprep, which takes the identity out of an image",
+        "Set virt_hypervisor_guestfs for its role, or install guestfs-tools; keep_identity: true does without it",
+        f"virt-sysprep did not finish the copy of {what} within {timeout_seconds:.0f} s",
+    ):
+        answer = run_program(command, timeout_seconds=timeout_seconds, environment=appliance_environment(emulated))
+    if answer.status != 0:
+        raise failure(path, image_format, answer.complaint, program="virt-sysprep", doing=f"prepare the disk of {what}")

@@ -1,0 +1,199 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Images that are made of machines, on libvirt's test driver with real disks. The scenario seeding boots such a one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.brine.virt.plugins.module_utils._operations import machine_image
+from ansible_collections.brine.virt.plugins.modules import virt_image
+
+pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+
+DOMAIN = """<domain type='test' xmlns:test='http://libvirt.org/schemas/domain/test/1.0'>
+  <test:runstate>{state}</test:runstate>
+  <name>golden</name><uuid>11111111-2222-4333-8444-555555555555</uuid><memory unit='MiB'>64</memory><vcpu>1</vcpu>
+  <os><type>hvm</type></os><devices>{disks}</devices></domain>"""
+DISK = (
+    "<disk type='file' device='disk'><driver name='qemu' type='{format}'/><source file='{path}'/>"
+    "<target dev='{target}' bus='virtio'/>{more}</disk>"
+)
+# VIR_DOMAIN_RUNNING and VIR_DOMAIN_SHUTOFF.
+RUNNING, OFF = 1, 5
+MIB = 1024 * 1024
+
+
+class Machine:
+    """A hypervisor with a store and one machine, whose disk is an overlay; and tasks there."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], node: t.Any, directory: Path) -> None:
+        self._capsys, self._node, self._directory = capsys, node, directory
+        self.disk = directory / "golden.qcow2"
+        self.state, self.disks = OFF, ""
+        base = directory / "base.raw"
+        base.write_bytes(b"base".ljust(2 * MIB, b"\1"))
+        words = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", "raw", str(self.disk)]
+        subprocess.run(words, check=True)
+        self.write("own")
+
+    def write(self, text: str) -> None:
+        """As a guest would: into the second MiB of the disk."""
+        words = ["qemu-io", "-f", "qcow2", "-c", f"write -P {ord(text[0])} {MIB} 4096", str(self.disk)]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+    def task(self, *, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
+        uri = self._node.uri()
+        file = self._node.file
+        disks = self.disks or DISK.format(format="qcow2", path=self.disk, target="vda", more="")
+        domain = DOMAIN.format(state=self.state, disks=disks)
+        file.write_text(file.read_text().replace("</node>", f"{domain}</node>"))
+        given = {"uri": uri, "name": "web", "machine": "golden", "keep_identity": True, **options}
+        with patch_module_args({**given, "_ansible_check_mode": check_mode}), pytest.raises(SystemExit):
+            virt_image.main()
+        return dict(json.loads(self._capsys.readouterr().out))
+
+    def refusal(self, **options: t.Any) -> str:
+        result = self.task(**options)
+        assert result.get("failed"), result
+        assert self._node.names() == []
+        return str(result["msg"])
+
+
+@pytest.fixture
+def machine(
+    capsys: pytest.CaptureFixture[str], node: t.Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Machine:
+    lock = machine_image.machine_lock
+
+    def own_lock(name: str, wait_seconds: float) -> t.Any:
+        assert name == "golden"
+        assert wait_seconds > 0
+        return lock(f"unit-test-{os.getpid()}", wait_seconds)
+
+    monkeypatch.setattr(machine_image, "machine_lock", own_lock)
+    return Machine(capsys, node, tmp_path)
+
+
+def test_one_file_without_a_backing_file_and_nothing_when_nobody_has_written(machine: Machine, node: t.Any) -> None:
+    disk = machine.disk.read_bytes()
+    ahead = machine.task(check_mode=True)
+    assert ahead["changed"] and ahead["image"]["volume"] is None and node.names() == []
+    assert ahead["diff"]["after"]["volumes"] == ["web of machine golden"]
+    made = machine.task()
+    assert made["changed"] and made["image"]["format"] == "qcow2", made
+    path = made["image"]["path"]
+    info = json.loads(
+        subprocess.run(["qemu-img", "info", "--output=json", path], check=True, capture_output=True).stdout
+    )
+    assert "backing-filename" not in info and info["virtual-size"] == 2 * MIB
+    same = subprocess.run(["qemu-img", "compare", "-q", path, str(machine.disk)], check=False)
+    assert same.returncode == 0
+    assert not machine.task()["changed"] and not machine.task(check_mode=True)["changed"]
+    # The same state under a second name is the same file.
+    other = machine.task(name="other")
+    assert other["changed"] and os.stat(other["image"]["path"]).st_ino == os.stat(path).st_ino
+    assert machine.disk.read_bytes() == disk
+
+    machine.write("x")
+    assert machine.task(check_mode=True)["changed"]
+    later = machine.task()
+    assert later["changed"] and later["image"]["volume"] != made["image"]["volume"]
+    assert sorted(later["diff"]["after"]["volumes"]) == sorted([made["image"]["volume"], later["image"]["volume"]])
+
+
+def test_the_disk_that_it_boots_from(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "first.raw").write_bytes(bytes(MIB))
+    (tmp_path / "seed.raw").write_bytes(bytes(MIB))
+    machine.disks = (
+        DISK.format(format="raw", path=tmp_path / "seed.raw", target="vdc", more="<readonly/>")
+        + DISK.format(format="raw", path=tmp_path / "first.raw", target="vda", more="")
+        + DISK.format(format="qcow2", path=machine.disk, target="vdb", more="<boot order='1'/>")
+    )
+    assert machine.task()["image"]["virtual_size_bytes"] == 2 * MIB
+    machine.disks = machine.disks.replace("<boot order='1'/>", "")
+    assert machine.task()["image"]["virtual_size_bytes"] == MIB
+
+
+def test_what_no_image_is_made_of(machine: Machine, tmp_path: Path) -> None:
+    machine.state = RUNNING
+    assert machine.refusal() == (
+        "machine: machine golden is running, and what is on its disk now may be half-written."
+        " Shut it down first: virt_power with state: stopped"
+    )
+    machine.state = OFF
+    assert "nowhere" in machine.refusal(machine="nowhere")
+    encryption = "<encryption format='luks'><secret type='passphrase' usage='x'/></encryption>"
+    machine.disks = DISK.format(format="qcow2", path=machine.disk, target="vda", more=encryption)
+    assert "disk vda of machine golden is encrypted" in machine.refusal()
+    machine.disks = (
+        "<disk type='network' device='disk'><source protocol='rbd' name='p/i'><host name='h'/></source>"
+        "<target dev='vda'/></disk>"
+    )
+    assert "disk vda of machine golden is on a network" in machine.refusal()
+    machine.disks = DISK.format(format="qcow2", path=machine.disk, target="vda", more="<readonly/>")
+    assert "has no disk that an image could be made of" in machine.refusal()
+    machine.disks = DISK.format(format="qcow2", path=tmp_path / "gone", target="vda", more="")
+    assert f"cannot inspect disk {tmp_path}/gone of machine golden" in machine.refusal()
+
+
+@pytest.mark.parametrize("option", ["checksum", "content_checksum"])
+def test_options_that_fit_other_sources(machine: Machine, option: str) -> None:
+    assert machine.refusal(**{option: f"sha256:{'0' * 64}"}).startswith(f"{option}: nobody can know it")
+
+
+def test_a_disk_that_changes_while_it_is_copied(machine: Machine, node: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = machine_image.run_qemu_img
+
+    def write_meanwhile(command: str, *words: str, **options: t.Any) -> t.Any:
+        answer = run(command, *words, **options)
+        if command == "convert":
+            machine.write("y")
+        return answer
+
+    monkeypatch.setattr(machine_image, "run_qemu_img", write_meanwhile)
+    assert "the disk of machine golden has changed while it was copied" in machine.refusal()
+    assert node.names() == []
+
+
+def test_without_virt_sysprep_it_says_so(machine: Machine, node: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = node.directory.parent / "bin"
+    bare.mkdir()
+    (bare / "qemu-img").symlink_to(str(shutil.which("qemu-img")))
+    monkeypatch.setenv("PATH", str(bare))
+    assert "has no virt-sysprep" in machine.refusal(keep_identity=False)
+
+
+def test_virt_sysprep_gets_the_copy(machine: Machine, node: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in its place: libguestfs takes half a minute at least."""
+    programs = node.directory.parent / "bin"
+    programs.mkdir()
+    said = node.directory.parent / "said"
+    (programs / "virt-sysprep").write_text(f'#!/bin/sh\necho "$LIBGUESTFS_BACKEND $@" >{said}\n')
+    (programs / "virt-sysprep").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    assert machine.task(keep_identity=False)["changed"]
+    words = said.read_text().split()
+    assert words[:3] == ["direct", "--quiet", "--format=qcow2"] and "--hostname" in words
+    assert words[words.index("-a") + 1].startswith(f"{node.directory}/.brine-part-")
+    assert not machine.task(keep_identity=False)["changed"]
+    # With its identity it is another image.
+    assert machine.task(keep_identity=True, check_mode=True)["changed"]
+    (programs / "virt-sysprep").write_text(
+        "#!/bin/sh\necho 'virt-sysprep: no operating system was found on this disk' >&2\nexit 1\n"
+    )
+    machine.write("z")
+    result = machine.task(keep_identity=False)
+    assert result["msg"] == (
+        "virt-sysprep cannot prepare the disk of machine golden: libguestfs finds no operating system on it."
+        " keep_identity: true takes the disk as it is"
+    )
