@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: misspelled
-short_description: Find misspelled variables of the role virt_provision
+short_description: Find misspelled variables of roles
 version_added: "0.1.0"
 author:
   - brine.virt maintainers (@brine-virt)
@@ -21,6 +21,12 @@ options:
     type: list
     elements: str
     required: true
+  known:
+    description:
+      - The names of the variables that the roles read. Those of the role virt_provision by default.
+      - With it, a variable is named also if the similarly named one is set.
+    type: list
+    elements: str
 seealso:
   - plugin: ansible.builtin.varnames
     plugin_type: lookup
@@ -43,7 +49,7 @@ _value:
 
 import difflib
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleFilterError
 
@@ -80,19 +86,22 @@ _ROLES = ("virt_provision_", "virt_hypervisor_")
 _CLOSE = 0.88
 
 
-def misspelled(names: t.Any) -> list[str]:
+def misspelled(names: t.Any, known: Collection[str] | None = None) -> list[str]:
     """A sentence for each variable that is not known, and close to one that is known and not there.
 
-    Whoever has both has one of their own. names: all variables that there are.
+    Whoever has both has one of their own. names: all variables that there are. known: those that roles read.
     """
     if not isinstance(names, Iterable) or isinstance(names, (str, Mapping)):
         raise AnsibleFilterError("brine.virt.misspelled: the input is not a list of names")
     given = {str(name) for name in names}
-    free = [name for name in VARIABLES if name not in given]
+    others_roles = _ROLES if known is None else ()
+    # The defaults of a play's own roles are among the names, so that nothing tells whether somebody has set them.
+    free = [name for name in VARIABLES if name not in given] if known is None else list(known)
+    known = VARIABLES if known is None else known
     sentences = []
     others = _OF_MACHINES if "virt_uuid" in given else frozenset()
-    for name in sorted(given - set(VARIABLES) - others):
-        if name.startswith("virt_") and not name.startswith(_ROLES):
+    for name in sorted(given - set(known) - others):
+        if name.startswith("virt_") and not name.startswith(others_roles):
             near = difflib.get_close_matches(name, free, n=1, cutoff=_CLOSE)
             sentences += [f"{name}: unknown variable. Did you mean {found}?" for found in near]
     return sentences

@@ -13,6 +13,8 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import require_libvirt
+from ansible_collections.brine.virt.plugins.plugin_utils._events.crashes import CrashCounter
+from ansible_collections.brine.virt.plugins.plugin_utils._events.harmless import without_templates
 from ansible_collections.brine.virt.plugins.plugin_utils._events.hypervisor import HypervisorEvents
 from ansible_collections.brine.virt.plugins.plugin_utils._events.machines import Event
 from ansible_collections.brine.virt.plugins.plugin_utils._events.request import read_request
@@ -31,9 +33,11 @@ async def tell_events(queue: t.Any, arguments: Mapping[str, t.Any]) -> None:
     require_libvirt()
     loop = asyncio.get_running_loop()
     ended = threading.Event()
+    crashes = CrashCounter()
 
     def deliver(event: Event) -> None:
         """Wait until the queue takes it: that is how many events wait in the buffer, and not in memory without end."""
+        event = crashes.counted(without_templates(event))
         with contextlib.suppress(concurrent.futures.CancelledError, RuntimeError):
             answer = asyncio.run_coroutine_threadsafe(queue.put(event), loop)
             while not ended.is_set():

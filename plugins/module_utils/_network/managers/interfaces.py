@@ -152,6 +152,7 @@ def _making(spec: BridgeSpec, uplink: Uplink | None, mac: str, *, silent: bool) 
     elif spec.accept_ra is False:
         before.append(f"sysctl -q -w net.ipv6.conf.{name}.accept_ra=0")
     if uplink is None:
+        before += [f"ip link set dev {name} mtu {spec.mtu}"] if spec.mtu is not None else []
         return before, after
     port = uplink.port
     if uplink.vlan is not None:

@@ -133,6 +133,11 @@ def test_vlans_and_settings() -> None:
     assert told.index("pre-up ip link set dev eth0 mtu 9000") < enslaved
 
 
+def test_the_mtu_of_a_bridge_without_an_uplink() -> None:
+    told = lines(make({"name": "inside_br", "uplink": False, "mtu": 1400, "addresses": ["192.0.2.1/24"]}))
+    assert "pre-up ip link set dev inside_br mtu 1400" in told
+
+
 def test_a_bond_and_a_vlan_are_made_below_the_bridge() -> None:
     told = lines(make(SPECS["bond"]))
     assert "pre-up ip link show dev bond0 >/dev/null 2>&1 || ip link add name bond0 type bond" in told
