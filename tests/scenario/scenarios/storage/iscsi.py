@@ -17,6 +17,7 @@ NEEDS = ("own_kernel",)
 TARGET, FILE = "iqn.2026-01.org.example:scenario", "/srv/scenario-lun.raw"
 USER, PASSWORD, SECRET = "scenario", "canary-password", {"name": TARGET, "usage": "iscsi"}
 POOL, MACHINE, WORDS = "san", "iscsi1", "what-must-not-be-lost"
+OPTIONS: dict[str, t.Any] = {"name": POOL, "type": "iscsi", "target": TARGET, "user": USER, "secret": TARGET}
 LUN, LUN_MIB = "unit:0:0:1", 64
 SPEC: dict[str, t.Any] = {
     **{**TINY, "name": MACHINE, "seed": {"method": "none"}},
@@ -43,8 +44,7 @@ def _pool_options(cloud: Cloud) -> dict[str, t.Any]:
     found = re.search(rf"^    {HOST}:\n      ansible_host: (\S+)", text, re.MULTILINE)
     must(found is not None, f"{HOST} is not in the inventory")
     # Not by the loopback: as any other host would reach it.
-    address = found.group(1) if found else ""
-    return {"name": POOL, "type": "iscsi", "host": address, "target": TARGET, "user": USER, "secret": TARGET}
+    return OPTIONS | {"host": found.group(1) if found else ""}
 
 
 def _target(cloud: Cloud) -> None:
