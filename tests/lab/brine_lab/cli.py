@@ -81,9 +81,9 @@ def _built(pool: Executor, lab: Lab, plan: State) -> list[Future[Any]]:
     ]
 
 
-def _packages(plan: State) -> dict[str, str]:
+def _packages(plan: State | None) -> dict[str, str]:
     """What the plan's hosts take on this machine, besides what every lab takes."""
-    kinds = {plan.kind(host) for host in plan.hosts}
+    kinds = {plan.kind(host) for host in plan.hosts} if plan else set()
     # QEMU where it runs a host, or where /dev/kvm has to be tried out.
     qemu = guest.PACKAGES if VM in kinds or probe.DEVICE.exists() else {}
     return {**qemu, **(system.UML_PACKAGES if UML in kinds else {})}
@@ -135,7 +135,7 @@ def _remarks(plan: State, host: str) -> list[str]:
 def say_kvm(lab: Lab, words: argparse.Namespace) -> int:
     """Print whether guests run under KVM on this machine; 0 when they do, 1 otherwise."""
     prerequisites.check_machine()
-    prerequisites.install_packages(lab, guest.PACKAGES)
+    prerequisites.install_packages(lab, _packages(None))
     works = probe.kvm_works(lab)
     print("yes" if works else "no")
     return 0 if works else 1
