@@ -79,7 +79,8 @@ def add_tap(lab: Lab, link: str, mtu: int, *, segments: bool = True) -> None:
     mark = lab.mark("network")
     if link not in _links(lab):
         run(["ip", "tuntap", "add", "dev", link, "mode", "tap"], mark=mark)
-    pieces = [] if segments else ["gso_max_segs", "1"]
+    # By their size too: of what another tap sends, the kernel does not know as yet how many segments it has.
+    pieces = [] if segments else ["gso_max_segs", "1", "gso_max_size", str(mtu)]
     run(["ip", "link", "set", link, "mtu", str(mtu), *pieces, "master", lab.bridge, "up"], mark=mark)
 
 
