@@ -115,7 +115,7 @@ def newer(cloud: Cloud) -> None:
 
 
 def with_own_kernel(cloud: Cloud, *hosts: str) -> None:
-    """A hypervisor that is a virtual machine, alone in the inventory from now on; or those that are named."""
+    """A hypervisor with a kernel of its own, alone in the inventory from now on; or those that are named."""
     if not cloud.installed:
         cloud.install()
     hosts = hosts or (own_kernel.HOST,)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts with a kernel of their own: virtual machines, for what the containers' common kernel may lack.
+"""Hosts with a kernel of their own, for what the containers' common kernel may lack.
 
-They have Debian's kernel, so VLANs, bonds, device mapper, NFS, iSCSI, netem and AppArmor, and boot by themselves. Where
-this machine has no KVM all in them is emulated, and takes several times as long: only scenarios of `make test-full`
-need them.
+They have VLANs, bonds, device mapper, NFS, iSCSI, netem and AppArmor, and boot by themselves. They are virtual machines
+with Debian's kernel where this machine has KVM. Elsewhere these would be emulated, and take many times as long: there
+they are User Mode Linux. Only scenarios of `make test-full` need them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from .cloud import SUDO_HOST, Cloud, must
 # libvirt that gives nics their VLANs.
 HOST, NEWER_HOST = "hv4", "hv5"
 RELEASES = "bookworm,bookworm,trixie,bookworm,trixie"
-KINDS = "container,container,container,vm"
+_KINDS = "container,container,container,{}"
 # Beside the card that has the address, in the same network and without a configuration.
 CARDS = ("enp0s4", "enp0s5", "enp0s6")
 # Beside the system's. Empty, and with no more blocks on this machine than are written.
 DISKS = ("/dev/disk/by-id/virtio-disk1", "/dev/disk/by-id/virtio-disk2")
-# Under emulation, and the machine may have other work.
+# The machine may have other work.
 _BOOT_SECONDS = 400
 
 
 def start(cloud: Cloud, *hosts: str) -> None:
     """Bring these up, beside all before them. The inventory has them alone from now on."""
     hardware = ["--nics", str(1 + len(CARDS)), "--disks", str(len(DISKS)), "--prepared"]
-    new = ["--release", RELEASES, "--kind", KINDS, "--sudo", SUDO_HOST, *hardware]
+    kind = _KINDS.format("vm" if cloud.lab("kvm").status == 0 else "uml")
+    new = ["--release", RELEASES, "--kind", kind, "--sudo", SUDO_HOST, *hardware]
     there = cloud.lab_hosts()
     count = max(len(there), *(int(host.removeprefix("hv")) for host in hosts))
     cloud.lab_well("up", "--hosts", str(count), *([] if set(hosts) <= set(there) else new))

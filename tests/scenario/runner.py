@@ -79,6 +79,7 @@ FULL_SCENARIOS = (
     "mixed",
     "kernel",
     "lvm",
+    "iscsi",
     "nfs",
     "vlans",
     "confined",

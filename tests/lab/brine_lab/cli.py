@@ -18,7 +18,7 @@ from brine_lab.base import processes, state
 from brine_lab.base.lab import Lab, cache, this_lab
 from brine_lab.base.lock import locked
 from brine_lab.base.say import LabError, say
-from brine_lab.base.state import State
+from brine_lab.base.state import UML, VM, State
 from brine_lab.hosts import cgroups, containers, hosts, inventory, ssh
 from brine_lab.images import golden, guest, images, modular, probe, system
 from brine_lab.network import firewall, network, package_cache, services, trouble
@@ -44,9 +44,7 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
     with locked(lab.id):
         plan = state.load(lab) or network.choose(lab)
         options.apply(lab, plan, words)
-        # With QEMU where it runs a host, or where /dev/kvm has to be tried out.
-        qemu = guest.PACKAGES if plan.hardware or probe.DEVICE.exists() else None
-        prerequisites.install_packages(lab, qemu)
+        prerequisites.install_packages(lab, _packages(plan))
         state.save(lab, plan)
         with ThreadPoolExecutor(2) as pool:
             trees = _built(pool, lab, plan)
@@ -75,12 +73,20 @@ def _built(pool: Executor, lab: Lab, plan: State) -> list[Future[Any]]:
         for host, release in plan.hosts.items()
         if host not in plan.hardware
     }
-    systems = sorted({(plan.hosts[host], its.prepared) for host, its in plan.hardware.items()})
+    systems = sorted({(plan.hosts[host], its.kind, its.prepared) for host, its in plan.hardware.items()})
     return [
         *(pool.submit(golden.tree, lab, release, manager) for release, manager in sorted(containers_of)),
         *([pool.submit(modular.packages, lab)] if plan.modular else []),
-        *(pool.submit(system.system, lab, release, prepared=prepared) for release, prepared in systems),
+        *(pool.submit(system.system, lab, release, kind, prepared=prepared) for release, kind, prepared in systems),
     ]
+
+
+def _packages(plan: State | None) -> dict[str, str]:
+    """What the plan's hosts take on this machine, besides what every lab takes."""
+    kinds = {plan.kind(host) for host in plan.hosts} if plan else set()
+    # QEMU where it runs a host, or where /dev/kvm has to be tried out.
+    qemu = guest.PACKAGES if VM in kinds or probe.DEVICE.exists() else {}
+    return {**qemu, **(system.UML_PACKAGES if UML in kinds else {})}
 
 
 def down(lab: Lab, words: argparse.Namespace) -> None:
@@ -121,9 +127,18 @@ def status(lab: Lab, words: argparse.Namespace) -> int:
 def _remarks(plan: State, host: str) -> list[str]:
     """What a host has that most have not."""
     manager = plan.managers.get(host)
-    kind = ["vm"] if host in plan.hardware else []
+    kind = [plan.kind(host)] if host in plan.hardware else []
     daemons = [options.MODULAR] if host in plan.modular else []
     return [*kind, *([manager] if manager else []), *(["dhcp"] if host in plan.dhcp else []), *daemons]
+
+
+def say_kvm(lab: Lab, words: argparse.Namespace) -> int:
+    """Print whether guests run under KVM on this machine; 0 when they do, 1 otherwise."""
+    prerequisites.check_machine()
+    prerequisites.install_packages(lab, _packages(None))
+    works = probe.kvm_works(lab)
+    print("yes" if works else "no")
+    return 0 if works else 1
 
 
 def print_images(lab: Lab, words: argparse.Namespace) -> None:
@@ -221,6 +236,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("ssh", log_in, "log in to a host, or run a command there")
     sub.add_argument("host", metavar="HOST")
     sub.add_argument("words", nargs=argparse.REMAINDER, metavar="CMD")
+    command("kvm", say_kvm, "say whether guests run under KVM on this machine; exit code 0 if they do")
     sub = command("images", print_images, "print the guest images as JSON; build what is missing")
     sub.add_argument("names", nargs="*", metavar="NAME", help=f"only these, of {_image_names()}")
     sub.add_argument("--boot", action="store_true", help="also boot them under emulation and show how long it takes")

@@ -5,18 +5,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from brine_lab.base import state
 from brine_lab.base.lab import Lab
 from brine_lab.base.say import LabError
-from brine_lab.base.state import Hardware, State
-from brine_lab.hosts import hosts, vms
+from brine_lab.base.state import CONTAINER, OWN_KERNEL, Hardware, State
+from brine_lab.hosts import hosts, own_kernel
 from brine_lab.images import golden, modular
 from brine_lab.network import network
 
-CONTAINER, VM = "container", "vm"
 MONOLITHIC, MODULAR = "monolithic", "modular"
+KINDS = (CONTAINER, *OWN_KERNEL)
+OWN = " or ".join(OWN_KERNEL)
 
 
 def add(sub: argparse.ArgumentParser) -> None:
@@ -24,7 +25,7 @@ def add(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--hosts", type=_count, default=2, metavar="N", help="how many hosts: hv1 to hvN (default 2)")
     sub.add_argument(
         "--release",
-        type=_releases,
+        type=_words(golden.RELEASES),
         default=[None],
         metavar="R[,R...]",
         help=f"the hosts' Debian releases, of {' and '.join(golden.RELEASES)}, one each from hv1 on; the last one is"
@@ -32,29 +33,29 @@ def add(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument(
         "--kind",
-        type=_kinds,
+        type=_words(KINDS),
         default=[None],
         metavar="K[,K...]",
-        help=f"what the hosts are, {CONTAINER} or {VM}, one each from hv1 on; the last one is for the rest too"
+        help=f"what the hosts are, of {', '.join(KINDS)}, one each from hv1 on; the last one is for the rest too"
         f" (default: {CONTAINER} for new hosts)",
     )
     sub.add_argument(
         "--nics",
         type=_number(1, network.MOST_NICS),
         metavar="N",
-        help=f"how many network cards a {VM} has, all on the lab's network (default {Hardware.nics})",
+        help=f"how many network cards a {OWN} has, all on the lab's network (default {Hardware.nics})",
     )
     sub.add_argument(
         "--disks",
-        type=_number(0, vms.MOST_DISKS),
+        type=_number(0, own_kernel.MOST_DISKS),
         metavar="N",
-        help=f"how many disks of {vms.DISK_GIB} GiB a {VM} has besides its system's (default {Hardware.disks})",
+        help=f"how many disks of {own_kernel.DISK_GIB} GiB a {OWN} has besides its system's (default {Hardware.disks})",
     )
     sub.add_argument(
         "--prepared",
         action="store_true",
         default=None,
-        help=f"a {VM} has the packages of a hypervisor on its disk: under emulation it takes minutes to install them",
+        help=f"a {OWN} has the packages of a hypervisor on its disk: it takes it minutes to install them",
     )
     sub.add_argument(
         "--sudo",
@@ -66,7 +67,7 @@ def add(sub: argparse.ArgumentParser) -> None:
 
     sub.add_argument(
         "--manager",
-        type=_managers,
+        type=_words(golden.MANAGERS),
         default=[None],
         metavar="M[,M...]",
         help=f"what configures the network of a {CONTAINER}, of {', '.join(golden.MANAGERS)}, one each from hv1 on; the"
@@ -81,7 +82,7 @@ def add(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument(
         "--daemons",
-        type=_daemons,
+        type=_words((MONOLITHIC, MODULAR)),
         default=[None],
         metavar="D[,D...]",
         help=f"what libvirt's packages of a {CONTAINER} with {modular.RELEASE} have, {MONOLITHIC} (Debian's own) or"
@@ -101,9 +102,9 @@ def apply(lab: Lab, plan: State, words: argparse.Namespace) -> None:
         there = plan.hosts.setdefault(host, release or golden.RELEASES[0])
         if release not in (None, there):
             raise LabError(f"{host} is a {there} host; run `{lab.command} down` first for {release}.")
-        if new and kind == VM:
+        if new and kind in OWN_KERNEL:
             plan.hardware[host] = Hardware(
-                words.nics or Hardware.nics, words.disks or Hardware.disks, words.prepared or Hardware.prepared
+                words.nics or Hardware.nics, words.disks or Hardware.disks, words.prepared or Hardware.prepared, kind
             )
         if new and manager not in (None, golden.NETWORKD):
             plan.managers[host] = manager
@@ -119,13 +120,13 @@ def apply(lab: Lab, plan: State, words: argparse.Namespace) -> None:
                 raise LabError(f"{host} is there, for root; run `{lab.command} down` first for a user with sudo.")
             plan.sudo.append(host)
     if (words.nics or words.disks or words.prepared) and not plan.hardware:
-        raise LabError(f"--nics, --disks and --prepared are for hosts that are virtual machines: add --kind {VM}.", 2)
+        raise LabError(f"--nics, --disks and --prepared are for hosts with a kernel of their own: add --kind {OWN}.", 2)
 
 
 def _compare(lab: Lab, plan: State, host: str, kind: str | None, words: argparse.Namespace) -> None:
     """Raise LabError when a host is not of this kind, or has not the hardware that the words say."""
     hardware = plan.hardware.get(host)
-    is_a = VM if hardware else CONTAINER
+    is_a = plan.kind(host)
     if kind not in (None, is_a):
         raise LabError(f"{host} is a {is_a}; run `{lab.command} down` first for a {kind}.")
     if hardware is None:
@@ -140,7 +141,7 @@ def _compare_network(lab: Lab, plan: State, host: str, manager: str | None, word
     """Raise LabError when a host's network is configured in another way than the words say."""
     there = plan.managers.get(host, golden.NETWORKD)
     if host in plan.hardware and there != golden.NETWORKD:
-        raise LabError(f"{host} is a {VM}: only {golden.NETWORKD} configures its network.", 2)
+        raise LabError(f"{host} is a {plan.kind(host)}: only {golden.NETWORKD} configures its network.", 2)
     if manager not in (None, there):
         raise LabError(f"{host} has {there}; run `{lab.command} down` first for {manager}.")
     if host in words.dhcp and host not in plan.dhcp:
@@ -156,32 +157,16 @@ def _compare_daemons(lab: Lab, plan: State, host: str, form: str | None) -> None
         raise LabError(f"{host}: {MODULAR} daemons are only built for a {CONTAINER} with {modular.RELEASE}.", 2)
 
 
-def _releases(text: str) -> list[str]:
-    releases = text.split(",")
-    if not set(releases) <= set(golden.RELEASES):
-        raise argparse.ArgumentTypeError(f"one or more of {', '.join(golden.RELEASES)}, not {text!r}")
-    return releases
+def _words(known: Iterable[str]) -> Callable[[str], list[str]]:
+    """What reads one or more of these words, with commas between them."""
 
+    def words(text: str) -> list[str]:
+        given = text.split(",")
+        if not set(given) <= set(known):
+            raise argparse.ArgumentTypeError(f"one or more of {', '.join(known)}, not {text!r}")
+        return given
 
-def _kinds(text: str) -> list[str]:
-    kinds = text.split(",")
-    if not set(kinds) <= {CONTAINER, VM}:
-        raise argparse.ArgumentTypeError(f"one or more of {CONTAINER}, {VM}, not {text!r}")
-    return kinds
-
-
-def _managers(text: str) -> list[str]:
-    managers = text.split(",")
-    if not set(managers) <= set(golden.MANAGERS):
-        raise argparse.ArgumentTypeError(f"one or more of {', '.join(golden.MANAGERS)}, not {text!r}")
-    return managers
-
-
-def _daemons(text: str) -> list[str]:
-    forms = text.split(",")
-    if not set(forms) <= {MONOLITHIC, MODULAR}:
-        raise argparse.ArgumentTypeError(f"one or more of {MONOLITHIC}, {MODULAR}, not {text!r}")
-    return forms
+    return words
 
 
 def _number(lowest: int, highest: int) -> Callable[[str], int]:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 
 COLLECTION = Path(__file__).resolve().parents[3]
 FILES = sorted(
@@ -42,6 +44,8 @@ WORKING = {
     "virt_firewall_switch",
     "virt_switch",
 }
+# Of the modules that have a limit of their own: less than the task has, so that they can say what they waited for.
+MODULE_SECONDS = "{{ [30, virt_answer_seconds | default(45) | int - 15] | max }}"
 CONTROLLER = {"virt_show", "virt_profile_info", "virt_known_hosts"}
 
 
@@ -69,3 +73,21 @@ def test_a_task_that_asks_a_host_has_a_time_limit(path: Path) -> None:
     assert without == []
     ours = {key.rpartition(".")[2] for task in tasks for key in task if key.startswith("brine.virt.virt_")}
     assert ours <= ASKING | WORKING | CONTROLLER, "Say whether this module only asks"
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_who_gives_a_hypervisor_more_time_gives_it_to_the_module_as_well(path: Path) -> None:
+    """These two have a limit of their own, which is less than the task's."""
+    tasks = tasks_in(yaml.safe_load((COLLECTION / path).read_text(encoding="utf-8")))
+    own = [
+        (task["name"], (task[f"brine.virt.{name}"] or {}).get("timeout"))
+        for task in tasks
+        for name in ("virt_info", "virt_host_info")
+        if f"brine.virt.{name}" in task
+    ]
+    assert [task for task, limit in own if limit != MODULE_SECONDS] == []
+
+
+@pytest.mark.parametrize(("given", "seconds"), [({}, 30), ({"virt_answer_seconds": "300"}, 285)])
+def test_the_module_gives_up_before_the_task_does(given: dict[str, str], seconds: int) -> None:
+    assert int(Templar(DataLoader(), given).template(trust_as_template(MODULE_SECONDS))) == seconds

@@ -17,23 +17,27 @@ LAST_HOST = 30
 FIRST_LEASE = 100
 LAST_LEASE = 250
 SUDO_USER = "ops"
+CONTAINER, VM, UML = "container", "vm", "uml"
+# The kinds of hosts that have a kernel of their own.
+OWN_KERNEL = (VM, UML)
 DOMAIN = "virt.internal"  # .internal is reserved for private use by ICANN
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a host that is a virtual machine has: network cards, disks besides the one of its system, and on that one
-    the packages of a hypervisor."""
+    """What a host with a kernel of its own has: network cards, disks besides the one of its system, and on that one
+    the packages of a hypervisor. `kind`: what runs that kernel, of OWN_KERNEL."""
 
     nics: int = 1
     disks: int = 0
     prepared: bool = False
+    kind: str = VM
 
 
 @dataclass(frozen=True)
 class State:
     """`hosts` maps a host's name to the Debian release it was unpacked from; `sudo`: those that Ansible reaches as a
-    user with sudo and not as root; `hardware`: those that are virtual machines, all others are containers; `managers`:
+    user with sudo and not as root; `hardware`: those with a kernel of their own, all others are containers; `managers`:
     the network managers of those that have another one than networkd; `dhcp`: those that ask for their address;
     `modular`: those whose packages of libvirt have modular daemons."""
 
@@ -45,6 +49,10 @@ class State:
     managers: dict[str, str] = field(default_factory=dict)
     dhcp: list[str] = field(default_factory=list)
     modular: list[str] = field(default_factory=list)
+
+    def kind(self, host: str) -> str:
+        """What a host is: CONTAINER, or one of OWN_KERNEL."""
+        return self.hardware[host].kind if host in self.hardware else CONTAINER
 
     @property
     def network(self) -> ipaddress.IPv4Network:

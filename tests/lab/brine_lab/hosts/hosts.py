@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright (c) 2026 brine.virt contributors
-"""Hosts: bare Debian systems, as containers or virtual machines, each with a systemd, an SSH server and an address of
-its own."""
+"""Hosts: bare Debian systems of each kind, each with a systemd, an SSH server and an address of its own."""
 
 from __future__ import annotations
 
@@ -15,13 +14,13 @@ from brine_lab.base import processes
 from brine_lab.base.commands import run, tail
 from brine_lab.base.lab import Lab
 from brine_lab.base.say import LabError, alive, say
-from brine_lab.base.state import State
-from brine_lab.hosts import containers, ssh, vms
+from brine_lab.base.state import CONTAINER, UML, VM, State
+from brine_lab.hosts import containers, ssh, uml, vms
 from brine_lab.images import trees
 
 READY_SECONDS = 90
-# Its kernel and systemd may be emulated, on a machine that has other work.
-VM_READY_SECONDS = 400
+# With a kernel of its own, which may be emulated, on a machine that has other work.
+OWN_KERNEL_READY_SECONDS = 400
 
 
 def names(count: int) -> list[str]:
@@ -35,7 +34,7 @@ def unpack(lab: Lab, state: State, host: str) -> None:
         return
     say(f"{host}: unpacking {state.hosts[host]}, address {state.address(host)}")
     new = trees.fresh_directory(lab.trees / f".new-{host}")
-    (vms if host in state.hardware else containers).unpack(lab, state, host, new)
+    {CONTAINER: containers, VM: vms, UML: uml}[state.kind(host)].unpack(lab, state, host, new)
     new.rename(place)  # what is under its own name is complete
 
 
@@ -44,16 +43,19 @@ def boot(lab: Lab, state: State, host: str, *, kvm: bool) -> None:
     if processes.find(lab, f"host:{host}"):
         return
     say(f"{host}: booting")
-    if host in state.hardware:
-        vms.boot(lab, state, host, kvm=kvm, log=console(lab, host))
+    log = console(lab, host)
+    if state.kind(host) == VM:
+        vms.boot(lab, state, host, kvm=kvm, log=log)
+    elif state.kind(host) == UML:
+        uml.boot(lab, state, host, log=log)
     else:
-        containers.boot(lab, host, kvm=kvm, log=console(lab, host))
+        containers.boot(lab, host, kvm=kvm, log=log)
 
 
 def wait_ready(lab: Lab, state: State) -> None:
     """Wait until every host answers over SSH and has come to the end of its boot."""
     with alive(f"waiting for SSH: {', '.join(state.hosts)}"), ThreadPoolExecutor(len(state.hosts)) as pool:
-        for _answer in pool.map(lambda host: _wait_for(lab, host, vm=host in state.hardware), state.hosts):
+        for _answer in pool.map(lambda host: _wait_for(lab, host, _ready_seconds(state, host)), state.hosts):
             pass
 
 
@@ -82,8 +84,11 @@ def _try(lab: Lab, host: str, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _wait_for(lab: Lab, host: str, *, vm: bool) -> None:
-    seconds = VM_READY_SECONDS if vm else READY_SECONDS
+def _ready_seconds(state: State, host: str) -> int:
+    return OWN_KERNEL_READY_SECONDS if host in state.hardware else READY_SECONDS
+
+
+def _wait_for(lab: Lab, host: str, seconds: int) -> None:
     deadline = time.monotonic() + seconds
     while not answers(lab, host):
         if not processes.find(lab, f"host:{host}"):

@@ -4,53 +4,38 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import uuid
 from pathlib import Path
 
 from brine_lab.base.commands import run, start
 from brine_lab.base.lab import Lab
-from brine_lab.base.state import State
-from brine_lab.hosts import contents
+from brine_lab.base.state import VM, State
+from brine_lab.hosts import own_kernel
 from brine_lab.images import system
 from brine_lab.network import network
 
 MEMORY_MIB = 1536
-DISK_GIB = 8
-MOST_DISKS = 8
-# Devices have fixed places, and network cards their names by them: enp0s3, enp0s4 and so on.
-FIRST_NIC_SLOT = 3
+# Devices have fixed places, and network cards their names by them.
 FIRST_DISK_SLOT = 0x10
 NAMESPACE = uuid.UUID("5b1d2c7e-2f0a-4c55-9d51-8e0f6f1f0c77")
 
 
 def unpack(lab: Lab, state: State, host: str, place: Path) -> None:
-    """Make all that a host boots from in an empty directory, the files for QEMU in `qemu`, the host's own beside them.
-
-    Its own files are unpacked inside, before its first boot: few machines could mount its disk.
-    """
-    built = system.system(lab, state.hosts[host], prepared=state.hardware[host].prepared)
-    files = place / "qemu"
-    files.mkdir()
-    # Under a name of the lab's own, the system stays when the cache goes.
-    for source, name in ((built.disk, "system.raw"), (built.kernel, "vmlinuz"), (built.initramfs, "initrd")):
-        _link_or_copy(lab, source, files / name)
-    mark = lab.mark("build")
+    """Make all that a host boots from in an empty directory, the host's own files beside it."""
+    built = system.system(lab, state.hosts[host], VM, prepared=state.hardware[host].prepared)
+    files, finish = own_kernel.unpack(lab, state, host, place, built)
+    for source, name in ((built.disk, "system.raw"), (built.initramfs, "initrd")):
+        own_kernel.link_or_copy(lab, source, files / name)
     backing = ["-b", "system.raw", "-F", "raw"]
-    run(["qemu-img", "create", "-q", "-f", "qcow2", *backing, str(files / "system.qcow2")], mark=mark)
-    for number in range(1, state.hardware[host].disks + 1):
-        run(["truncate", f"--size={DISK_GIB}G", str(files / f"disk{number}.raw")], mark=mark)
-    finish = contents.write_own(lab, state, host, place, link=f"enp0s{FIRST_NIC_SLOT}")
-    # The name comes last: by it the next boot sees that all is there (files/vm).
-    (files / "finish").write_text(f"{finish}echo {host} > /etc/hostname\n")
-    own = ["--exclude=etc/hostname", f"--directory={place}", "etc", "root"]
-    run(["tar", "--create", "--numeric-owner", f"--file={files / 'own.tar'}", *own], mark=mark)
+    run(["qemu-img", "create", "-q", "-f", "qcow2", *backing, str(files / "system.qcow2")], mark=lab.mark("build"))
+    (files / "finish").write_text(finish)
+    own_kernel.pack(lab, place, files / "own.tar")
 
 
 def boot(lab: Lab, state: State, host: str, *, kvm: bool, log: Path) -> subprocess.Popen[bytes]:
     """Start a virtual machine, with its cables in the lab's bridge. Its serial console goes to the log."""
-    files, hardware = lab.trees / host / "qemu", state.hardware[host]
+    files, hardware = own_kernel.files(lab, host), state.hardware[host]
     given = "opt/brine.virt.lab"
     argv = [
         "qemu-system-x86_64", "-name", lab.machine(host), "-uuid", str(uuid.uuid5(NAMESPACE, lab.machine(host))),
@@ -68,7 +53,7 @@ def boot(lab: Lab, state: State, host: str, *, kvm: bool, log: Path) -> subproce
         argv += _disk(files / f"disk{disk}.raw", "raw", f"disk{disk}", FIRST_DISK_SLOT + disk)
     for nic, link in enumerate(network.cables(lab, host)[: hardware.nics]):
         network.add_tap(lab, link, state.mtu)
-        argv += _nic(nic, link, _mac(lab, state.address(host), nic))
+        argv += _nic(nic, link, own_kernel.mac(lab, state.address(host), nic))
     return start(argv, mark=lab.mark(f"host:{host}"), log=log)
 
 
@@ -80,13 +65,8 @@ def _processor(kvm: bool) -> list[str]:
 
 def _nic(number: int, link: str, mac: str) -> list[str]:
     # Not with host_mtu, which is also the largest: such a card cannot join a bond before the bond has that MTU too.
-    card = f"virtio-net-pci,netdev=nic{number},mac={mac},addr={FIRST_NIC_SLOT + number:#x}"
+    card = f"virtio-net-pci,netdev=nic{number},mac={mac},addr={own_kernel.FIRST_NIC_SLOT + number:#x}"
     return ["-netdev", f"tap,id=nic{number},ifname={link},script=no,downscript=no", "-device", card]
-
-
-def _mac(lab: Lab, address: str, nic: int) -> str:
-    """The same at every boot, and in no other lab: a locally administered address."""
-    return ":".join(["02", *(lab.id[i : i + 2] for i in (0, 2, 4)), f"{int(address.split('.')[-1]):02x}", f"{nic:02x}"])
 
 
 def _disk(file: Path, kind: str, serial: str, slot: int) -> list[str]:
@@ -94,10 +74,3 @@ def _disk(file: Path, kind: str, serial: str, slot: int) -> list[str]:
     # power; only this machine may not.
     drive = f"file={file},format={kind},if=none,id={serial},cache=unsafe,discard=unmap,detect-zeroes=unmap"
     return ["-drive", drive, "-device", f"virtio-blk-pci,drive={serial},serial={serial},addr={slot:#x}"]
-
-
-def _link_or_copy(lab: Lab, source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # on another file system
-        run(["cp", "--sparse=always", str(source), str(target)], mark=lab.mark("build"))

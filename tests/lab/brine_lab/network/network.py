@@ -51,7 +51,7 @@ def down(lab: Lab) -> None:
     with locked("network", wait_seconds=60):
         firewall.down(lab)
         for link in _links(lab):
-            # A veth outlives its container for a moment, or for ever when systemd-nspawn was killed; a tap its QEMU.
+            # A veth outlives its container for a moment, or for ever when systemd-nspawn was killed; a tap its host.
             if link == lab.bridge or link.startswith(f"vb-{lab.id}-"):
                 run(["ip", "link", "delete", link], mark=mark, check=False)
         if not any(re.fullmatch("bv[0-9a-f]{6}", link) for link in _links(lab)) and FORWARDING_WAS_OFF.exists():
@@ -71,12 +71,17 @@ def cables(lab: Lab, host: str) -> list[str]:
     return [first, *(f"{first}{chr(ord('a') + number)}" for number in range(1, MOST_NICS))]
 
 
-def add_tap(lab: Lab, link: str, mtu: int) -> None:
-    """Make the end of a virtual machine's cable, in the bridge, unless it is there. It stays when QEMU ends."""
+def add_tap(lab: Lab, link: str, mtu: int, *, segments: bool = True) -> None:
+    """Make the end of a host's cable, in the bridge, unless it is there. It stays when the host ends.
+
+    segments: whether the host takes packets that are larger than the MTU, for it to be cut into pieces.
+    """
     mark = lab.mark("network")
     if link not in _links(lab):
         run(["ip", "tuntap", "add", "dev", link, "mode", "tap"], mark=mark)
-    run(["ip", "link", "set", link, "mtu", str(mtu), "master", lab.bridge, "up"], mark=mark)
+    # By their size too: of what another tap sends, the kernel does not know as yet how many segments it has.
+    pieces = [] if segments else ["gso_max_segs", "1", "gso_max_size", str(mtu)]
+    run(["ip", "link", "set", link, "mtu", str(mtu), *pieces, "master", lab.bridge, "up"], mark=mark)
 
 
 def _ip(lab: Lab, *words: str) -> list[dict[str, Any]]:
