@@ -71,7 +71,8 @@ options:
     elements: str
   memory:
     description:
-      - Whether the memory of a machine that is running or paused is kept. V(auto) keeps it.
+      - Whether the memory of a machine that is running or paused is kept. V(auto) keeps it, unless only a snapshot
+        without memory could be reverted; RV(machines[].memory) says it.
       - V(true) fails for a machine that is off.
       - V(false) keeps the disks only, as after a power cut or, with O(quiesce), with clean file systems. Of a machine
         that is not off, such a snapshot is external. Only with O(state=present).

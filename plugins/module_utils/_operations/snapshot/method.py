@@ -51,8 +51,8 @@ class Method:
 def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Method:
     """How a snapshot of this name is taken. memory, quiesce: AUTO, YES or NO.
 
-    Raises InputError for what does not go together, UnsupportedError and ConflictError, with all reasons, where no
-    snapshot could be reverted.
+    AUTO keeps the memory if it can. Raises InputError for what does not go together, UnsupportedError and
+    ConflictError, with all reasons, where no snapshot could be reverted.
     """
     _check_wishes(machine, memory, quiesce)
     kept, left_out = written_disks(machine.xml)
@@ -60,18 +60,19 @@ def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Metho
         raise UnsupportedError("it has no disk that it can write to, so there is nothing to keep")
     _require_own(kept)
     with_memory = machine.active and memory != NO
-    against_internal = _against_internal(machine, kept, with_memory=with_memory)
-    if not against_internal:
-        kind = INTERNAL
-    else:
-        against_external = _against_external(machine)
-        if against_external:
-            raise UnsupportedError(
-                f"no snapshot that could be reverted can be taken of it. Internal: {'; '.join(against_internal)}. "
-                f"External: {'; '.join(against_external)}",
-                hint=_hint(machine, kept, with_memory=with_memory),
-            )
-        kind = EXTERNAL
+    against = {INTERNAL: _against_internal(machine, kept, with_memory=with_memory)}
+    if against[INTERNAL]:
+        against[EXTERNAL] = _against_external(machine, with_memory=with_memory)
+        if against[EXTERNAL] and with_memory and memory == AUTO:
+            with_memory = False
+            against[EXTERNAL] = _against_external(machine, with_memory=with_memory)
+    kind = next((kind for kind, reasons in against.items() if not reasons), None)
+    if kind is None:
+        raise UnsupportedError(
+            f"no snapshot that could be reverted can be taken of it. Internal: {'; '.join(against[INTERNAL])}. "
+            f"External: {'; '.join(against[EXTERNAL])}",
+            hint=_hint(machine, kept, with_memory=machine.active and memory != NO),
+        )
     files = {target: _file_of(machine.name, disk, name) for target, disk in kept.items()} if kind == EXTERNAL else {}
     folder = posixpath.dirname(next(iter(files.values()), ""))
     return Method(
@@ -92,11 +93,20 @@ def written_disks(domain: etree._Element) -> tuple[dict[str, etree._Element], li
     for disk in domain.iterfind("devices/disk"):
         target = attribute(disk, "target", "dev") or ""
         source = disk_source(disk.find("source"), disk.get("type"))
-        if source is None or disk.find("readonly") is not None or disk.get("device") == "cdrom":
+        if source is None or _only_reads(disk):
             left_out.append(target)
         else:
             kept[target] = disk
     return kept, left_out
+
+
+def read_only_disks(domain: etree._Element) -> dict[str, etree._Element]:
+    """The disks that a machine only reads, by target, also empty ones."""
+    return {attribute(disk, "target", "dev") or "": disk for disk in domain.iterfind("devices/disk") if _only_reads(disk)}
+
+
+def _only_reads(disk: etree._Element) -> bool:
+    return disk.find("readonly") is not None or disk.get("device") == "cdrom"
 
 
 def _check_wishes(machine: SnapshotView, memory: str, quiesce: str) -> None:
@@ -167,7 +177,7 @@ def _against_firmware(machine: SnapshotView) -> list[str]:
     return []
 
 
-def _against_external(machine: SnapshotView) -> list[str]:
+def _against_external(machine: SnapshotView, *, with_memory: bool) -> list[str]:
     reasons = []
     if machine.version < REVERTS_EXTERNAL:
         reasons.append(f"libvirt {version_words(machine.version)} cannot revert them (9.9 and later can)")
@@ -177,6 +187,10 @@ def _against_external(machine: SnapshotView) -> list[str]:
         for disk in machine.xml.iterfind("devices/disk")
         if disk.get("type") != "file"
     ]
+    # Of a machine that is off then, they are put back; see readonly.py.
+    read_only = [target for target, disk in read_only_disks(machine.xml).items() if disk.find("source") is not None]
+    if with_memory and read_only:
+        reasons.append(f"with memory, a revert would put a new file before what it only reads ({', '.join(read_only)})")
     internal = [one.facts.name for one in machine.snapshots if one.facts.kind == INTERNAL]
     if internal:
         reasons.append(f"it has internal ones ({', '.join(internal)}), and libvirt cannot handle both kinds together")

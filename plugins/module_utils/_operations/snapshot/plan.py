@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, default_name
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, SHUTOFF, default_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import steps_to_delete
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import note_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, Method, choose
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.readonly import hidden_disks, put_back
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.retention import Retention
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import state_after, steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.take import step_to_take
@@ -84,6 +85,8 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         require_settled(found)
         steps += steps_to_revert(conn, found, snapshot, force=request.force)
         state = state_after(snapshot)
+        if snapshot.facts.kind == EXTERNAL and state == SHUTOFF:
+            steps.append(Step(f"put back what {machine} only reads", lambda: put_back(conn, view(conn, machine, "vm"))))
     else:
         if request.state == PRESENT:
             name = request.names[0] if request.names else default_name(machine, request.now)

@@ -60,6 +60,15 @@ def test_raw_is_external() -> None:
     assert choose(machine(RAW, "shutoff"), "s", AUTO, AUTO).kind == EXTERNAL
 
 
+def test_auto_leaves_the_memory_out_where_it_could_not_be_reverted() -> None:
+    """libvirt would put a file before the seed of the running machine."""
+    method = choose(machine(RAW + SEED + AGENT), "s", AUTO, AUTO)
+    assert (method.kind, method.memory, method.quiesce, method.memory_file) == (EXTERNAL, False, True, None)
+    assert choose(machine(RAW + CDROM), "s", AUTO, AUTO).memory
+    with pytest.raises(UnsupportedError, match="with memory, a revert would put a new file before what it only reads .vdz"):
+        choose(machine(RAW + SEED), "s", YES, AUTO)
+
+
 def test_the_agent_freezes() -> None:
     assert choose(machine(QCOW2 + AGENT), "s", NO, AUTO).quiesce
     assert choose(machine(QCOW2 + AGENT), "s", NO, YES).quiesce
