@@ -26,8 +26,8 @@ description:
     libvirt is at work on it or on one of its disks.
   - All machines are looked at before the first one is changed, and each is looked at again before it is changed. If a
     machine fails, the others go on, and the task fails in the end with all results.
-  - Of an external snapshot, libvirt deletes and merges files. This is refused while anything but the machine itself uses
-    one of them.
+  - Of an external snapshot, libvirt deletes and merges files. This is refused while anything but the machine itself
+    uses one of them.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -192,8 +192,8 @@ machines:
       description: Why it could not be done, and what to do.
       type: str
       returned: when it failed
-      sample: "it is running, and what it does now would be lost, with all it has not saved elsewhere. Shut it down first,
-        or set force: true"
+      sample: "it is running, and what it does now would be lost, with all it has not saved elsewhere. Shut it down
+        first, or set force: true"
     snapshot:
       description: Name of the snapshot that was taken, was there already, or was reverted. Null with O(state=absent).
       type: str

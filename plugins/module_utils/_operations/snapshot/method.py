@@ -102,7 +102,9 @@ def written_disks(domain: etree._Element) -> tuple[dict[str, etree._Element], li
 
 def read_only_disks(domain: etree._Element) -> dict[str, etree._Element]:
     """The disks that a machine only reads, by target, also empty ones."""
-    return {attribute(disk, "target", "dev") or "": disk for disk in domain.iterfind("devices/disk") if _only_reads(disk)}
+    return {
+        attribute(disk, "target", "dev") or "": disk for disk in domain.iterfind("devices/disk") if _only_reads(disk)
+    }
 
 
 def _only_reads(disk: etree._Element) -> bool:

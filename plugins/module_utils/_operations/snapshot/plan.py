@@ -86,7 +86,7 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         steps += steps_to_revert(conn, found, snapshot, force=request.force)
         state = state_after(snapshot)
         if snapshot.facts.kind == EXTERNAL and state == SHUTOFF:
-            steps.append(Step(f"put back what {machine} only reads", lambda: put_back(conn, view(conn, machine, "vm"))))
+            steps.append(_put_back(conn, machine))
     else:
         if request.state == PRESENT:
             name = request.names[0] if request.names else default_name(machine, request.now)
@@ -98,6 +98,9 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         if going:
             require_settled(found)
             steps += steps_to_delete(conn, found, going)
+    if steps and not found.active and hidden_disks(found):
+        # A run was killed in the middle of a revert.
+        steps.insert(0, _put_back(conn, machine))
     if steps and (_has_files(found, going) or (method is not None and method.kind == EXTERNAL)):
         steps.append(
             Step(f"note the files of the snapshots of {machine}", lambda: note_files(conn, view(conn, machine, "vm")))
@@ -106,6 +109,10 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     taken = (name,) if method is not None and name is not None else ()
     after = (*(one for one in before if one not in gone), *taken)
     return SnapshotPlan(tuple(steps), before, after, found.power.state, state, name, method, gone)
+
+
+def _put_back(conn: VirConnect, machine: str) -> Step:
+    return Step(f"put back what {machine} only reads", lambda: put_back(conn, view(conn, machine, "vm")))
 
 
 def _going(found: SnapshotView, request: SnapshotRequest, *, taken: bool) -> list[KnownSnapshot]:

@@ -26,6 +26,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     read_notes,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE as MOVE_NAMESPACE
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
+    NAMESPACE as SET_ASIDE_NAMESPACE,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import (
     DISK_SNAPSHOT,
     EXTERNAL,
@@ -153,7 +156,12 @@ def _would_bring_back(then: etree._Element | None, wanted: MachineNotes | None) 
 
 
 def _moves(domain: etree._Element) -> list[etree._Element]:
-    return [one for one in domain.iterfind("metadata/*") if etree.QName(one).namespace == MOVE_NAMESPACE]
+    """What a move had noted when the snapshot was taken."""
+    return [
+        one
+        for one in domain.iterfind("metadata/*")
+        if etree.QName(one).namespace in (MOVE_NAMESPACE, SET_ASIDE_NAMESPACE)
+    ]
 
 
 def with_notes(snapshot_xml: str, notes: MachineNotes | None) -> str:

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    InputError,
+    UnsupportedError,
+    VirtError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, INTERNAL, Snapshot
@@ -65,7 +70,9 @@ def test_auto_leaves_the_memory_out_where_it_could_not_be_reverted() -> None:
     method = choose(machine(RAW + SEED + AGENT), "s", AUTO, AUTO)
     assert (method.kind, method.memory, method.quiesce, method.memory_file) == (EXTERNAL, False, True, None)
     assert choose(machine(RAW + CDROM), "s", AUTO, AUTO).memory
-    with pytest.raises(UnsupportedError, match="with memory, a revert would put a new file before what it only reads .vdz"):
+    with pytest.raises(
+        UnsupportedError, match="with memory, a revert would put a new file before what it only reads .vdz"
+    ):
         choose(machine(RAW + SEED), "s", YES, AUTO)
 
 
@@ -98,7 +105,11 @@ def test_a_tpm_is_named_where_it_is_not_kept() -> None:
 @pytest.mark.parametrize(
     ("found", "memory", "words"),
     [
-        (machine(QCOW2, version=DEBIAN_12), NO, "External: libvirt 9.0.0 cannot revert them .9.9 and later can.. Set me"),
+        (
+            machine(QCOW2, version=DEBIAN_12),
+            NO,
+            "External: libvirt 9.0.0 cannot revert them .9.9 and later can.. Set me",
+        ),
         (machine(QCOW2 + RAW, version=DEBIAN_12), AUTO, "and these are not: vdb .raw.. External: libvirt 9.0.0 cannot"),
         (machine(QCOW2 + LVM), AUTO, "External: disk vdb is no file"),
         (machine(QCOW2 + RBD), AUTO, "disk vdb is of type network. External: disk vdb is no file"),
@@ -125,9 +136,7 @@ def test_kinds_are_not_mixed() -> None:
         (machine(QCOW2), NO, YES, ConflictError, "its guest agent has not connected"),
     ],
 )
-def test_wishes(
-    found: SnapshotView, memory: str, quiesce: str, error: type[VirtError], words: str
-) -> None:
+def test_wishes(found: SnapshotView, memory: str, quiesce: str, error: type[VirtError], words: str) -> None:
     with pytest.raises(error, match=words):
         choose(found, "s", memory, quiesce)
 

@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power impor
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import machines
 from ansible_collections.brine.virt.plugins.modules import virt_snapshot
 
+
 @pytest.fixture
 def conn(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
     """One connection for all calls: the driver forgets all when it is closed."""
@@ -189,8 +190,9 @@ def test_one_that_fails_does_not_stop_the_others(conn: t.Any, state: str) -> Non
 def test_a_machine_on_a_raw_disk_has_its_reasons(conn: t.Any) -> None:
     add_by_hand(conn, "a", "db1")
     answer = call(vm=["db1"], name=["b"])
-    assert "db1: no snapshot that could be reverted can be taken of it. Internal: they need disks of format qcow2, and" in (
-        answer["msg"]
+    assert (
+        "db1: no snapshot that could be reverted can be taken of it. Internal: they need disks of format qcow2, and"
+        in (answer["msg"])
     )
     assert names(conn, "db1") == ["a"]
 
@@ -223,8 +225,14 @@ def test_a_machine_whose_disks_are_others_is_not_reverted(conn: t.Any) -> None:
         ({"vm": ["web1"], "name": ["7"]}, "name: '7' has no letter, and QEMU would take it for the number of another"),
         ({"vm": ["web1"], "state": "reverted"}, "name: it is not said to which snapshot. Give the name"),
         ({"vm": ["web1"], "state": "absent"}, "name: it is not said which snapshots. Give their names, or keep"),
-        ({"vm": ["web1"], "state": "absent", "name": ["a"], "memory": "auto"}, "memory: it means nothing with state: ab"),
-        ({"vm": ["web1"], "state": "reverted", "name": ["a"], "keep": {"last": 1}}, "keep: it means nothing with state"),
+        (
+            {"vm": ["web1"], "state": "absent", "name": ["a"], "memory": "auto"},
+            "memory: it means nothing with state: ab",
+        ),
+        (
+            {"vm": ["web1"], "state": "reverted", "name": ["a"], "keep": {"last": 1}},
+            "keep: it means nothing with state",
+        ),
         ({"vm": ["web1"], "force": False}, "force: it means nothing with state: present. Leave it out"),
         ({"vm": ["web1"], "keep": {}}, "keep: it says nothing to keep. Give last, days or both"),
         ({"vm": ["web1"], "concurrency": 0}, "concurrency: 0 is less than 1"),
