@@ -253,7 +253,7 @@ def finishing_steps(
     """
     name, note, steps = migration.name, writer.note, []
 
-    def on_target(work: Callable[[t.Any], None]) -> Callable[[], None]:
+    def on_target(work: Callable[[t.Any], object]) -> Callable[[], None]:
         def apply() -> None:
             with context.endpoints.open_target() as conn:
                 domain = find(conn, uuid)

@@ -17,17 +17,13 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     as_virt_error,
     one_of_these,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import snapshot_records
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     is_flush_name,
-    read_migration_note,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.locks import SharedLock
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
     SnapshotPlan,
@@ -129,11 +125,9 @@ def carry_out(
         try:
             # Nobody moves the machine, changes its power state, or gives it other disks meanwhile.
             with machine_lock(result.name, lock_seconds), others.held():
-                _put_back(conn, result)
-                result.plan = plan(conn, result.name, request)
-                for step in result.plan.steps:
-                    step.apply()
-                    result.done.append(step.description)
+                result.plan = _apply(plan(conn, result.name, request), result)
+                if result.plan.unfinished:
+                    result.plan = _apply(plan(conn, result.name, request), result)
         except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on
             result.error = _with_done(as_virt_error(exc), result.done)
         _look(conn, result)
@@ -146,14 +140,11 @@ def carry_out(
     )
 
 
-def _put_back(conn: VirConnect, result: SnapshotResult) -> None:
-    """The snapshots that an interrupted move has set aside, where its note is gone: else that move finishes it."""
-    with translate_errors(f"cannot inspect machine {result.name}"):
-        handle = conn.lookupByName(result.name)
-        root = read_description(f"machine {result.name}", handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-    if read_set_aside(root) and read_migration_note(root) is None:
-        names = put_back(handle)
-        result.done.append(f"put back the snapshots of {result.name} ({', '.join(names)})")
+def _apply(planned: SnapshotPlan, result: SnapshotResult) -> SnapshotPlan:
+    for step in planned.steps:
+        step.apply()
+        result.done.append(step.description)
+    return planned
 
 
 def _look(conn: VirConnect, result: SnapshotResult) -> None:

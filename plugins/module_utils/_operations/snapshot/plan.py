@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back as put_back_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, SHUTOFF, default_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import steps_to_delete
@@ -22,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.re
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.take import step_to_take
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import (
     SnapshotView,
+    is_moving,
     require_settled,
     view,
 )
@@ -53,6 +56,7 @@ class SnapshotPlan:
 
     snapshot: the name of the one that is taken or reverted. method: of one that is taken. going: the names of those
     that are deleted. before, after: the names of its snapshots. state: the one that the machine is in afterwards.
+    unfinished: the rest can only be planned when this is done.
     """
 
     steps: tuple[Step, ...]
@@ -63,6 +67,7 @@ class SnapshotPlan:
     snapshot: str | None = None
     method: Method | None = None
     going: tuple[str, ...] = ()
+    unfinished: bool = False
 
     @property
     def actions(self) -> list[str]:
@@ -74,6 +79,9 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     """The plan for one machine. Raises VirtError for what cannot be."""
     found = view(conn, machine, "vm")
     before = tuple(one.facts.name for one in found.snapshots)
+    aside = tuple(one.name for one in read_set_aside(found.defined))
+    if aside and not is_moving(found.defined):
+        return _plan_put_back(found, before, aside)
     steps: list[Step] = []
     method, name, state = None, None, found.power.state
     going: list[KnownSnapshot] = []
@@ -109,6 +117,16 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     taken = (name,) if method is not None and name is not None else ()
     after = (*(one for one in before if one not in gone), *taken)
     return SnapshotPlan(tuple(steps), before, after, found.power.state, state, name, method, gone)
+
+
+def _plan_put_back(found: SnapshotView, before: tuple[str, ...], aside: tuple[str, ...]) -> SnapshotPlan:
+    """What comes first where an interrupted move has left the snapshots set aside; the rest is planned after it."""
+    step = Step(
+        f"put back the snapshots of {found.name}, which an interrupted move has set aside: {', '.join(aside)}",
+        lambda: put_back_snapshots(found.power.handle),
+    )
+    after = (*before, *(name for name in aside if name not in before))
+    return SnapshotPlan((step,), before, after, found.power.state, found.power.state, unfinished=True)
 
 
 def _put_back(conn: VirConnect, machine: str) -> Step:

@@ -77,7 +77,7 @@ def _replace(disk: etree._Element, then: etree._Element) -> None:
         for one in then.findall(tag):
             if tag != "backingStore":
                 new = copy.deepcopy(one)
-                new.attrib.pop("index", None)
+                new.attrib.pop("index", "")
                 disk.insert(0, new)
     disk.set("type", then.get("type", "file"))
 
@@ -94,6 +94,6 @@ def _leave_out(machine: SnapshotView, snapshot: KnownSnapshot, targets: list[str
             if disk.get("name") in targets:
                 for part in list(disk):
                     disk.remove(part)
-                disk.attrib.pop("type", None)
+                disk.attrib.pop("type", "")
                 disk.set("snapshot", "no")
         machine.power.handle.snapshotCreateXML(etree.tostring(root, encoding="unicode"), flags)

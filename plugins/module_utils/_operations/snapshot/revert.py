@@ -68,7 +68,7 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
         )
     before, after = machine.power.state, state_after(snapshot)
     words = f"revert {name} to snapshot {facts.name} ({before if before == after else f'{before} -> {after}'})"
-    wanted = kept_notes(machine.notes, read_notes(facts.domain))
+    wanted = kept_notes(machine.notes, None if facts.domain is None else read_notes(facts.domain))
     steps = []
     if facts.kind != EXTERNAL and _would_bring_back(facts.domain, wanted):
         steps.append(

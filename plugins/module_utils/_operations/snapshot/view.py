@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.info.details impo
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot, list_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView, view_machine
 
 # As libvirt counts its versions: 1000000 * major + 1000 * minor + release.
@@ -67,6 +68,11 @@ class SnapshotView:
     def children_of(self, name: str) -> list[str]:
         """The names of the snapshots that follow one directly."""
         return [one.facts.name for one in self.snapshots if one.facts.parent == name]
+
+
+def is_moving(domain: etree._Element) -> bool:
+    """Whether a description is that of a machine on the move."""
+    return read_migration_note(domain) is not None
 
 
 def version_words(version: int) -> str:

@@ -151,7 +151,9 @@ def test_what_is_remembered_of_a_machine_stays_as_it_is(conn: t.Any) -> None:
     call(vm=["web1"], name=["a"], state="reverted", force=True)
     notes = notes_of(conn)
     assert (notes.tags, [volume.name for volume in notes.volumes]) == (("new",), ["web1-system.qcow2"])
-    assert read_notes(parse_xml(conn.lookupByName("web1").XMLDesc(0))).tags == ("new",)
+    running = read_notes(parse_xml(conn.lookupByName("web1").XMLDesc(0)))
+    assert running is not None
+    assert running.tags == ("new",)
 
 
 def test_a_snapshot_from_a_move_brings_no_move_back(conn: t.Any) -> None:
