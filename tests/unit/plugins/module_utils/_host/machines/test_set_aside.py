@@ -63,7 +63,7 @@ def test_they_come_back_as_they_were(domain: t.Any) -> None:
 @pytest.mark.parametrize("calls", [1, 2, 3])
 def test_a_run_that_was_cut_off_loses_none(domain: t.Any, monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
     before = sorted(known(domain))
-    deleted = []
+    deleted: list[t.Any] = []
 
     class Cut(Exception):
         pass

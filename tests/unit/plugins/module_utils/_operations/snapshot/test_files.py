@@ -112,9 +112,7 @@ def test_one_that_others_follow_is_not_reverted(world: World) -> None:
         with_snapshot(conn)
         conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>later</name></domainsnapshot>")
         found = dataclasses.replace(view(conn, "web1", "vm"), version=9_009_000)
-        with pytest.raises(
-            ConflictError, match="others follow it, whose files would be on nothing: later"
-        ):
+        with pytest.raises(ConflictError, match="others follow it, whose files would be on nothing: later"):
             steps_to_revert(conn, found, found.snapshots[0], force=True)
 
 
@@ -137,7 +135,7 @@ def test_what_it_only_reads_is_put_back(world: World) -> None:
         assert hidden_disks(now) == {}
         seed = now.defined.find("devices/disk[readonly]")
         assert seed is not None
-        assert [part.attrib for part in (seed.find("source"), seed.find("driver")) if part is not None] == [
+        assert [dict(part.attrib) for part in (seed.find("source"), seed.find("driver")) if part is not None] == [
             {"file": SEED},
             {"name": "qemu", "type": "raw"},
         ]
