@@ -3,8 +3,8 @@
 
 Arguments: the spec, by its name in SPECS, or ``purge``, which removes the machine as virt_purge does with force; the
 number of the step, from 0, or ``none``; and what happens: death ``before`` it or ``during`` it, or a failure ``after``
-it. Or, in place of a spec, ``present``, ``absent`` or ``reverted`` with a machine and a snapshot after a colon each, for
-virt_snapshot with force; or ``aside`` with a machine, which is as far as a move comes with its snapshots.
+it. Or, in place of a spec, ``present``, ``absent`` or ``reverted`` with a machine and a snapshot after a colon each,
+for virt_snapshot with force; or ``aside`` with a machine, which is as far as a move comes with its snapshots.
 """
 
 from __future__ import annotations

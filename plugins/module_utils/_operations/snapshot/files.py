@@ -128,6 +128,12 @@ def notes_with_files(machine: SnapshotView, pools: Sequence[Pool]) -> tuple[Mach
     return replace(notes, volumes=(*stays, *created)), marks
 
 
+def has_new_files(conn: VirConnect, machine: SnapshotView) -> bool:
+    """Whether a run was killed before it could note what libvirt has created."""
+    external = any(one.facts.own and one.facts.kind == EXTERNAL for one in machine.snapshots)
+    return external and bool(notes_with_files(machine, Pools(conn).all())[1])
+
+
 def note_files(conn: VirConnect, machine: SnapshotView) -> None:
     """Bring the machine's metadata up to what there is of its snapshots' files."""
     notes, marks = notes_with_files(machine, Pools(conn).all())

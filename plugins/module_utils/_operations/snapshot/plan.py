@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapsho
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, SHUTOFF, default_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import steps_to_delete
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import note_files
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import has_new_files, note_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, Method, choose
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.readonly import hidden_disks, put_back
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.retention import Retention
@@ -109,7 +109,8 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     if steps and not found.active and hidden_disks(found):
         # A run was killed in the middle of a revert.
         steps.insert(0, _put_back(conn, machine))
-    if steps and (_has_files(found, going) or (method is not None and method.kind == EXTERNAL)):
+    taken_external = method is not None and method.kind == EXTERNAL
+    if (steps and (_has_files(found, going) or taken_external)) or (not steps and has_new_files(conn, found)):
         steps.append(
             Step(f"note the files of the snapshots of {machine}", lambda: note_files(conn, view(conn, machine, "vm")))
         )

@@ -31,7 +31,8 @@ DOMAIN = """<domain type='test' xmlns:test='http://libvirt.org/schemas/domain/te
 <metadata><m:machine xmlns:m='urn:brine:virt:1'><m:volume pool='default' name='web1-system.qcow2' role='disk'/>
 </m:machine></metadata><memory>1024</memory><vcpu>1</vcpu><os><type arch='x86_64'>hvm</type></os>
 <devices><disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{vda}'/><target dev='vda'/>
-</disk><disk type='file' device='disk'><driver name='qemu' type='{seed_format}'/><source file='{seed}'/><target dev='vdz'/>
+</disk>
+<disk type='file' device='disk'><driver name='qemu' type='{seed_format}'/><source file='{seed}'/><target dev='vdz'/>
 <readonly/></disk></devices></domain>"""
 SEED, SEED_NOW = "/pools/default/web1-seed.iso", "/pools/default/web1-seed.1795430523"
 THEN = DOMAIN.format(name="web1", uuid=UUID, vda=OLD, seed=SEED, seed_format="raw")
