@@ -44,9 +44,11 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("purge leaves nothing", lambda: _purge(cloud))
 
 
-def _snapshot(cloud: Cloud, name: str, *words: str, host: str | None = None, **options: t.Any) -> dict[str, t.Any]:
+def _snapshot(
+    cloud: Cloud, machine: str, /, *words: str, host: str | None = None, **options: t.Any
+) -> dict[str, t.Any]:
     """The module on one machine, which has to end well: its result for that machine."""
-    answer, result = module(cloud, host or MACHINES[name], "virt_snapshot", *words, vm=name, **options)
+    answer, result = module(cloud, host or MACHINES[machine], "virt_snapshot", *words, vm=machine, **options)
     must(answer.status == 0, answer.text)
     (found,) = result["machines"]
     return dict(found)
@@ -224,13 +226,8 @@ def _kill(cloud: Cloud, driver: KillDriver, words: str, step: int, moment: str) 
         _tell(cloud, "snap3", _WRITE)
     after = _tell(cloud, "snap3", _READ)
     driver.run_killed(cloud, words, str(step), moment)
-    _snapshot(
-        cloud,
-        "snap3",
-        name="k1",
-        state=state,
-        **{"present": {"memory": False}, "reverted": {"force": True}}.get(state, {}),
-    )
+    more: dict[str, t.Any] = {"present": {"memory": False}, "reverted": {"force": True}}.get(state, {})
+    _snapshot(cloud, "snap3", name="k1", state=state, **more)
     # The files of one that was killed before it could note them are noted by whoever comes next.
     _snapshot(cloud, "snap3", name="next", memory=False)
     _snapshot(cloud, "snap3", name="next", state="absent")
