@@ -13,7 +13,7 @@ import contextlib
 import os
 import posixpath
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
@@ -22,9 +22,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains 
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import written_disks
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import MEMORY_SUFFIX, written_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
 
 _ATTRIBUTE = "user.brine.build"
@@ -93,39 +95,53 @@ def _below(machine: SnapshotView) -> list[str]:
     return found
 
 
+def _created(machine: SnapshotView) -> list[str]:
+    """The files that libvirt has created for snapshots that this collection has taken. A revert replaces the one of its
+    snapshot."""
+    own = [one.facts for one in machine.snapshots if one.facts.own and one.facts.kind == EXTERNAL]
+    found = [path for facts in own for _target, path in facts.disks if path]
+    return list(dict.fromkeys([*found, *(facts.memory_file for facts in own if facts.memory_file)]))
+
+
 def notes_with_files(machine: SnapshotView, pools: Sequence[Pool]) -> tuple[MachineNotes | None, dict[str, str]]:
     """The machine's notes with the files that libvirt has created for its snapshots, and without those that are gone;
     and the mark that each new one is to get. The notes are None where nothing is to be written."""
     notes = machine.notes
-    if notes is None or not any(one.facts.own and one.facts.kind == EXTERNAL for one in machine.snapshots):
-        files: list[str] = []
-    else:
-        files = files_of(machine)
     if notes is None:
         return None, {}
-    by_path = {pool.path: pool for pool in pools if pool.local and pool.source_type == "file"}
+    by_path = {pool.path: pool for pool in pools if pool.local and pool.source_type == FILE}
     known = {(volume.pool, volume.name) for volume in notes.volumes}
     created, marks = [], {}
-    for path in files:
+    for path in _created(machine):
         folder, name = posixpath.split(path)
         pool = by_path.get(folder)
         if pool is None or (pool.name, name) in known or not os.path.isfile(path):
             continue
-        if not name.startswith(f"{machine.name}-") and not name.startswith(f"{machine.name}."):
-            # Somebody else's file, which the machine had as a disk before.
-            continue
         marks[path] = uuid.uuid4().hex
-        kind = "raw" if name.endswith(".memory") else "qcow2"
-        created.append(VolumeNote(pool.name, name, "disk", format=kind, identity=marks[path]))
-    paths = {pool.name: pool.path for pool in by_path.values()}
-    stays = tuple(
-        volume
-        for volume in notes.volumes
-        if volume.building or volume.pool not in paths or os.path.lexists(f"{paths[volume.pool]}/{volume.name}")
-    )
-    if not created and len(stays) == len(notes.volumes):
+        image_format = RAW if path.endswith(MEMORY_SUFFIX) else QCOW2
+        created.append(VolumeNote(pool.name, name, "disk", format=image_format, identity=marks[path]))
+    gone = _gone(machine, notes, {pool.name: pool.path for pool in by_path.values()})
+    if not created and not gone:
         return None, {}
-    return replace(notes, volumes=(*stays, *created)), marks
+    return replace(notes, volumes=(*(one for one in notes.volumes if one not in gone), *created)), marks
+
+
+def _gone(machine: SnapshotView, notes: MachineNotes, folders: Mapping[str, str]) -> list[VolumeNote]:
+    """The volumes that libvirt has deleted with a snapshot. folders: of the pools.
+
+    Where nothing of the machine is left in a pool, its file system may only be missing, and all notes stay.
+    """
+    needed = {*files_of(machine), *_below(machine)}
+    missing, present = [], set()
+    for volume in notes.volumes:
+        if volume.pool not in folders:
+            continue
+        path = f"{folders[volume.pool]}/{volume.name}"
+        if os.path.lexists(path):
+            present.add(volume.pool)
+        elif path not in needed and not volume.building:
+            missing.append(volume)
+    return [volume for volume in missing if volume.pool in present]
 
 
 def has_new_files(conn: VirConnect, machine: SnapshotView) -> bool:

@@ -27,6 +27,8 @@ REVERTS_EXTERNAL = 9_009_000
 _KEEPS_UEFI_OFF = 9_003_000
 _KEEPS_UEFI_RUNNING = 10_010_000
 _QCOW2 = "qcow2"
+# Of the file that an external one keeps the memory in.
+MEMORY_SUFFIX = ".memory"
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Metho
         disks=tuple(kept),
         left_out=tuple(left_out),
         files=files,
-        memory_file=f"{folder}/{machine.name}.{name}.memory" if kind == EXTERNAL and with_memory else None,
+        memory_file=f"{folder}/{machine.name}.{name}{MEMORY_SUFFIX}" if kind == EXTERNAL and with_memory else None,
         warnings=tuple(_not_kept(machine, kind)),
     )
 

@@ -13,7 +13,9 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import steps_to_delete
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import (
     files_of,
@@ -149,19 +151,37 @@ def test_what_it_only_reads_is_put_back(world: World) -> None:
 
 
 def test_new_files_become_its_own_and_gone_ones_are_forgotten(world: World, tmp_path: Path) -> None:
-    pool = Pool("default", str(tmp_path), 0, None, local=True)
+    pool = Pool("default", "/pools/default", 0, None, local=True)
+    here = Pool("here", str(tmp_path), 0, None, local=True)
+    file = tmp_path / "web1-vda.now.qcow2"
+    with open_connection(world.xml()) as conn:
+        text = SNAPSHOT.format(vda=file, seed=KEPT_OUT, domain=THEN)
+        conn.lookupByName("web1").snapshotCreateXML(text, libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE)
+        found = view(conn, "web1", "vm")
+        assert notes_with_files(found, [pool, here]) == (None, {})
+        file.write_bytes(b"")
+        notes, marks = notes_with_files(found, [pool, here])
+        assert notes is not None
+        first, second = notes.volumes
+        # Nothing of it is left in that pool: its file system may only be missing.
+        assert (first.pool, first.name) == ("default", "web1-system.qcow2")
+        said = (second.pool, second.name, second.role, second.format)
+        assert said == ("here", "web1-vda.now.qcow2", "disk", "qcow2")
+        assert marks == {str(file): second.identity}
+        write_notes(
+            conn.lookupByName("web1"),
+            dataclasses.replace(notes, volumes=(*notes.volumes, VolumeNote("here", "web1-vda.old.qcow2", "disk"))),
+        )
+        now, marks = notes_with_files(view(conn, "web1", "vm"), [pool, here])
+        assert now is not None
+        assert (now.volumes, marks) == (notes.volumes, {})
+
+
+def test_a_disk_that_no_snapshot_has_made_is_never_taken_for_its_own(world: World, tmp_path: Path) -> None:
     (tmp_path / "web1-vda.now.qcow2").write_bytes(b"")
     with open_connection(world.xml()) as conn:
         with_snapshot(conn)
         domain = conn.lookupByName("web1")
-        conn.defineXML(domain.XMLDesc(0).replace("/pools/default/", f"{tmp_path}/"))
-        notes, marks = notes_with_files(view(conn, "web1", "vm"), [pool])
-        assert notes is not None
-        (volume,) = notes.volumes
-        assert (volume.pool, volume.name, volume.role, volume.format) == (
-            "default",
-            "web1-vda.now.qcow2",
-            "disk",
-            "qcow2",
-        )
-        assert marks == {f"{tmp_path}/web1-vda.now.qcow2": volume.identity}
+        conn.defineXML(domain.XMLDesc(0).replace(NEW, f"{tmp_path}/web1-vda.now.qcow2"))
+        pools = [Pool("here", str(tmp_path), 0, None, local=True)]
+        assert notes_with_files(view(conn, "web1", "vm"), pools) == (None, {})
