@@ -66,7 +66,7 @@ options:
       - Name of the snapshot; with O(state=absent), names of one or several. Those that do not exist are no change then.
       - With O(state=present), the default is the name of the machine with the time in UTC, such as
         V(web1-20260301-093000).
-      - A new name has up to 100 letters, digits and the characters C(_ . : + @ -), and at least one that is no digit.
+      - A new name has up to 100 letters, digits and the characters C(_.:+@-), and at least one that is no digit.
     type: list
     elements: str
   memory:
