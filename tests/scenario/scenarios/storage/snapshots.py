@@ -23,6 +23,7 @@ NEEDS = ("hypervisors", "alone", "tiny", "newer")
 OLDER, SECOND = "hv1", "hv2"
 # By name the host.
 MACHINES = {"snap1": OLDER, "snap3": NEWER}
+RAW = "raw3"
 _DIRECTORY = "/var/tmp/brine-snapshots"
 _WRITE = "dd if=/dev/urandom of=/dev/vda bs=4k seek=8000 count=20 2>/dev/null && sync"
 _READ = "dd if=/dev/vda bs=4k skip=8000 count=20 2>/dev/null | md5sum"
@@ -37,6 +38,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step(f"{name}: the newest two are kept, and a foreign one", functools.partial(_kept, cloud, name))
     scenario.step("refused: what could not be reverted, and what would be lost", lambda: _refused(cloud))
     scenario.step("the newer release: disks alone, reverted, deleted", lambda: _external(cloud))
+    scenario.step("a raw disk on the newer release, with memory", lambda: _raw(cloud))
     scenario.step("killed in each step on the newer release, run again", lambda: _killed(cloud))
     scenario.step("a disk that has grown since is as it was", lambda: _grown(cloud))
     scenario.step("three snapshots move with their machine, and one is reverted there", lambda: _move(cloud))
@@ -181,6 +183,8 @@ def _external(cloud: Cloud) -> None:
     _snapshot(cloud, "snap3", name="disks2", memory=False)
     _tell(cloud, "snap3", _WRITE)
     _must_be_noted(cloud)
+    answer, result = cloud.init(NEWER, **TINY, name="snap3", tags=["second"])
+    must(answer.status == 0 and not result["changed"], answer.text)
     words = "snapshot disks1 is external, and others follow it, whose files would be on nothing: disks2. Delete those"
     refused(cloud, NEWER, "virt_snapshot", words, vm="snap3", name="disks1", state="reverted", force=True)
     for _again in range(2):
@@ -198,6 +202,27 @@ def _external(cloud: Cloud) -> None:
     _snapshot(cloud, "snap3", name="disks1", state="absent")
     _must_be_noted(cloud)
     must(len(_own(cloud)[0]) == 2, f"there are {_own(cloud)}")
+
+
+def _raw(cloud: Cloud) -> None:
+    """libvirt can revert it with its memory, as there is nothing that it only reads."""
+    disks = [{"name": "system", "size": 256, "format": "raw", "clone": "copy"}]
+    answer, _result = cloud.init(NEWER, **{**TINY, "disks": disks}, name=RAW, seed={"method": "none"})
+    must(answer.status == 0, answer.text)
+    wait_until_up(cloud, NEWER, RAW)
+    _tell(cloud, RAW, f"WHEN=before; {_WRITE}", NEWER)
+    before = _tell(cloud, RAW, _READ, NEWER)
+    done = _snapshot(cloud, RAW, host=NEWER, name="raw")
+    must((done["kind"], done["memory"]) == ("external", True), str(done))
+    _tell(cloud, RAW, f"WHEN=after; {_WRITE}", NEWER)
+    for _again in range(2):
+        _snapshot(cloud, RAW, host=NEWER, name="raw", state="reverted", force=True)
+        must(_tell(cloud, RAW, "echo $WHEN", NEWER) == "before", "its memory is another one")
+        must(_tell(cloud, RAW, _READ, NEWER) == before, "its disk is another one")
+    _snapshot(cloud, RAW, host=NEWER, name="raw", state="absent")
+    must(_tell(cloud, RAW, _READ, NEWER) == before, "its disk is another one")
+    _snapshot(cloud, RAW, host=NEWER, name="last")
+    _purged(cloud, RAW, NEWER)
 
 
 def _killed(cloud: Cloud) -> None:
@@ -313,8 +338,11 @@ def _cut_off(cloud: Cloud) -> None:
 def _purge(cloud: Cloud) -> None:
     _snapshot(cloud, "snap3", name="last", memory=False)
     for name, host in MACHINES.items():
-        answer: Answer = cloud.ansible(host, "brine.virt.virt_purge", json.dumps({"name": [name], "force": True}))
-        must(answer.status == 0, answer.text)
-        must(volumes(cloud, host, name) == set(), f"{host} has {volumes(cloud, host, name)}")
-        left = cloud.on(host, f"ls {_POOL} /var/lib/libvirt/qemu/snapshot")
-        must(name not in left, left)
+        _purged(cloud, name, host)
+
+
+def _purged(cloud: Cloud, name: str, host: str) -> None:
+    answer: Answer = cloud.ansible(host, "brine.virt.virt_purge", json.dumps({"name": [name], "force": True}))
+    must(answer.status == 0, answer.text)
+    left = cloud.on(host, f"ls {_POOL} /var/lib/libvirt/qemu/snapshot")
+    must(name not in left, left)
