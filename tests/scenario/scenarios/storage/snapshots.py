@@ -16,7 +16,7 @@ from ...driving.consoles import clear, tell, wait_until_up
 from ...driving.tasks import module, refused
 from ...kill_runs import KillDriver
 from ...moving import has_moved, migrate, volumes
-from ...needs import NEWER, TINY
+from ...needs import NEWER, TINY, store_tiny
 from ...runner import ScenarioRun
 
 NEEDS = ("hypervisors", "alone", "tiny", "newer")
@@ -57,6 +57,7 @@ def _snapshot(
 
 
 def _machines(cloud: Cloud) -> None:
+    store_tiny(cloud)
     for name, host in MACHINES.items():
         answer, _result = cloud.init(host, **TINY, name=name, tags=["first"])
         must(answer.status == 0, answer.text)
