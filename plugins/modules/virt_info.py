@@ -53,8 +53,8 @@ options:
         So does O(tag).
       - V(disks) also takes one call for each storage pool, and V(pending) one for each running machine.
       - V(addresses) takes up to four for each running machine. Only V(addresses) and V(os) ask guest agents.
-      - V(snapshots) takes up to two calls for each machine, V(jobs) two for each running machine and one for each of
-        its disks, and V(os) four for each running machine with a guest agent.
+      - V(snapshots) takes up to two calls for each machine and one for each snapshot, V(jobs) two for each running
+        machine and one for each of its disks, and V(os) four for each running machine with a guest agent.
       - V(backing_chains) takes one for each machine, and for one that is off two for each layer below its disks. It
         includes V(disks), and is left out if V(!disks) is given.
       - V(uptime) takes no further calls.
@@ -405,11 +405,18 @@ machines:
       type: str
       sample: pty
     snapshots:
-      description: Its snapshots, each after the one that it was taken from; C(current) is true for the current one.
+      description:
+        - Its snapshots, each after the one that it was taken from (C(parent)); C(current) is true for the one that the
+          next one would follow. C(time) is in UTC.
+        - C(state) is that of the machine then, V(running), V(paused) or V(shutoff), or V(disk-snapshot) if it was
+          running and only its disks were kept. C(memory) says whether its memory was kept.
+        - C(kind) is V(internal) (in the disks' own files) or V(external) (what is written since then is in new files).
+          C(own) is true for those that M(brine.virt.virt_snapshot) has taken.
       returned: with V(snapshots) in O(gather_subset)
       type: list
       elements: dict
-      sample: [{name: before-upgrade, current: true}]
+      sample: [{name: before-upgrade, current: true, time: "2026-03-01T09:30:00Z", state: running, kind: internal,
+        memory: true, parent: null, description: before Debian 13, own: true}]
     jobs:
       description:
         - The active jobs of the machine, and of its disks (C(disk)). Null if libvirt does not tell, as on the

@@ -26,7 +26,7 @@ description:
   - With the machine go its UEFI variables (NVRAM), the state of its TPM, its saved state, and the metadata of its
     snapshots and checkpoints. NVRAM or the state of a TPM is kept, and named, if another machine has it too, or if the
     definition gives it another place than libvirt does by itself. The log of its serial console stays. Of an external
-    snapshot, the files stay as well.
+    snapshot that M(brine.virt.virt_snapshot) has not taken, the files stay as well.
   - Whether a machine may be removed is decided without holding the hypervisor's lock. It is checked again under the
     lock, and if something has changed that matters, the task fails and nothing of this machine is removed. A volume
     that was shown to stay is never deleted by the same run.

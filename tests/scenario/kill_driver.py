@@ -3,7 +3,8 @@
 
 Arguments: the spec, by its name in SPECS, or ``purge``, which removes the machine as virt_purge does with force; the
 number of the step, from 0, or ``none``; and what happens: death ``before`` it or ``during`` it, or a failure ``after``
-it.
+it. Or, in place of a spec, ``present``, ``absent`` or ``reverted`` with a machine and a snapshot after a colon each,
+for virt_snapshot with force; or ``aside`` with a machine, which is as far as a move comes with its snapshots.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import set_aside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.plan import plan_purge, steps_to_purge
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import NO
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import SnapshotRequest
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import plan as plan_snapshot
 
 NEW: dict[str, t.Any] = {
     "name": "kill1",
@@ -88,10 +93,28 @@ def purge(number: str, moment: str) -> int:
     return 0
 
 
+def snapshot(words: str, number: str, moment: str) -> int:
+    """Do to a snapshot what virt_snapshot does, or die trying."""
+    state, machine, *names = words.split(":")
+    with open_connection("qemu:///system") as conn, hypervisor_lock("init", wait_seconds=30):
+        if state == "aside":
+            set_aside(conn.lookupByName(machine))
+            return 0
+        # Without the memory, it has a file of its own where that can be.
+        request = SnapshotRequest(state, time.time(), tuple(names), memory=NO, force=True)
+        steps = plan_snapshot(conn, machine, request).steps
+        for index, step in enumerate(steps):
+            (deadly(step.apply, moment) if str(index) == number else step.apply)()
+    print(f"{state}, {len(steps)} steps")
+    return 0
+
+
 def main(spec: str, number: str, moment: str = "before") -> int:
     """Make the machine, or die trying."""
     if spec == "purge":
         return purge(number, moment)
+    if ":" in spec:
+        return snapshot(spec, number, moment)
     with open_connection("qemu:///system") as conn, hypervisor_lock("init", wait_seconds=30):
         plans = make_plans([read_machine(SPECS[spec])], Hypervisor(conn, image_pool="images"), "")
         if number != "none":

@@ -77,6 +77,7 @@ FULL_SCENARIOS = (
     "evacuating",
     "fleet",
     "mixed",
+    "snapshots",
     "kernel",
     "lvm",
     "iscsi",

@@ -19,7 +19,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import noted_format
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata import machine, migration
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata import machine, migration, snapshots
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import INTERNAL, read_snapshot, with_mark
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import delete_proven
 
 IMAGE = machine.ImageNote("debian-12", "debian-12-0123456789abcdef.qcow2", "images")
@@ -108,6 +109,14 @@ MOVES = {
     "3-source-id": (dataclasses.replace(FIRST_MOVE, running=False, source_id="5a" * 16), IDENTITIES),
 }
 
+SET_ASIDE = {
+    "1-first": (
+        snapshots.SetAside("before", "<domainsnapshot><name>before</name></domainsnapshot>"),
+        snapshots.SetAside("after", "<domainsnapshot><name>after</name></domainsnapshot>", current=True),
+    )
+}
+SNAPSHOTS = {"1-first": ("before", "before Debian 13", True, INTERNAL, True, "2026-03-01T09:30:00Z")}
+
 
 def read(fixtures: Path, sample: str) -> etree._Element:
     return parse_xml((fixtures / "formats" / f"{sample}.xml").read_text(encoding="utf-8"))
@@ -122,7 +131,9 @@ def canonical(element: etree._Element) -> bytes:
     return bytes(etree.tostring(element, method="c14n"))
 
 
-@pytest.mark.parametrize(("folder", "known"), [("machine", MACHINES), ("move", MOVES)])
+@pytest.mark.parametrize(
+    ("folder", "known"), [("machine", MACHINES), ("move", MOVES), ("set_aside", SET_ASIDE), ("snapshot", SNAPSHOTS)]
+)
 def test_every_sample_is_read(fixtures: Path, folder: str, known: dict[str, t.Any]) -> None:
     assert {path.stem for path in (fixtures / "formats" / folder).iterdir()} == set(known)
 
@@ -225,3 +236,25 @@ def test_the_page_about_formats_names_every_field(fixtures: Path, sample: str) -
     for part in ours.iter():
         for name in (etree.QName(part).localname, *part.attrib):
             assert re.search(rf"``(\w+/)?@?{name}\b(/@\w+)?``", page), f"{name} is not in formats.rst"
+
+
+@pytest.mark.parametrize("sample", SET_ASIDE)
+def test_snapshots_that_were_set_aside(fixtures: Path, sample: str) -> None:
+    element = read(fixtures, f"set_aside/{sample}")
+    assert snapshots.read_set_aside(element) == SET_ASIDE[sample]
+    written = parse_xml(snapshots.set_aside_to_xml(SET_ASIDE[sample]))
+    for part in written.iter():
+        part.tag = f"{{{snapshots.NAMESPACE}}}{part.tag}"
+    metadata = etree.Element("metadata")
+    metadata.append(written)
+    domain = etree.Element("domain")
+    domain.append(metadata)
+    assert snapshots.read_set_aside(domain) == SET_ASIDE[sample]
+
+
+@pytest.mark.parametrize("sample", SNAPSHOTS)
+def test_the_mark_of_a_snapshot(fixtures: Path, sample: str) -> None:
+    found = read_snapshot(read(fixtures, f"snapshot/{sample}"))
+    said = (found.name, found.description, found.own, found.kind, found.memory, found.time)
+    assert said == SNAPSHOTS[sample]
+    assert with_mark(found.description) == read(fixtures, f"snapshot/{sample}").findtext("description")

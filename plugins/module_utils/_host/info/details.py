@@ -26,6 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import ACTIVE_STATES
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import snapshot_records
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected, disk_source
 
@@ -126,10 +127,10 @@ class _Questions:
                 root = read_description(f"machine {record['name']}", domain.XMLDesc())
         if SNAPSHOTS in self._asked:
             with _noted(errors):
-                found["snapshots"] = read_snapshots(domain)
+                found["snapshots"] = snapshot_records(domain)
         if JOBS in self._asked:
             with _noted(errors):
-                found["jobs"] = _read_jobs(domain, root) if running else []
+                found["jobs"] = read_jobs(domain, root) if running else []
         if CHAINS in self._asked and root is not None:
             found[CHAINS] = {}
             for disk in root.iterfind("devices/disk"):
@@ -165,18 +166,7 @@ def _short(text: t.Any) -> str | None:
     return None if text is None else str(text)[:_LONGEST_TEXT]
 
 
-def read_snapshots(domain: VirDomain) -> list[dict[str, t.Any]]:
-    """The names of a machine's snapshots, each after the one that it follows, and which of them is the current one."""
-    with translate_errors("cannot list its snapshots"):
-        names = [one.getName() for one in domain.listAllSnapshots(libvirt.VIR_DOMAIN_SNAPSHOT_LIST_TOPOLOGICAL)]
-        current = None
-        # It may go between the two calls.
-        with suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
-            current = domain.snapshotCurrent().getName() if names else None
-    return [{"name": name, "current": name == current} for name in names]
-
-
-def _read_jobs(domain: VirDomain, root: etree._Element | None) -> list[dict[str, t.Any]] | None:
+def read_jobs(domain: VirDomain, root: etree._Element | None) -> list[dict[str, t.Any]] | None:
     """What goes on with a running machine and its disks; None where libvirt does not tell it."""
     disks = [] if root is None else root.findall("devices/disk[source]")
     targets = [target for target in (attribute(disk, "target", "dev") for disk in disks) if target]

@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     MigrationNote,
     read_migration_note,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
     MigrationContext,
     MigrationPlan,
@@ -40,6 +41,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.pre
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import (
     TargetRecheck,
     recheck_source,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import (
+    check_snapshots_on_target,
+    set_aside_step,
+    snapshots_to_carry,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.steps import (
     PreparingSteps,
@@ -80,9 +86,11 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
             hint="Give each its own host name",
         )
     _check_earlier_move(machine, context, where)
-    check_source_machine(machine, where)
+    check_source_machine(machine, context.options, where)
     check_target(machine, context.target, context.options, where)
     disks = plan_disks(machine, context.source, context.target, context.options, where, probe=not context.check_mode)
+    places = [(disk.here.place, disk.there.place) for disk in disks]
+    check_snapshots_on_target(name, machine.handle, context.target.hypervisor.conn, places, where)
     check_source_volumes(machine, disks, context.source, where)
     check_free_space_on_target(disks, context.target, where)
     _allocate(machine, disks, context.target)
@@ -104,7 +112,7 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
     steps = PreparingSteps(migration, moving, context, writer, guard, target_recheck, migration.limit(on_progress))
 
     def recheck() -> None:
-        recheck_source(machine, where)
+        recheck_source(machine, context.options, where)
         target_recheck.outdate()
         target_recheck.check(machine)
 
@@ -124,8 +132,11 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
     awaited = [disk for disk in sent if not (machine.active and _is_seed(disk, machine))]
     if awaited:
         migration.before.append(steps.flush(awaited))
+    snapshots, carried = snapshots_to_carry(machine.handle, machine.defined_xml)
+    if snapshots:
+        migration.before.append(set_aside_step(name, machine.handle, lambda: migration.switched))
     migration.before.append(move_step(migration, moving, context, on_progress, guard, target_recheck))
-    migration.after += finishing_steps(migration, machine.uuid, writer, context, trusted=True)
+    migration.after += finishing_steps(migration, machine.uuid, writer, context, trusted=True, snapshots=carried)
     return migration
 
 
@@ -152,7 +163,10 @@ def _migrated_before(name: str, context: MigrationContext, where: str) -> Migrat
                 f"metadata {name} {NAMESPACE} {_now(there.active)} --remove",
             )
         writer = NoteWriter(note)
-        migration.after += finishing_steps(migration, there.handle.UUIDString(), writer, context, trusted=False)
+        carried = bool(read_set_aside(there.xml))
+        migration.after += finishing_steps(
+            migration, there.handle.UUIDString(), writer, context, trusted=False, snapshots=carried
+        )
     return migration
 
 

@@ -26,11 +26,12 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
     MigrationTarget,
     SourceMachine,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import check_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import is_left_over
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
 
 
-def check_source_machine(machine: SourceMachine, where: str) -> None:
+def check_source_machine(machine: SourceMachine, options: MigrationOptions, where: str) -> None:
     """Raise when something keeps the machine from going anywhere."""
     _check_finished(machine, where)
     ties = ties_of_domain(machine.running_xml, machine.defined_xml)
@@ -38,15 +39,11 @@ def check_source_machine(machine: SourceMachine, where: str) -> None:
         raise UnsupportedError(
             f"{machine.name} cannot be moved: it has {' and '.join(ties)}", where=where, hint="Remove it first"
         )
-    with translate_errors(f"cannot inspect the snapshots of {machine.name}", where):
-        snapshots = [snapshot.getName() for snapshot in machine.handle.listAllSnapshots(0)]
+    with translate_errors(f"cannot inspect machine {machine.name}", where):
         saved = not machine.active and bool(machine.handle.hasManagedSaveImage(0))
-    if snapshots:
-        raise UnsupportedError(
-            f"{machine.name} has snapshots ({', '.join(sorted(snapshots))}), which libvirt cannot move with it",
-            where=where,
-            hint=f"Delete them first: virsh snapshot-delete {machine.name} NAME",
-        )
+    check_snapshots(
+        machine.name, machine.handle, active=machine.active, undefine_source=options.undefine_source, where=where
+    )
     if saved:
         raise UnsupportedError(
             f"{machine.name} is saved to a file of this hypervisor, which libvirt cannot move with it",

@@ -15,8 +15,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
+    NAMESPACE as SNAPSHOTS_NAMESPACE,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationContext
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
     MigrationTarget,
     SourceMachine,
@@ -31,7 +35,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.pre
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
 
 
-def recheck_source(planned: SourceMachine, where: str) -> None:
+def recheck_source(planned: SourceMachine, options: MigrationOptions, where: str) -> None:
     """Raise when the machine is not as it was planned: its state, its disks, or something that keeps it here."""
     now = read_source_machine(_domain_of(planned), where)
     if now.active != planned.active:
@@ -45,7 +49,7 @@ def recheck_source(planned: SourceMachine, where: str) -> None:
         raise ConflictError(
             f"{planned.name} has different disks than when its move was planned", where=where, hint="Run it again"
         )
-    check_source_machine(now, where)
+    check_source_machine(now, options, where)
 
 
 def recheck_definition(planned: SourceMachine) -> None:
@@ -63,8 +67,10 @@ def recheck_definition(planned: SourceMachine) -> None:
 def _record(xml: etree._Element) -> bytes:
     """What the machine is at its next start, in words that can be compared."""
     defined_xml = copy.deepcopy(xml)
-    for note in defined_xml.findall(f"metadata/{{{NAMESPACE}}}move"):
-        need(defined_xml, "metadata").remove(note)
+    # The move's own: its note, and the snapshots that it has set aside.
+    for tag in (f"{{{NAMESPACE}}}move", f"{{{SNAPSHOTS_NAMESPACE}}}snapshots"):
+        for note in defined_xml.findall(f"metadata/{tag}"):
+            need(defined_xml, "metadata").remove(note)
     for element in defined_xml.iter():
         # What is between the elements moves when notes come and go.
         element.tail = None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
@@ -239,15 +240,22 @@ def _size_of(path: str) -> int:
 
 
 def finishing_steps(
-    migration: MigrationPlan, uuid: str, writer: NoteWriter, context: MigrationContext, *, trusted: bool
+    migration: MigrationPlan,
+    uuid: str,
+    writer: NoteWriter,
+    context: MigrationContext,
+    *,
+    trusted: bool,
+    snapshots: bool = False,
 ) -> list[Step]:
     """What is left to do when the machine is on the target; each may be done twice.
 
-    trusted: this very run has copied the volumes at the source; those that nothing marks need no proof.
+    trusted: this very run has copied the volumes at the source; those that nothing marks need no proof. snapshots: some
+    were set aside for the move.
     """
     name, note, steps = migration.name, writer.note, []
 
-    def on_target(work: Callable[[t.Any], None]) -> Callable[[], None]:
+    def on_target(work: Callable[[t.Any], object]) -> Callable[[], None]:
         def apply() -> None:
             with context.endpoints.open_target() as conn:
                 domain = find(conn, uuid)
@@ -277,6 +285,8 @@ def finishing_steps(
                 with hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
                     migration.kept += delete_proven(conn, left, trusted=unmarked)
 
+    if snapshots:
+        steps.append(Step(f"put back the snapshots of {name} on {note.target}", on_target(put_back)))
     if note.autostart and context.options.persistent:
         steps.append(Step(f"enable autostart of {name} on {note.target}", on_target(start_with_host)))
     names = ", ".join(ref.name for ref in note.left)

@@ -20,9 +20,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.info.details impo
     block_job_of,
     job_of,
     process_seconds,
-    read_snapshots,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import snapshot_records
 
 POOL = """<node><pool type='dir'><name>default</name><target><path>/pool</path></target>
   <volume><name>top.qcow2</name><capacity>1</capacity><target><format type='qcow2'/></target>
@@ -95,10 +95,11 @@ def test_the_chain_of_a_running_machine_is_what_qemu_uses(chains: BackingChains)
 def test_snapshots_stand_after_those_that_they_follow(node_uri: str) -> None:
     with open_connection(node_uri) as conn:
         domain = conn.lookupByName("web1")
-        assert read_snapshots(domain) == []
+        assert snapshot_records(domain) == []
         for name in ("z", "a"):
             domain.snapshotCreateXML(f"<domainsnapshot><name>{name}</name></domainsnapshot>")
-        assert read_snapshots(domain) == [{"name": "z", "current": False}, {"name": "a", "current": True}]
+        found = [(one["name"], one["current"], one["parent"]) for one in snapshot_records(domain)]
+        assert found == [("z", False, None), ("a", True, "z")]
         records = observe_machines(conn, addresses=False, sizes=False)
         add_details(conn, records, ["snapshots", "jobs", "uptime", "os"], agent_timeout_seconds=1)
     by_name = {record["name"]: record for record in records}

@@ -325,6 +325,19 @@ def test_snapshots_stay_where_they_are(world: World_) -> None:
         plan()
 
 
+def test_snapshots_go_along_with_a_machine_that_is_off(world: World_) -> None:
+    plan = world()
+    domain = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
+    domain.destroy()
+    domain.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")
+    actions = plan().actions
+    first = actions.index("set aside the snapshots of web1")
+    assert actions[first + 1 : first + 3] == [
+        "move the record of web1 to hv2",
+        "put back the snapshots of web1 on hv2",
+    ]
+
+
 def _note(source: str, target: str) -> str:
     made = "<m:made pool='default' name='web1-system.qcow2'/>"
     return (

@@ -74,7 +74,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_a_plain_machine_can_go(pair: Pair) -> None:
-    check_source_machine(pair.machine, "")
+    check_source_machine(pair.machine, MigrationOptions(), "")
     check_target(pair.machine, pair.target, MigrationOptions(), "")
     check_target(pair.having(), pair.target, MigrationOptions(), "")
 
@@ -126,17 +126,17 @@ def test_what_lies_in_no_pool_stays_behind_when_the_machine_is_off(
     pair.machine.handle.destroy()
     off = dataclasses.replace(pair.having(**special), active=False)
     with pytest.raises(VirtError, match=words) as caught:
-        check_source_machine(off, "")
+        check_source_machine(off, MigrationOptions(), "")
     assert "Start it first, and move it running" in str(caught.value)
     pair.machine.handle.create()
-    check_source_machine(dataclasses.replace(off, active=True), "")
+    check_source_machine(dataclasses.replace(off, active=True), MigrationOptions(), "")
 
 
 @pytest.mark.parametrize("active", [False, True])
 def test_persistent_memory_stays_behind_also_when_the_machine_runs(pair: Pair, active: bool) -> None:
     pmem = {"devices": "<memory model='nvdimm'><source><path>/pmem</path></source></memory>"}
     with pytest.raises(VirtError, match="it has persistent memory in a file of the hypervisor"):
-        check_source_machine(dataclasses.replace(pair.having(**pmem), active=active), "")
+        check_source_machine(dataclasses.replace(pair.having(**pmem), active=active), MigrationOptions(), "")
 
 
 def test_a_file_that_the_next_start_needs_is_to_be_there(pair: Pair, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_file_that_the_next_start_needs_is_to_be_there(pair: Pair, tmp_path: P
 def test_a_saved_machine_has_its_memory_in_a_file_here(pair: Pair) -> None:
     pair.machine.handle.managedSave()
     with pytest.raises(VirtError, match="web1 is saved to a file of this hypervisor"):
-        check_source_machine(dataclasses.replace(pair.machine, active=False), "")
+        check_source_machine(dataclasses.replace(pair.machine, active=False), MigrationOptions(), "")
 
 
 class Conn:

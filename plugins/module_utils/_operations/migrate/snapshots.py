@@ -1,0 +1,95 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The snapshots of a machine that is moved: which go along, and the steps for it.
+
+libvirt moves no machine that has snapshots. Internal ones are in the files of the disks, which are copied as they are
+while the machine is off, or are on both hypervisors; their descriptions are set aside meanwhile.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back, read_texts, set_aside
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot, list_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import INTERNAL
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+
+
+def check_snapshots(name: str, handle: t.Any, *, active: bool, undefine_source: bool, where: str) -> None:
+    """Raise UnsupportedError when the machine has snapshots that cannot go along. handle: libvirt's."""
+    found = list_snapshots(handle)
+    if not found:
+        return
+    names = ", ".join(sorted(one.facts.name for one in found))
+    words = f"{name} has snapshots ({names}), which libvirt cannot move with it"
+    delete = "or delete them: virt_snapshot with state: absent"
+    other = [one.facts.name for one in found if one.facts.kind != INTERNAL]
+    if active:
+        raise UnsupportedError(f"{words} while it runs", where=where, hint=f"Shut it down first, {delete}")
+    if other:
+        raise UnsupportedError(
+            f"{words}, as their files would stay behind: {', '.join(sorted(other))} are external",
+            where=where,
+            hint="Delete them first: virt_snapshot with state: absent",
+        )
+    if not undefine_source:
+        raise UnsupportedError(
+            f"{words} if it is to stay defined here as well", where=where, hint=f"Leave undefine_source out, {delete}"
+        )
+    try:
+        read_texts(found)
+    except VirtError as exc:
+        raise type(exc)(f"{words}: {exc.what}", where=where, hint=f"Delete them first, {delete[3:]}") from exc
+
+
+def check_snapshots_on_target(
+    name: str, handle: t.Any, target: VirConnect, places: Sequence[tuple[str, str]], where: str
+) -> None:
+    """Raise UnsupportedError when the snapshots would be of no use there. places: of each disk, here and there."""
+    found = list_snapshots(handle)
+    if not found:
+        return
+    for here, there in places:
+        if here != there:
+            raise UnsupportedError(
+                f"{name} has snapshots, which name its disk {here}, and there it would be {there}",
+                where=where,
+                hint="Delete them first: virt_snapshot with state: absent",
+            )
+    with translate_errors("cannot ask libvirt for the version of QEMU", where):
+        versions = handle.connect().getVersion(), target.getVersion()
+    with_memory = [one.facts.name for one in found if one.facts.memory]
+    if with_memory and versions[1] < versions[0]:
+        raise UnsupportedError(
+            f"{name} has snapshots with memory ({', '.join(with_memory)}), which the older QEMU there may be unable to "
+            "revert",
+            where=where,
+            hint="Delete them first: virt_snapshot with state: absent",
+        )
+
+
+def snapshots_to_carry(handle: t.Any, defined_xml: etree._Element) -> tuple[list[KnownSnapshot], bool]:
+    """A machine's snapshots, and whether there is anything to put back where it arrives: also what an earlier run has
+    set aside."""
+    found = list_snapshots(handle)
+    return found, bool(found or read_set_aside(defined_xml))
+
+
+def set_aside_step(name: str, handle: t.Any, switched: Callable[[], bool]) -> Step:
+    """The step before the switch. switched: whether the machine has gone."""
+
+    def apply() -> None:
+        set_aside(handle)
+
+    def undo() -> None:
+        if not switched():
+            put_back(handle)
+
+    return Step(f"set aside the snapshots of {name}", apply, undo)

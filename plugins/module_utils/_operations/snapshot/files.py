@@ -1,0 +1,161 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of external snapshots: who else uses them, and whose they are.
+
+libvirt creates, merges and deletes them itself. What it has created for a machine becomes the machine's own, as its
+volumes are: a mark on the file, and the same word in the machine's metadata, so that virt_purge knows them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import posixpath
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import MEMORY_SUFFIX, written_disks
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+
+_ATTRIBUTE = "user.brine.build"
+
+
+def require_free_places(conn: VirConnect, paths: Sequence[str]) -> None:
+    """Raise ConflictError when there is something at a place where libvirt is to create a file."""
+    with translate_errors("cannot ask libvirt for its URI"):
+        local = is_local(conn.getURI())
+    for path in paths:
+        if local and os.path.lexists(path):
+            raise ConflictError(
+                f"there is a file {path} already, which the snapshot would need",
+                hint="Check whose it is, and choose another name for the snapshot",
+            )
+
+
+def files_of(machine: SnapshotView) -> list[str]:
+    """All files of a machine's external snapshots, and those that its disks write to now."""
+    found = [
+        path for one in machine.snapshots if one.facts.kind == EXTERNAL for _target, path in one.facts.disks if path
+    ]
+    found += [one.facts.memory_file for one in machine.snapshots if one.facts.memory_file]
+    for domain in (machine.xml, machine.defined):
+        for disk in written_disks(domain)[0].values():
+            path = disk_source(disk.find("source"), disk.get("type"))
+            if disk.get("type") == "file" and path:
+                found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def require_unused_files(conn: VirConnect, machine: SnapshotView, what: str) -> None:
+    """Raise ConflictError when anything but the machine itself uses a file that libvirt would delete or write to.
+
+    what: what is to be done, in words that follow «cannot be».
+    """
+    usage = Usage(conn)
+    paths = [*files_of(machine), *_below(machine)]
+    own = {usage.identity_at(path) for path in paths}
+    for path in paths:
+        for user in usage.users_at(path):
+            if user.machine == machine.name:
+                continue
+            if user.volume is not None and usage.identity_at(usage.collected.paths.get(user.volume, "/")) in own:
+                continue
+            raise ConflictError(
+                f"it cannot be {what}, as {path}, which libvirt would write to or delete, is used by {user.words}"
+            )
+    unknown = [one.words for one in usage.unknown if one.machine != machine.name]
+    if unknown:
+        raise ConflictError(
+            f"it cannot be {what}, as it cannot be determined whether something else uses its files: "
+            f"{'; '.join(unknown)}"
+        )
+
+
+def _below(machine: SnapshotView) -> list[str]:
+    """The files that the machine's disks had when its external snapshots were taken."""
+    found = []
+    for one in machine.snapshots:
+        if one.facts.kind == EXTERNAL and one.facts.domain is not None:
+            for disk in written_disks(one.facts.domain)[0].values():
+                path = disk_source(disk.find("source"), disk.get("type"))
+                if disk.get("type") == "file" and path:
+                    found.append(path)
+    return found
+
+
+def _created(machine: SnapshotView) -> list[str]:
+    """The files that libvirt has created for snapshots that this collection has taken. A revert replaces the one of its
+    snapshot."""
+    own = [one.facts for one in machine.snapshots if one.facts.own and one.facts.kind == EXTERNAL]
+    found = [path for facts in own for _target, path in facts.disks if path]
+    return list(dict.fromkeys([*found, *(facts.memory_file for facts in own if facts.memory_file)]))
+
+
+def notes_with_files(machine: SnapshotView, pools: Sequence[Pool]) -> tuple[MachineNotes | None, dict[str, str]]:
+    """The machine's notes with the files that libvirt has created for its snapshots, and without those that are gone;
+    and the mark that each new one is to get. The notes are None where nothing is to be written."""
+    notes = machine.notes
+    if notes is None:
+        return None, {}
+    by_path = {pool.path: pool for pool in pools if pool.local and pool.source_type == FILE}
+    known = {(volume.pool, volume.name) for volume in notes.volumes}
+    created, marks = [], {}
+    for path in _created(machine):
+        folder, name = posixpath.split(path)
+        pool = by_path.get(folder)
+        if pool is None or (pool.name, name) in known or not os.path.isfile(path):
+            continue
+        marks[path] = uuid.uuid4().hex
+        image_format = RAW if path.endswith(MEMORY_SUFFIX) else QCOW2
+        created.append(VolumeNote(pool.name, name, "disk", format=image_format, identity=marks[path]))
+    gone = _gone(machine, notes, {pool.name: pool.path for pool in by_path.values()})
+    if not created and not gone:
+        return None, {}
+    return replace(notes, volumes=(*(one for one in notes.volumes if one not in gone), *created)), marks
+
+
+def _gone(machine: SnapshotView, notes: MachineNotes, folders: Mapping[str, str]) -> list[VolumeNote]:
+    """The volumes that libvirt has deleted with a snapshot. folders: of the pools.
+
+    Where nothing of the machine is left in a pool, its file system may only be missing, and all notes stay.
+    """
+    needed = {*files_of(machine), *_below(machine)}
+    missing, present = [], set()
+    for volume in notes.volumes:
+        if volume.pool not in folders:
+            continue
+        path = f"{folders[volume.pool]}/{volume.name}"
+        if os.path.lexists(path):
+            present.add(volume.pool)
+        elif path not in needed and not volume.building:
+            missing.append(volume)
+    return [volume for volume in missing if volume.pool in present]
+
+
+def has_new_files(conn: VirConnect, machine: SnapshotView) -> bool:
+    """Whether a run was killed before it could note what libvirt has created."""
+    external = any(one.facts.own and one.facts.kind == EXTERNAL for one in machine.snapshots)
+    return external and bool(notes_with_files(machine, Pools(conn).all())[1])
+
+
+def note_files(conn: VirConnect, machine: SnapshotView) -> None:
+    """Bring the machine's metadata up to what there is of its snapshots' files."""
+    notes, marks = notes_with_files(machine, Pools(conn).all())
+    for path, mark in marks.items():
+        # A file system without such attributes: purge keeps the file then, unless it is a disk.
+        with contextlib.suppress(OSError):
+            os.setxattr(path, _ATTRIBUTE, mark.encode(), follow_symlinks=False)
+    if notes is not None:
+        write_notes(machine.power.handle, notes)

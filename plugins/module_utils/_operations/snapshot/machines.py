@@ -1,0 +1,163 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Snapshots of several machines: all of them planned before the first is touched, then side by side."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    Mistakes,
+    NotFoundError,
+    VirtError,
+    as_virt_error,
+    one_of_these,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import snapshot_records
+from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
+    is_flush_name,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.locks import SharedLock
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
+    SnapshotPlan,
+    SnapshotRequest,
+    plan,
+)
+
+
+@dataclass
+class SnapshotResult:
+    """One machine: what is to be done (plan; None where it cannot be), and what became of it. done: the actions that
+    are finished. snapshots: those that it has in the end."""
+
+    name: str
+    plan: SnapshotPlan | None = None
+    error: VirtError | None = None
+    done: list[str] = field(default_factory=list)
+    snapshots: list[dict[str, t.Any]] | None = None
+    seconds: float = 0.0
+
+    def as_result(self) -> dict[str, t.Any]:
+        """In the words of the module's result."""
+        found, method = self.plan, None if self.plan is None else self.plan.method
+        result: dict[str, t.Any] = {
+            "name": self.name,
+            "changed": bool(self.done),
+            "failed": self.error is not None,
+            "snapshot": None if found is None else found.snapshot,
+            "state_before": None if found is None else found.state_before,
+            "state": None if found is None else found.state,
+            "actions": self.done,
+            "deleted": [] if found is None else list(found.going),
+            "kind": None if method is None else method.kind,
+            "memory": None if method is None else method.memory,
+            "quiesced": None if method is None else method.quiesce,
+            "warnings": [] if method is None else list(method.warnings),
+            "snapshots": self.snapshots,
+            "seconds": round(self.seconds, 1),
+        }
+        if self.error is not None:
+            result["msg"] = str(self.error)
+        return result
+
+
+def plan_snapshots(conn: VirConnect, names: Sequence[str], request: SnapshotRequest) -> list[SnapshotResult]:
+    """A plan for each machine, in order; nothing is changed. What keeps one from being done is its own error.
+
+    Raises NotFoundError, with a line for each, for machines that do not exist.
+    """
+    names = list(dict.fromkeys(names))
+    _require_all(conn, names)
+    results = []
+    for name in names:
+        result = SnapshotResult(name)
+        try:
+            result.plan = plan(conn, name, request)
+        except Exception as exc:  # whatever it is, it is not the other machines' fault
+            result.error = as_virt_error(exc)
+        results.append(result)
+    return results
+
+
+def _require_all(conn: VirConnect, names: Sequence[str]) -> None:
+    with translate_errors("cannot list the machines"):
+        known = {handle.name() for handle in conn.listAllDomains(0) if not is_flush_name(handle.name())}
+    mistakes = Mistakes()
+    for name in names:
+        with mistakes.noted():
+            if name not in known:
+                raise NotFoundError(
+                    f"there is no machine {name!r} on this hypervisor", where="vm", hint=one_of_these(name, known)
+                )
+    mistakes.conclude()
+
+
+def preview(results: Sequence[SnapshotResult]) -> None:
+    """What carrying the plans out would come to, for check mode."""
+    for result in results:
+        if result.plan is not None:
+            result.done = result.plan.actions
+
+
+def carry_out(
+    conn: VirConnect,
+    results: Sequence[SnapshotResult],
+    request: SnapshotRequest,
+    *,
+    concurrency: int,
+    lock_seconds: float,
+) -> None:
+    """Do what is planned. One machine's failure is its own; the others go on.
+
+    lock_seconds: how long to wait for another run that works on this hypervisor.
+    """
+    others = SharedLock(lock_seconds)
+
+    def work(result: SnapshotResult) -> None:
+        began = time.monotonic()
+        try:
+            # Nobody moves the machine, changes its power state, or gives it other disks meanwhile.
+            with machine_lock(result.name, lock_seconds), others.held():
+                result.plan = _apply(plan(conn, result.name, request), result)
+                if result.plan.unfinished:
+                    result.plan = _apply(plan(conn, result.name, request), result)
+        except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on
+            result.error = _with_done(as_virt_error(exc), result.done)
+        _look(conn, result)
+        result.seconds = time.monotonic() - began
+
+    map_in_threads(
+        work,
+        [result for result in results if result.plan is not None and result.plan.steps],
+        threads=max(1, concurrency),
+    )
+
+
+def _apply(planned: SnapshotPlan, result: SnapshotResult) -> SnapshotPlan:
+    for step in planned.steps:
+        step.apply()
+        result.done.append(step.description)
+    return planned
+
+
+def _look(conn: VirConnect, result: SnapshotResult) -> None:
+    """The machine's snapshots now; a look that fails must not hide what was done."""
+    try:
+        with translate_errors(f"cannot inspect machine {result.name}"):
+            result.snapshots = snapshot_records(conn.lookupByName(result.name))
+    except VirtError as exc:
+        result.error = result.error or exc
+
+
+def _with_done(error: VirtError, done: Sequence[str]) -> VirtError:
+    """The error with what was done before it."""
+    if not done:
+        return error
+    return type(error)(f"{error.what}. Done before that: {', '.join(done)}", where=error.where, hint=error.hint)

@@ -1,0 +1,228 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a snapshot of a machine can be taken so that it can be reverted on this hypervisor. Asks nobody.
+
+What libvirt can do, by its NEWS and its driver for QEMU (src/qemu/qemu_snapshot.c):
+
+* Internal ones need qcow2 for every disk that is written to; of a running machine they always have the memory.
+* UEFI: while the machine is off, since 9.3; while it runs, since 10.10, if its variables are in a qcow2 file.
+* External ones are reverted since 9.9, if all disks are files.
+* Machines with both kinds cannot be reverted and cleared in every order.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, INTERNAL
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
+
+AUTO, YES, NO = "auto", "true", "false"
+REVERTS_EXTERNAL = 9_009_000
+_KEEPS_UEFI_OFF = 9_003_000
+_KEEPS_UEFI_RUNNING = 10_010_000
+_QCOW2 = "qcow2"
+# Of the file that an external one keeps the memory in.
+MEMORY_SUFFIX = ".memory"
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a snapshot is taken.
+
+    kind: INTERNAL or EXTERNAL. memory, quiesce: with the memory, with the file systems of the guest frozen. disks: the
+    targets of what is kept. files: for an external one, the new file of each target; memory_file: that of the memory.
+    left_out: targets that are not kept, as nothing can write to them. warnings: what of the machine is not kept.
+    """
+
+    kind: str
+    memory: bool
+    quiesce: bool
+    disks: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+    memory_file: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Method:
+    """How a snapshot of this name is taken. memory, quiesce: AUTO, YES or NO.
+
+    AUTO keeps the memory if it can. Raises InputError for what does not go together, UnsupportedError and
+    ConflictError, with all reasons, where no snapshot could be reverted.
+    """
+    _check_wishes(machine, memory, quiesce)
+    kept, left_out = written_disks(machine.xml)
+    if not kept:
+        raise UnsupportedError("it has no disk that it can write to, so there is nothing to keep")
+    _require_own(kept)
+    with_memory = machine.active and memory != NO
+    against = {INTERNAL: _against_internal(machine, kept, with_memory=with_memory)}
+    if against[INTERNAL]:
+        against[EXTERNAL] = _against_external(machine, with_memory=with_memory)
+        if against[EXTERNAL] and with_memory and memory == AUTO:
+            with_memory = False
+            against[EXTERNAL] = _against_external(machine, with_memory=with_memory)
+    kind = next((kind for kind, reasons in against.items() if not reasons), None)
+    if kind is None:
+        raise UnsupportedError(
+            f"no snapshot that could be reverted can be taken of it. Internal: {'; '.join(against[INTERNAL])}. "
+            f"External: {'; '.join(against[EXTERNAL])}",
+            hint=_hint(machine, kept, with_memory=machine.active and memory != NO),
+        )
+    files = {target: _file_of(machine.name, disk, name) for target, disk in kept.items()} if kind == EXTERNAL else {}
+    folder = posixpath.dirname(next(iter(files.values()), ""))
+    return Method(
+        kind,
+        with_memory,
+        quiesce=machine.active and not with_memory and quiesce != NO and machine.agent,
+        disks=tuple(kept),
+        left_out=tuple(left_out),
+        files=files,
+        memory_file=f"{folder}/{machine.name}.{name}{MEMORY_SUFFIX}" if kind == EXTERNAL and with_memory else None,
+        warnings=tuple(_not_kept(machine, kind)),
+    )
+
+
+def written_disks(domain: etree._Element) -> tuple[dict[str, etree._Element], list[str]]:
+    """The disks that a machine can write to, by target; the targets of the others."""
+    kept, left_out = {}, []
+    for disk in domain.iterfind("devices/disk"):
+        target = attribute(disk, "target", "dev") or ""
+        source = disk_source(disk.find("source"), disk.get("type"))
+        if source is None or _only_reads(disk):
+            left_out.append(target)
+        else:
+            kept[target] = disk
+    return kept, left_out
+
+
+def read_only_disks(domain: etree._Element) -> dict[str, etree._Element]:
+    """The disks that a machine only reads, by target, also empty ones."""
+    return {
+        attribute(disk, "target", "dev") or "": disk for disk in domain.iterfind("devices/disk") if _only_reads(disk)
+    }
+
+
+def _only_reads(disk: etree._Element) -> bool:
+    return disk.find("readonly") is not None or disk.get("device") == "cdrom"
+
+
+def _check_wishes(machine: SnapshotView, memory: str, quiesce: str) -> None:
+    if quiesce == YES and memory == YES:
+        raise InputError(
+            "it is for snapshots without memory: what a guest has in its memory is kept as it is",
+            where="quiesce",
+            hint="Set memory: false",
+        )
+    if not machine.active:
+        if memory == YES:
+            raise ConflictError("it is off, so it has no memory to keep", hint="Start it first, or set memory: auto")
+        return
+    if quiesce != YES:
+        return
+    if memory == AUTO:
+        raise InputError("it is for snapshots without memory", where="quiesce", hint="Set memory: false")
+    if not machine.agent:
+        raise ConflictError(
+            "its guest agent has not connected, so nobody can freeze its file systems",
+            hint="Install and start qemu-guest-agent in the guest, or set quiesce: auto",
+        )
+
+
+def _require_own(kept: dict[str, etree._Element]) -> None:
+    for target, disk in kept.items():
+        if disk.find("shareable") is not None:
+            raise UnsupportedError(
+                f"its disk {target} is shared with other machines, whose data a revert would change as well",
+                hint="Detach the disk first",
+            )
+
+
+def _format_of(disk: etree._Element) -> str:
+    return attribute(disk, "driver", "type") or "raw"
+
+
+def _against_internal(machine: SnapshotView, kept: dict[str, etree._Element], *, with_memory: bool) -> list[str]:
+    reasons = []
+    if machine.active and not with_memory:
+        reasons.append("while a machine runs, they always have its memory")
+    other = [f"{target} ({_format_of(disk)})" for target, disk in kept.items() if _format_of(disk) != _QCOW2]
+    if other:
+        reasons.append(f"they need disks of format qcow2, and these are not: {', '.join(other)}")
+    reasons += [
+        f"disk {target} is of type {disk.get('type')}"
+        for target, disk in kept.items()
+        if disk.get("type") not in ("file", "block")
+    ]
+    reasons += _against_firmware(machine)
+    external = [one.facts.name for one in machine.snapshots if one.facts.kind == EXTERNAL]
+    if external:
+        reasons.append(f"it has external ones ({', '.join(external)}), and libvirt cannot handle both kinds together")
+    return reasons
+
+
+def _against_firmware(machine: SnapshotView) -> list[str]:
+    if machine.xml.find("os/loader[@type='pflash']") is None:
+        return []
+    if not machine.active:
+        if machine.version >= _KEEPS_UEFI_OFF:
+            return []
+        return [f"libvirt {version_words(machine.version)} takes none of a machine with UEFI (9.3 and later do)"]
+    if attribute(machine.xml, "os/nvram", "format") != _QCOW2:
+        return ["the variables of its UEFI are not in a qcow2 file"]
+    if machine.version < _KEEPS_UEFI_RUNNING:
+        return [f"libvirt {version_words(machine.version)} cannot revert one of a running machine with UEFI"]
+    return []
+
+
+def _against_external(machine: SnapshotView, *, with_memory: bool) -> list[str]:
+    reasons = []
+    if machine.version < REVERTS_EXTERNAL:
+        reasons.append(f"libvirt {version_words(machine.version)} cannot revert them (9.9 and later can)")
+    # A revert makes a new file for each disk, also for one that nobody writes to.
+    reasons += [
+        f"disk {attribute(disk, 'target', 'dev')} is no file"
+        for disk in machine.xml.iterfind("devices/disk")
+        if disk.get("type") != "file"
+    ]
+    # Of a machine that is off then, they are put back; see readonly.py.
+    read_only = [target for target, disk in read_only_disks(machine.xml).items() if disk.find("source") is not None]
+    if with_memory and read_only:
+        reasons.append(f"with memory, a revert would put a new file before what it only reads ({', '.join(read_only)})")
+    internal = [one.facts.name for one in machine.snapshots if one.facts.kind == INTERNAL]
+    if internal:
+        reasons.append(f"it has internal ones ({', '.join(internal)}), and libvirt cannot handle both kinds together")
+    if machine.checkpoints and not machine.active:
+        reasons.append("it has checkpoints of a backup, and is off")
+    return reasons
+
+
+def _hint(machine: SnapshotView, kept: dict[str, etree._Element], *, with_memory: bool) -> str | None:
+    if not machine.active:
+        return None
+    if not with_memory and not _against_internal(machine, kept, with_memory=True):
+        return "Set memory: auto to keep the memory too, or shut the machine down first"
+    return None if any(_format_of(disk) != _QCOW2 for disk in kept.values()) else "Shut the machine down first"
+
+
+def _file_of(machine: str, disk: etree._Element, name: str) -> str:
+    folder = posixpath.dirname(attribute(disk, "source", "file") or "")
+    return f"{folder}/{machine}-{attribute(disk, 'target', 'dev')}.{name}.{_QCOW2}"
+
+
+def _not_kept(machine: SnapshotView, kind: str) -> list[str]:
+    words = []
+    firmware = machine.xml.find("os/loader[@type='pflash']") is not None
+    if (firmware or machine.xml.find("os[@firmware='efi']") is not None) and (
+        kind == EXTERNAL or attribute(machine.xml, "os/nvram", "format") != _QCOW2
+    ):
+        words.append("the variables of its UEFI are not kept: a revert leaves them as they are")
+    if not machine.active and machine.xml.find("devices/tpm/backend[@type='emulator']") is not None:
+        words.append("the state of its TPM is not kept: a revert leaves it as it is")
+    return words

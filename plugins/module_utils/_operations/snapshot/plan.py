@@ -1,0 +1,149 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is to be done about the snapshots of one machine. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back as put_back_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, SHUTOFF, default_name
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import steps_to_delete
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import has_new_files, note_files
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, Method, choose
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.readonly import hidden_disks, put_back
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.retention import Retention
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import state_after, steps_to_revert
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.take import step_to_take
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import (
+    SnapshotView,
+    is_moving,
+    require_settled,
+    view,
+)
+
+PRESENT, ABSENT, REVERTED = "present", "absent", "reverted"
+
+
+@dataclass(frozen=True)
+class SnapshotRequest:
+    """What a task asks for of each machine.
+
+    names: of the snapshots; empty for a new one with a name of its own (PRESENT), or for retention alone (ABSENT).
+    memory, quiesce: as in method.choose. force: a revert may end what runs. now: seconds since the epoch.
+    """
+
+    state: str
+    now: float
+    names: tuple[str, ...] = ()
+    memory: str = AUTO
+    quiesce: str = AUTO
+    description: str = ""
+    keep: Retention | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class SnapshotPlan:
+    """What is to be done for one machine.
+
+    snapshot: the name of the one that is taken or reverted. method: of one that is taken. going: the names of those
+    that are deleted. before, after: the names of its snapshots. state: the one that the machine is in afterwards.
+    unfinished: the rest can only be planned when this is done.
+    """
+
+    steps: tuple[Step, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    state_before: str
+    state: str
+    snapshot: str | None = None
+    method: Method | None = None
+    going: tuple[str, ...] = ()
+    unfinished: bool = False
+
+    @property
+    def actions(self) -> list[str]:
+        """What is done, in words."""
+        return [step.description for step in self.steps]
+
+
+def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPlan:
+    """The plan for one machine. Raises VirtError for what cannot be."""
+    found = view(conn, machine, "vm")
+    before = tuple(one.facts.name for one in found.snapshots)
+    aside = tuple(one.name for one in read_set_aside(found.defined))
+    if aside and not is_moving(found.defined):
+        return _plan_put_back(found, before, aside)
+    steps: list[Step] = []
+    method, name, state = None, None, found.power.state
+    going: list[KnownSnapshot] = []
+    if request.state == REVERTED:
+        name = request.names[0]
+        snapshot = found.find(name)
+        if snapshot is None:
+            raise NotFoundError(f"it has no snapshot {name!r}", where="name", hint=one_of_these(name, before))
+        require_settled(found)
+        steps += steps_to_revert(conn, found, snapshot, force=request.force)
+        state = state_after(snapshot)
+        if snapshot.facts.kind == EXTERNAL and state == SHUTOFF:
+            steps.append(_put_back(conn, machine))
+    else:
+        if request.state == PRESENT:
+            name = request.names[0] if request.names else default_name(machine, request.now)
+            if found.find(name) is None:
+                require_settled(found)
+                method = choose(found, name, request.memory, request.quiesce)
+                steps.append(step_to_take(conn, found, name, method, request.description))
+        going = _going(found, request, taken=method is not None)
+        if going:
+            require_settled(found)
+            steps += steps_to_delete(conn, found, going)
+    if steps and not found.active and hidden_disks(found):
+        # A run was killed in the middle of a revert.
+        steps.insert(0, _put_back(conn, machine))
+    taken_external = method is not None and method.kind == EXTERNAL
+    if (steps and (_has_files(found, going) or taken_external)) or (not steps and has_new_files(conn, found)):
+        steps.append(
+            Step(f"note the files of the snapshots of {machine}", lambda: note_files(conn, view(conn, machine, "vm")))
+        )
+    gone = tuple(one.facts.name for one in going)
+    taken = (name,) if method is not None and name is not None else ()
+    after = (*(one for one in before if one not in gone), *taken)
+    return SnapshotPlan(tuple(steps), before, after, found.power.state, state, name, method, gone)
+
+
+def _plan_put_back(found: SnapshotView, before: tuple[str, ...], aside: tuple[str, ...]) -> SnapshotPlan:
+    """What comes first where an interrupted move has left the snapshots set aside; the rest is planned after it."""
+    step = Step(
+        f"put back the snapshots of {found.name}, which an interrupted move has set aside: {', '.join(aside)}",
+        lambda: put_back_snapshots(found.power.handle),
+    )
+    after = (*before, *(name for name in aside if name not in before))
+    return SnapshotPlan((step,), before, after, found.power.state, found.power.state, unfinished=True)
+
+
+def _put_back(conn: VirConnect, machine: str) -> Step:
+    return Step(f"put back what {machine} only reads", lambda: put_back(conn, view(conn, machine, "vm")))
+
+
+def _going(found: SnapshotView, request: SnapshotRequest, *, taken: bool) -> list[KnownSnapshot]:
+    names = set(request.names) if request.state == ABSENT else set()
+    if request.keep is not None:
+        facts: Sequence = [one.facts for one in found.snapshots]
+        expired = request.keep.expired(facts, request.now, coming=taken)
+        # Who asks for a snapshot by its name does not have it deleted in the same task.
+        kept = request.names if request.state == PRESENT else ()
+        names |= {one.name for one in expired if one.name not in kept}
+    return [one for one in found.snapshots if one.facts.name in names]
+
+
+def _has_files(found: SnapshotView, going: Sequence[KnownSnapshot]) -> bool:
+    return any(one.facts.kind == EXTERNAL for one in (*found.snapshots, *going))

@@ -1,0 +1,99 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a machine only reads, after a revert to an external snapshot.
+
+libvirt then puts a new file before every disk, also before an ISO image or a seed, which many machines may share
+(virDomainSnapshotAlignDisks with force_default_location, src/conf/snapshot_conf.c). Nothing is ever written to such a
+file, so it is taken away again while the machine is off. A run that was killed before that leaves a machine that works;
+the next one that is at its snapshots does it.
+"""
+
+from __future__ import annotations
+
+import copy
+import posixpath
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import redefine
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import read_only_disks
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+
+
+def hidden_disks(machine: SnapshotView) -> dict[str, tuple[KnownSnapshot, etree._Element, str]]:
+    """The disks that have such a file before them, by target: the snapshot, the disk as it was, the file."""
+    found = {}
+    now = read_only_disks(machine.defined)
+    for one in machine.snapshots:
+        files = dict(one.facts.disks)
+        if one.facts.kind != EXTERNAL or one.facts.domain is None:
+            continue
+        for target, disk in read_only_disks(one.facts.domain).items():
+            current = now.get(target)
+            place = None if current is None else disk_source(current.find("source"), current.get("type"))
+            if place is not None and place == files.get(target):
+                found[target] = (one, disk, place)
+    return found
+
+
+def put_back(conn: VirConnect, machine: SnapshotView) -> None:
+    """Give a machine that is off its own disks back: first in its description, then in the snapshot; then the files go.
+
+    Raises VirtError; a file that anything uses stays.
+    """
+    hidden = hidden_disks(machine)
+    if machine.active or not hidden:
+        return
+    name, handle = machine.name, machine.power.handle
+    with translate_errors(f"cannot inspect machine {name}"):
+        text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+        uuid = handle.UUIDString()
+    root = parse_xml(text)
+    for target, disk in read_only_disks(root).items():
+        if target in hidden:
+            _replace(disk, hidden[target][1])
+    redefine(conn, etree.tostring(root, encoding="unicode"), uuid, name)
+    for snapshot in {one.facts.name: one for one, _disk, _file in hidden.values()}.values():
+        _leave_out(machine, snapshot, [target for target, found in hidden.items() if found[0] is snapshot])
+    pools = {pool.path: pool for pool in Pools(conn).all() if pool.source_type == "file"}
+    for _snapshot, _disk, file in hidden.values():
+        folder, volume = posixpath.split(file)
+        if folder in pools:
+            pool = Pools(conn).get(pools[folder].name)
+            delete_unused(conn, [(pool, volume)], owner=name, fresh=True)
+
+
+def _replace(disk: etree._Element, then: etree._Element) -> None:
+    """Put the source and the format of a disk back."""
+    for tag in ("source", "driver", "backingStore"):
+        for old in disk.findall(tag):
+            disk.remove(old)
+        for one in then.findall(tag):
+            if tag != "backingStore":
+                new = copy.deepcopy(one)
+                new.attrib.pop("index", "")
+                disk.insert(0, new)
+    disk.set("type", then.get("type", "file"))
+
+
+def _leave_out(machine: SnapshotView, snapshot: KnownSnapshot, targets: list[str]) -> None:
+    """Write into a snapshot that nothing of these disks is kept, as it was when it was taken."""
+    name = snapshot.facts.name
+    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE
+    if snapshot.current:
+        flags |= libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
+    with translate_errors(f"cannot correct snapshot {name} of machine {machine.name}"):
+        root = parse_xml(snapshot.handle.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE))
+        for disk in root.iterfind("disks/disk"):
+            if disk.get("name") in targets:
+                for part in list(disk):
+                    disk.remove(part)
+                disk.attrib.pop("type", "")
+                disk.set("snapshot", "no")
+        machine.power.handle.snapshotCreateXML(etree.tostring(root, encoding="unicode"), flags)

@@ -1,0 +1,142 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A machine as whoever takes, reverts or deletes its snapshots sees it. Asks, and changes nothing."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.info.details import read_jobs
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot, list_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView, view_machine
+
+# As libvirt counts its versions: 1000000 * major + 1000 * minor + release.
+_MAJOR, _MINOR = 1_000_000, 1_000
+
+
+@dataclass(frozen=True)
+class SnapshotView:
+    """What is known of one machine.
+
+    power: its state, and what is in the way of changing it. xml: its running description, the permanent one while it is
+    off. defined: the permanent one. version: of libvirt there, as libvirt counts. checkpoints: how many it has.
+    """
+
+    power: PowerView
+    xml: etree._Element
+    defined: etree._Element
+    snapshots: tuple[KnownSnapshot, ...]
+    version: int
+    checkpoints: int = 0
+
+    @property
+    def name(self) -> str:
+        """The machine's name."""
+        return self.power.name
+
+    @property
+    def active(self) -> bool:
+        """Whether it is in memory."""
+        return self.power.active
+
+    @property
+    def agent(self) -> bool:
+        """Whether its guest agent has connected."""
+        return self.active and agent_is_connected(self.xml)
+
+    @property
+    def notes(self) -> MachineNotes | None:
+        """What this collection remembers of it; None for a machine that is not ours."""
+        return read_notes(self.defined)
+
+    def find(self, name: str) -> KnownSnapshot | None:
+        """The snapshot of this name."""
+        return next((one for one in self.snapshots if one.facts.name == name), None)
+
+    def children_of(self, name: str) -> list[str]:
+        """The names of the snapshots that follow one directly."""
+        return [one.facts.name for one in self.snapshots if one.facts.parent == name]
+
+
+def is_moving(domain: etree._Element) -> bool:
+    """Whether a description is that of a machine on the move."""
+    return read_migration_note(domain) is not None
+
+
+def version_words(version: int) -> str:
+    """A version of libvirt as people write it."""
+    return f"{version // _MAJOR}.{version % _MAJOR // _MINOR}.{version % _MINOR}"
+
+
+def view(conn: VirConnect, name: str, where: str) -> SnapshotView:
+    """A machine now. where: the option that names it. Raises NotFoundError, and HostError for one nobody can read."""
+    with translate_errors(f"cannot inspect machine {name}", where):
+        handle = conn.lookupByName(name)
+        power = view_machine(handle)
+        version = conn.getLibVersion()
+    if power.error is not None:
+        raise power.error
+    with translate_errors(f"cannot inspect machine {name}"):
+        defined = read_description(f"machine {name}", handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+        xml = read_description(f"machine {name}", handle.XMLDesc(0)) if power.active else defined
+    return SnapshotView(power, xml, defined, tuple(list_snapshots(handle)), version, _count_checkpoints(handle))
+
+
+def _count_checkpoints(handle: t.Any) -> int:
+    try:
+        return len(handle.listAllCheckpoints(0))
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() not in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_OPERATION_UNSUPPORTED):
+            raise
+        return 0
+
+
+def require_settled(machine: SnapshotView) -> None:
+    """Raise VirtError while somebody else is at work on the machine: a run, a move, a job of libvirt's."""
+    machine.power.require_changeable()
+    _require_whole(machine)
+    if not machine.power.persistent:
+        raise ConflictError(
+            "it is running but not defined here, so its snapshots would be forgotten when it stops: it was undefined "
+            "while it ran, or is on its way here by a move",
+            hint=f"If it is not being moved, define it first: virsh dumpxml {machine.name} > {machine.name}.xml && "
+            f"virsh define {machine.name}.xml",
+        )
+    if not machine.active:
+        return
+    jobs = read_jobs(machine.power.handle, machine.xml) or []
+    if jobs:
+        words = " and ".join(_job_words(job) for job in jobs)
+        raise ConflictError(f"libvirt is at work on it: {words}", hint="Wait until that has ended, and run it again")
+
+
+def _job_words(job: dict[str, t.Any]) -> str:
+    percent = "" if job["percent"] is None else f" ({job['percent']} %)"
+    return f"job {job['type']}{'' if job['disk'] is None else ' of disk ' + job['disk']}{percent}"
+
+
+def _require_whole(machine: SnapshotView) -> None:
+    notes = machine.notes
+    adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
+    if adding:
+        raise ConflictError(
+            f"a run is adding volume {', '.join(adding)} to it, or was interrupted while doing so",
+            hint="Wait for that run, or run it again: it finishes the machine",
+        )
+    if machine.power.state == "saved":
+        raise ConflictError(
+            "its state is saved, and its disks are of no use without it",
+            hint="Start it, and shut it down if it is to be off: virt_power with state: running",
+        )

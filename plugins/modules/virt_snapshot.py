@@ -1,0 +1,392 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible module: take, revert and delete snapshots of machines."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_snapshot
+short_description: Take, revert and delete snapshots of machines
+version_added: "0.1.0"
+description:
+  - Takes snapshots of machines of the hypervisor that this runs on, reverts machines to them, and deletes them, by name
+    or by count and age (O(keep)). M(brine.virt.virt_info) lists them (C(snapshots) in
+    O(brine.virt.virt_info#module:gather_subset)).
+  - A snapshot is taken only if libvirt on this hypervisor can revert it. Whether it is internal (kept in the disks' own
+    qcow2 files) or external (what is written from now on goes to new files) follows from the disks, the machine's state
+    and the version of libvirt; RV(machines[].kind) says it. Internal is preferred. If neither can be reverted, the task
+    fails with the reasons, and nothing is changed.
+  - Internal snapshots need all disks that the machine can write to as qcow2 files. Of a machine that is running or
+    paused they always contain the memory. External ones are only taken with libvirt 9.9 or later, as earlier versions
+    cannot revert them. A machine has one kind of snapshots at a time.
+  - No snapshot is taken, reverted or deleted while a run is creating the machine, while it is being moved, or while
+    libvirt is at work on it or on one of its disks.
+  - All machines are looked at before the first one is changed, and each is looked at again before it is changed. If a
+    machine fails, the others go on, and the task fails in the end with all results.
+  - Of an external snapshot, libvirt deletes and merges files. This is refused while anything but the machine itself
+    uses one of them.
+author:
+  - brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes
+  - brine.virt._uri
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: partial
+    details:
+      - A snapshot that exists is not taken again, and its description and contents are not compared. Without O(name),
+        each run takes a new one. With O(state=reverted), each run reverts the machine again.
+options:
+  vm:
+    description:
+      - Names of the machines. If one of them does not exist, nothing is changed at all.
+    type: list
+    elements: str
+    required: true
+  state:
+    description:
+      - V(present) takes a snapshot, unless the machine has one with this name.
+      - V(absent) deletes snapshots. The machine's disks stay as they are now. Snapshots that follow a deleted one stay
+        too.
+      - V(reverted) brings disks, definition and, if it was kept, memory back to what they were when the snapshot was
+        taken. The machine is running, paused or off afterwards, as it was then; without memory it is off. Everything
+        that was written since then is lost. The snapshot stays, and so do later ones.
+    type: str
+    choices: [present, absent, reverted]
+    default: present
+  name:
+    description:
+      - Name of the snapshot; with O(state=absent), names of one or several. Those that do not exist are no change then.
+      - With O(state=present), the default is the name of the machine with the time in UTC, such as
+        V(web1-20260301-093000).
+      - A new name has up to 100 letters, digits and the characters C(_.:+@-), and at least one that is no digit.
+    type: list
+    elements: str
+  memory:
+    description:
+      - Whether the memory of a machine that is running or paused is kept. V(auto) keeps it, unless only a snapshot
+        without memory could be reverted; RV(machines[].memory) says it.
+      - V(true) fails for a machine that is off.
+      - V(false) keeps the disks only, as after a power cut or, with O(quiesce), with clean file systems. Of a machine
+        that is not off, such a snapshot is external. Only with O(state=present).
+    type: str
+    choices: [auto, "true", "false"]
+  quiesce:
+    description:
+      - Whether the guest agent freezes the file systems while a snapshot without memory is taken of a running machine.
+        V(auto) does so if the agent has connected; RV(machines[].quiesced) says it.
+      - V(true) fails if the agent has not connected. Only with O(state=present) and O(memory=false).
+    type: str
+    choices: [auto, "true", "false"]
+  description:
+    description: Description of a new snapshot. Only with O(state=present).
+    type: str
+  keep:
+    description:
+      - Which snapshots are kept. All others that this module has taken of the machine are deleted, after the new one
+        was taken. One that any of the two rules keeps stays. Snapshots that were taken in another way are never deleted
+        by this option.
+      - With O(state=present), or alone with O(state=absent).
+    type: dict
+    suboptions:
+      last:
+        description: Keep so many of the newest, including the new one.
+        type: int
+      days:
+        description: Keep those that are not older than so many days.
+        type: float
+  force:
+    description:
+      - Whether a machine that is running or paused may be reverted. What it runs is lost then. Without it, such a
+        machine is refused. Only with O(state=reverted).
+    type: bool
+  concurrency:
+    description: How many machines are changed at the same time.
+    type: int
+    default: 4
+  lock_timeout:
+    description: How many seconds to wait for another run that is changing machines on this hypervisor.
+    type: int
+    default: 300
+notes:
+  - Snapshots are no backup. They are in the same storage as the disks, and grow with what is written.
+  - A running machine stands still while an internal snapshot writes its memory into its first disk.
+  - The variables of UEFI, and of a machine that is off the state of its TPM, are mostly not part of a snapshot;
+    RV(machines[].warnings) says it.
+  - After a revert, the machine has the hardware of that time. Tags, labels, variables, order and the list of its own
+    volumes stay as they are now.
+seealso:
+  - module: brine.virt.virt_info
+    description: Lists snapshots.
+  - module: brine.virt.virt_power
+    description: Starts machines after a revert.
+  - module: brine.virt.virt_purge
+    description: Removes machines with their snapshots.
+  - module: brine.virt.virt_migrate
+    description: Moves machines.
+"""
+
+EXAMPLES = r"""
+---
+- name: Take a snapshot before an upgrade
+  brine.virt.virt_snapshot:
+    vm: web1
+    name: before-upgrade
+    description: before Debian 13
+
+- name: Go back to it
+  brine.virt.virt_snapshot:
+    vm: web1
+    name: before-upgrade
+    state: reverted
+    force: true
+
+- name: Delete it
+  brine.virt.virt_snapshot:
+    vm: web1
+    name: before-upgrade
+    state: absent
+
+- name: Take one of two machines each night, and keep seven of each
+  brine.virt.virt_snapshot:
+    vm: [web1, db1]
+    keep: {last: 7}
+
+- name: Delete what is older than two weeks, except the newest
+  brine.virt.virt_snapshot:
+    vm: web1
+    state: absent
+    keep: {last: 1, days: 14}
+"""
+
+RETURN = r"""
+machines:
+  description: What became of each machine, or would in check mode, in the order of O(vm).
+  returned: always, unless the options are wrong
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the machine.
+      type: str
+      returned: always
+      sample: web1
+    changed:
+      description: Whether anything was changed.
+      type: bool
+      returned: always
+      sample: true
+    failed:
+      description: Whether it could not be done, or not in full.
+      type: bool
+      returned: always
+      sample: false
+    msg:
+      description: Why it could not be done, and what to do.
+      type: str
+      returned: when it failed
+      sample: "it is running, and what it does now would be lost, with all it has not saved elsewhere. Shut it down
+        first, or set force: true"
+    snapshot:
+      description: Name of the snapshot that was taken, was there already, or was reverted. Null with O(state=absent).
+      type: str
+      returned: always
+      sample: before-upgrade
+    kind:
+      description: V(internal) or V(external). Null if none was taken.
+      type: str
+      returned: always
+      sample: internal
+    memory:
+      description: Whether the memory was kept. Null if none was taken.
+      type: bool
+      returned: always
+      sample: true
+    quiesced:
+      description: Whether the guest agent has frozen the file systems meanwhile. Null if none was taken.
+      type: bool
+      returned: always
+      sample: false
+    warnings:
+      description: What of the machine is not part of the new snapshot. Also shown as warnings.
+      type: list
+      elements: str
+      returned: always
+      sample: ["the variables of its UEFI are not kept: a revert leaves them as they are"]
+    deleted:
+      description: Names of the snapshots that were deleted.
+      type: list
+      elements: str
+      returned: always
+      sample: [web1-20260222-093000]
+    actions:
+      description: What was done, in order.
+      type: list
+      elements: str
+      returned: always
+      sample: ["take snapshot before-upgrade of web1 (internal, with memory)"]
+    state_before:
+      description: The state that the machine was in. Null if it was refused.
+      type: str
+      returned: always
+      sample: running
+    state:
+      description: The state that it is in afterwards.
+      type: str
+      returned: always
+      sample: running
+    snapshots:
+      description:
+        - Its snapshots afterwards, as in RV(brine.virt.virt_info#module:machines[].snapshots). Null in check mode, and
+          if nothing was to be done.
+      type: list
+      elements: dict
+      returned: always
+      sample: [{name: before-upgrade, current: true, time: "2026-03-01T09:30:00Z", state: running, kind: internal,
+        memory: true, parent: null, description: before Debian 13, own: true}]
+    seconds:
+      description: How many seconds it took, including the wait for other runs.
+      type: float
+      returned: always
+      sample: 2.1
+"""
+
+import time
+import typing as t
+from collections.abc import Sequence
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import check_name
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.machines import (
+    SnapshotResult,
+    carry_out,
+    plan_snapshots,
+    preview,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
+    ABSENT,
+    PRESENT,
+    REVERTED,
+    SnapshotRequest,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.retention import read_retention
+
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "vm": {"type": "list", "elements": "str", "required": True},
+    "state": {"type": "str", "choices": [PRESENT, ABSENT, REVERTED], "default": PRESENT},
+    "name": {"type": "list", "elements": "str"},
+    "memory": {"type": "str", "choices": ["auto", "true", "false"]},
+    "quiesce": {"type": "str", "choices": ["auto", "true", "false"]},
+    "description": {"type": "str"},
+    "keep": {"type": "dict", "options": {"last": {"type": "int"}, "days": {"type": "float"}}},
+    "force": {"type": "bool"},
+    "concurrency": {"type": "int", "default": 4},
+    "lock_timeout": {"type": "int", "default": 300},
+}
+# The options that count for some states only.
+_STATES_OF = {
+    "memory": (PRESENT,),
+    "quiesce": (PRESENT,),
+    "description": (PRESENT,),
+    "keep": (PRESENT, ABSENT),
+    "force": (REVERTED,),
+}
+
+
+def read_options(params: dict[str, t.Any], now: float) -> SnapshotRequest:
+    """The options of the task. Raises InputError for those that make no sense."""
+    state = params["state"]
+    if not params["vm"] or not all(params["vm"]):
+        raise InputError("no machine is named", where="vm")
+    for option, states in _STATES_OF.items():
+        if params[option] is not None and state not in states:
+            raise InputError(f"it means nothing with state: {state}", where=option, hint="Leave it out")
+    for option, least in (("concurrency", 1), ("lock_timeout", 0)):
+        if params[option] < least:
+            raise InputError(f"{params[option]} is less than {least}", where=option)
+    names = _read_names(params["name"], state, retention=params["keep"] is not None)
+    return SnapshotRequest(
+        state=state,
+        now=now,
+        names=names,
+        memory=params["memory"] or AUTO,
+        quiesce=params["quiesce"] or AUTO,
+        description=params["description"] or "",
+        keep=read_retention(params["keep"]),
+        force=bool(params["force"]),
+    )
+
+
+def _read_names(given: Sequence[str] | None, state: str, *, retention: bool) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(given or ()))
+    if given is not None and not all(names or [""]):
+        raise InputError("no snapshot is named", where="name", hint="Give its name, or leave name out")
+    if state != ABSENT and len(names) > 1:
+        raise InputError(f"{len(names)} are named, but a machine can have only one {state}", where="name")
+    if state == REVERTED and not names:
+        raise InputError("it is not said to which snapshot", where="name", hint="Give the name of the snapshot")
+    if state == ABSENT and not names and not retention:
+        raise InputError("it is not said which snapshots", where="name", hint="Give their names, or keep")
+    if state == PRESENT:
+        for name in names:
+            check_name(name, "name")
+    return names
+
+
+def as_diff(result: SnapshotResult) -> dict[str, t.Any] | None:
+    """What becomes of one machine, as a difference; None for nothing."""
+    plan = result.plan
+    if plan is None or not result.done:
+        return None
+    before: dict[str, t.Any] = {"snapshots": list(plan.before), "state": plan.state_before}
+    after: dict[str, t.Any] = {"snapshots": list(plan.after), "state": plan.state}
+    if plan.steps and plan.method is None and plan.snapshot is not None and plan.before == plan.after:
+        after["reverted"] = plan.snapshot
+    return {
+        "before": as_yaml(before),
+        "after": as_yaml(after),
+        "before_header": result.name,
+        "after_header": result.name,
+    }
+
+
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """Plan, act unless in check mode, and say what became of each machine."""
+    params = module.params
+    require_root("virt_snapshot", params["uri"])
+    request = read_options(params, time.time())
+    with open_connection(params["uri"]) as conn:
+        results = plan_snapshots(conn, params["vm"], request)
+        if module.check_mode:
+            preview(results)
+        else:
+            limits = {"concurrency": params["concurrency"], "lock_seconds": params["lock_timeout"]}
+            carry_out(conn, results, request, **limits)
+    for result in results:
+        for warning in result.plan.method.warnings if result.plan and result.plan.method else ():
+            module.warn(f"{result.name}: {warning}")
+    diffs = [diff for diff in map(as_diff, results) if diff is not None]
+    return answer_of_each(module, [result.as_result() for result in results], diffs)
+
+
+def main() -> None:
+    module = make_module(ARGUMENTS)
+    finish(module, lambda: work(module))
+
+
+if __name__ == "__main__":
+    main()

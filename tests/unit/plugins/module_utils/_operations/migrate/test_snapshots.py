@@ -1,0 +1,109 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which snapshots go along with a machine that is moved."""
+
+from __future__ import annotations
+
+import types
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import (
+    check_snapshots,
+    check_snapshots_on_target,
+    set_aside_step,
+)
+
+EXTERNAL = "<memory snapshot='no'/><disks><disk name='vda' snapshot='external'><source file='/p/n'/></disk></disks>"
+
+
+@pytest.fixture
+def domain(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
+    """A machine that is off."""
+    # This driver's snapshots are nothing but metadata, and it knows no such flag.
+    monkeypatch.setattr(libvirt, "VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY", 0)
+    with open_connection(node_uri) as conn:
+        found = conn.lookupByName("web1")
+        found.destroy()
+        yield found
+
+
+def take(domain: t.Any, name: str, inner: str = "") -> None:
+    domain.snapshotCreateXML(f"<domainsnapshot><name>{name}</name>{inner}</domainsnapshot>")
+
+
+def check(domain: t.Any, **special: bool) -> None:
+    check_snapshots("web1", domain, **{"active": False, "undefine_source": True, **special}, where="here")
+
+
+def test_internal_ones_go_along_with_a_machine_that_is_off(domain: t.Any) -> None:
+    check(domain, active=True, undefine_source=False)
+    take(domain, "a")
+    check(domain)
+
+
+@pytest.mark.parametrize(
+    ("special", "words"),
+    [
+        (
+            {"active": True},
+            "which libvirt cannot move with it while it runs. Shut it down first, or delete them",
+        ),
+        (
+            {"undefine_source": False},
+            "which libvirt cannot move with it if it is to stay defined here as well. Leave",
+        ),
+    ],
+)
+def test_not_of_every_move(domain: t.Any, special: dict[str, bool], words: str) -> None:
+    take(domain, "a")
+    with pytest.raises(UnsupportedError) as caught:
+        check(domain, **special)
+    assert str(caught.value).startswith(f"here: web1 has snapshots (a), {words}")
+
+
+def test_not_those_that_have_files(domain: t.Any) -> None:
+    take(domain, "a")
+    # The driver takes no external ones, but lets itself be told of one.
+    inner = f"<name>files</name><state>shutoff</state><creationTime>1</creationTime>{EXTERNAL}{domain.XMLDesc(0)}"
+    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE
+    domain.snapshotCreateXML(f"<domainsnapshot>{inner}</domainsnapshot>", flags)
+    with pytest.raises(UnsupportedError, match="as their files would stay behind: files are external. Delete them"):
+        check(domain)
+
+
+def target(version: int) -> t.Any:
+    return types.SimpleNamespace(getVersion=lambda: version)
+
+
+def test_not_where_they_would_be_of_no_use(domain: t.Any) -> None:
+    same = [("/p/a", "/p/a")]
+    check_snapshots_on_target("web1", domain, target(1), [("/p/a", "/q/a")], "")
+    take(domain, "a")
+    version = domain.connect().getVersion()
+    check_snapshots_on_target("web1", domain, target(version), same, "")
+    with pytest.raises(UnsupportedError, match="which name its disk /p/a, and there it would be /q/a"):
+        check_snapshots_on_target("web1", domain, target(version), [*same, ("/p/a", "/q/a")], "")
+    # Without memory, any QEMU reads them.
+    check_snapshots_on_target("web1", domain, target(version - 1), same, "")
+    domain.create()
+    take(domain, "memory")
+    with pytest.raises(UnsupportedError, match="web1 has snapshots with memory .memory., which the older QEMU there"):
+        check_snapshots_on_target("web1", domain, target(version - 1), same, "")
+
+
+@pytest.mark.parametrize("switched", [False, True])
+def test_they_come_back_where_the_move_fails(domain: t.Any, switched: bool) -> None:
+    take(domain, "a")
+    step = set_aside_step("web1", domain, lambda: switched)
+    assert step.undo is not None
+    step.apply()
+    assert list_snapshots(domain) == []
+    step.undo()
+    assert [one.facts.name for one in list_snapshots(domain)] == ([] if switched else ["a"])

@@ -1,0 +1,187 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of the files of external snapshots, on libvirt's test driver."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import steps_to_delete
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import (
+    files_of,
+    notes_with_files,
+    require_unused_files,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.readonly import hidden_disks, put_back
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import view
+
+UUID = "11111111-1111-1111-1111-111111111111"
+NEW, OLD = "/pools/default/web1-vda.now.qcow2", "/pools/default/web1-system.qcow2"
+DOMAIN = """<domain type='test' xmlns:test='http://libvirt.org/schemas/domain/test/1.0'>
+<test:runstate>5</test:runstate><name>{name}</name><uuid>{uuid}</uuid>
+<metadata><m:machine xmlns:m='urn:brine:virt:1'><m:volume pool='default' name='web1-system.qcow2' role='disk'/>
+</m:machine></metadata><memory>1024</memory><vcpu>1</vcpu><os><type arch='x86_64'>hvm</type></os>
+<devices><disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{vda}'/><target dev='vda'/>
+</disk>
+<disk type='file' device='disk'><driver name='qemu' type='{seed_format}'/><source file='{seed}'/><target dev='vdz'/>
+<readonly/></disk></devices></domain>"""
+SEED, SEED_NOW = "/pools/default/web1-seed.iso", "/pools/default/web1-seed.1795430523"
+THEN = DOMAIN.format(name="web1", uuid=UUID, vda=OLD, seed=SEED, seed_format="raw")
+SNAPSHOT = """<domainsnapshot><name>now</name><description>brine.virt:1</description><state>disk-snapshot</state>
+<creationTime>1</creationTime><memory snapshot='no'/><disks>
+<disk name='vda' snapshot='external' type='file'><driver type='qcow2'/><source file='{vda}'/></disk>{seed}</disks>
+{domain}</domainsnapshot>"""
+KEPT_OUT = "<disk name='vdz' snapshot='no'/>"
+HIDDEN = f"<disk name='vdz' snapshot='external' type='file'><driver type='qcow2'/><source file='{SEED_NOW}'/></disk>"
+VOLUME = "<volume><name>{}</name><capacity>1</capacity><target><format type='qcow2'/></target>{}</volume>"
+BACKED = "<backingStore><path>{}</path><format type='qcow2'/></backingStore>"
+
+
+class World:
+    """A hypervisor with one machine that has an external snapshot."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "node.xml"
+
+    def xml(self, seed: str = SEED, seed_format: str = "raw", other: str = "", volumes: str = "") -> str:
+        now = DOMAIN.format(name="web1", uuid=UUID, vda=NEW, seed=seed, seed_format=seed_format)
+        own = VOLUME.format("web1-system.qcow2", "") + VOLUME.format("web1-vda.now.qcow2", BACKED.format(OLD))
+        target = "<target><path>/pools/default</path></target>"
+        pool = f"<pool type='dir'><name>default</name>{target}{own}{volumes}</pool>"
+        self._file.write_text(f"<node>{now}{other}{pool}</node>")
+        return f"test://{self._file}"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Nothing yet."""
+    return World(tmp_path)
+
+
+def with_snapshot(conn: t.Any, seed: str = KEPT_OUT) -> None:
+    text = SNAPSHOT.format(vda=NEW, seed=seed, domain=THEN)
+    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
+    conn.lookupByName("web1").snapshotCreateXML(text, flags)
+
+
+def test_its_own_files_keep_nobody_back(world: World) -> None:
+    with open_connection(world.xml()) as conn:
+        with_snapshot(conn)
+        found = view(conn, "web1", "vm")
+        assert files_of(found) == [NEW]
+        require_unused_files(conn, found, "deleted")
+        (step,) = steps_to_delete(conn, found, found.snapshots)
+        assert step.description == "delete snapshot now of web1"
+
+
+@pytest.mark.parametrize("base", [NEW, OLD])
+def test_another_machine_on_the_same_files(world: World, base: str) -> None:
+    clone = DOMAIN.format(
+        name="clone", uuid=UUID.replace("1", "2"), vda="/pools/default/clone", seed="/s", seed_format="raw"
+    )
+    volumes = VOLUME.format("clone", BACKED.format(base))
+    with open_connection(world.xml(other=clone, volumes=volumes)) as conn:
+        with_snapshot(conn)
+        found = view(conn, "web1", "vm")
+        with pytest.raises(ConflictError, match="it cannot be deleted, as .* is used by (machine|volume)"):
+            steps_to_delete(conn, found, found.snapshots)
+        # Whatever this machine's libvirt could do.
+        newer = dataclasses.replace(found, version=9_009_000)
+        with pytest.raises(ConflictError, match="it cannot be reverted to now, as .* is used by (machine|volume)"):
+            steps_to_revert(conn, newer, found.snapshots[0], force=True)
+
+
+def test_an_older_libvirt_reverts_none(world: World) -> None:
+    with open_connection(world.xml()) as conn:
+        with_snapshot(conn)
+        older = dataclasses.replace(view(conn, "web1", "vm"), version=9_008_000)
+        with pytest.raises(UnsupportedError, match="snapshot now is external, and libvirt 9.8.0 cannot revert it"):
+            steps_to_revert(conn, older, older.snapshots[0], force=True)
+
+
+def test_one_that_others_follow_is_not_reverted(world: World) -> None:
+    with open_connection(world.xml()) as conn:
+        with_snapshot(conn)
+        conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>later</name></domainsnapshot>")
+        found = dataclasses.replace(view(conn, "web1", "vm"), version=9_009_000)
+        with pytest.raises(ConflictError, match="others follow it, whose files would be on nothing: later"):
+            steps_to_revert(conn, found, found.snapshots[0], force=True)
+
+
+def test_a_volume_that_nobody_has_counts_too(world: World) -> None:
+    with open_connection(world.xml(volumes=VOLUME.format("clone", BACKED.format(OLD)))) as conn:
+        with_snapshot(conn)
+        found = view(conn, "web1", "vm")
+        with pytest.raises(ConflictError, match="is used by volume default/clone"):
+            require_unused_files(conn, found, "deleted")
+
+
+def test_what_it_only_reads_is_put_back(world: World) -> None:
+    """libvirt puts a file before it in a revert."""
+    volumes = VOLUME.format("web1-seed.1795430523", BACKED.format(SEED))
+    with open_connection(world.xml(seed=SEED_NOW, seed_format="qcow2", volumes=volumes)) as conn:
+        with_snapshot(conn, HIDDEN)
+        assert list(hidden_disks(view(conn, "web1", "vm"))) == ["vdz"]
+        put_back(conn, view(conn, "web1", "vm"))
+        now = view(conn, "web1", "vm")
+        assert hidden_disks(now) == {}
+        seed = now.defined.find("devices/disk[readonly]")
+        assert seed is not None
+        assert [dict(part.attrib) for part in (seed.find("source"), seed.find("driver")) if part is not None] == [
+            {"file": SEED},
+            {"name": "qemu", "type": "raw"},
+        ]
+        assert now.snapshots[0].facts.disks == (("vda", NEW),)
+        assert now.snapshots[0].current
+        assert conn.storagePoolLookupByName("default").listVolumes().count("web1-seed.1795430523") == 0
+        before = conn.lookupByName("web1").XMLDesc(0)
+        put_back(conn, now)
+        assert conn.lookupByName("web1").XMLDesc(0) == before
+
+
+def test_new_files_become_its_own_and_gone_ones_are_forgotten(world: World, tmp_path: Path) -> None:
+    pool = Pool("default", "/pools/default", 0, None, local=True)
+    here = Pool("here", str(tmp_path), 0, None, local=True)
+    file = tmp_path / "web1-vda.now.qcow2"
+    with open_connection(world.xml()) as conn:
+        text = SNAPSHOT.format(vda=file, seed=KEPT_OUT, domain=THEN)
+        conn.lookupByName("web1").snapshotCreateXML(text, libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE)
+        found = view(conn, "web1", "vm")
+        assert notes_with_files(found, [pool, here]) == (None, {})
+        file.write_bytes(b"")
+        notes, marks = notes_with_files(found, [pool, here])
+        assert notes is not None
+        first, second = notes.volumes
+        # Nothing of it is left in that pool: its file system may only be missing.
+        assert (first.pool, first.name) == ("default", "web1-system.qcow2")
+        said = (second.pool, second.name, second.role, second.format)
+        assert said == ("here", "web1-vda.now.qcow2", "disk", "qcow2")
+        assert marks == {str(file): second.identity}
+        write_notes(
+            conn.lookupByName("web1"),
+            dataclasses.replace(notes, volumes=(*notes.volumes, VolumeNote("here", "web1-vda.old.qcow2", "disk"))),
+        )
+        now, marks = notes_with_files(view(conn, "web1", "vm"), [pool, here])
+        assert now is not None
+        assert (now.volumes, marks) == (notes.volumes, {})
+
+
+def test_a_disk_that_no_snapshot_has_made_is_never_taken_for_its_own(world: World, tmp_path: Path) -> None:
+    (tmp_path / "web1-vda.now.qcow2").write_bytes(b"")
+    with open_connection(world.xml()) as conn:
+        with_snapshot(conn)
+        domain = conn.lookupByName("web1")
+        conn.defineXML(domain.XMLDesc(0).replace(NEW, f"{tmp_path}/web1-vda.now.qcow2"))
+        pools = [Pool("here", str(tmp_path), 0, None, local=True)]
+        assert notes_with_files(view(conn, "web1", "vm"), pools) == (None, {})

@@ -1,0 +1,265 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module virt_snapshot on libvirt's test driver."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
+from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import machines
+from ansible_collections.brine.virt.plugins.modules import virt_snapshot
+
+
+@pytest.fixture
+def conn(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
+    """One connection for all calls: the driver forgets all when it is closed."""
+    for module, name in ((machines, "machine_lock"), (locks, "hypervisor_lock")):
+        monkeypatch.setattr(module, name, lambda *_what, **_settings: contextlib.nullcontext())
+    with open_connection(node_uri) as connection:
+        monkeypatch.setattr(virt_snapshot, "open_connection", lambda _uri: contextlib.nullcontext(connection))
+        yield connection
+
+
+def call(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
+    validated = ArgumentSpecValidator(virt_snapshot.ARGUMENTS).validate(params)
+    assert not validated.error_messages
+    failures: list[dict[str, t.Any]] = []
+    module = types.SimpleNamespace(
+        params={"uri": "", **validated.validated_parameters},
+        check_mode=check_mode,
+        fail_json=lambda **result: failures.append(result),
+        warn=lambda _text: None,
+    )
+    answer = virt_snapshot.work(t.cast("t.Any", module))
+    return failures[0] if failures else answer
+
+
+def names(conn: t.Any, machine: str = "web1") -> list[str]:
+    return [one.facts.name for one in list_snapshots(conn.lookupByName(machine))]
+
+
+def add_by_hand(conn: t.Any, name: str, machine: str = "web1") -> None:
+    conn.lookupByName(machine).snapshotCreateXML(f"<domainsnapshot><name>{name}</name></domainsnapshot>")
+
+
+def notes_of(conn: t.Any, machine: str = "web1") -> t.Any:
+    return read_notes(parse_xml(conn.lookupByName(machine).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))
+
+
+def set_tags(conn: t.Any, *tags: str) -> None:
+    """As a later run of virt_init would."""
+    text = "".join(f"<tag>{tag}</tag>" for tag in tags)
+    volume = "<volume pool='default' name='web1-system.qcow2' role='disk'/>"
+    domain = conn.lookupByName("web1")
+    domain.setMetadata(
+        libvirt.VIR_DOMAIN_METADATA_ELEMENT,
+        f"<machine status='ready'>{volume}<disk name='system' target='vda'/>{text}</machine>",
+        "brine",
+        "urn:brine:virt:1",
+        libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_AFFECT_LIVE,
+    )
+
+
+def test_one_is_taken_once(conn: t.Any) -> None:
+    ahead = call(check_mode=True, vm=["web1"], name=["a"], description="before")
+    assert names(conn) == []
+    done = call(vm=["web1"], name=["a"], description="before")
+    assert (ahead["changed"], ahead["diff"]) == (done["changed"], done["diff"])
+    assert done["diff"][0]["before"] == "snapshots: []\nstate: running\n"
+    assert done["diff"][0]["after"] == "snapshots:\n- a\nstate: running\n"
+    (machine,) = done["machines"]
+    assert machine["actions"] == ahead["machines"][0]["actions"] == ["take snapshot a of web1 (internal, with memory)"]
+    assert (machine["kind"], machine["memory"], machine["snapshot"]) == ("internal", True, "a")
+    (snapshot,) = machine["snapshots"]
+    assert (snapshot["description"], snapshot["own"], snapshot["current"]) == ("before", True, True)
+    again = call(vm=["web1"], name=["a"])
+    assert (again["changed"], again["diff"]) == (False, [])
+
+
+def test_without_a_name_each_run_takes_one(conn: t.Any) -> None:
+    (machine,) = call(vm=["web1"])["machines"]
+    assert names(conn) == [machine["snapshot"]]
+    assert machine["snapshot"].startswith("web1-20")
+
+
+def test_they_go_by_name(conn: t.Any) -> None:
+    for name in ("a", "b", "c"):
+        call(vm=["web1"], name=[name])
+    done = call(vm=["web1"], name=["a", "c", "never"], state="absent")
+    assert done["machines"][0]["actions"] == ["delete snapshot c of web1", "delete snapshot a of web1"]
+    assert names(conn) == ["b"]
+    assert call(vm=["web1"], name=["a"], state="absent")["changed"] is False
+
+
+def test_so_many_are_kept_and_foreign_ones_always(conn: t.Any) -> None:
+    add_by_hand(conn, "theirs")
+    for name in ("a", "b"):
+        call(vm=["web1"], name=[name])
+    ahead = call(check_mode=True, vm=["web1"], name=["c"], keep={"last": 2})
+    assert ahead["machines"][0]["deleted"] == ["a"]
+    done = call(vm=["web1"], name=["c"], keep={"last": 2})
+    assert done["machines"][0]["actions"][0].startswith("take snapshot c")
+    assert names(conn) == ["theirs", "b", "c"]
+    assert call(vm=["web1"], name=["c"], keep={"last": 2})["changed"] is False
+    call(vm=["web1"], state="absent", keep={"last": 1})
+    assert names(conn) == ["theirs", "c"]
+    assert call(vm=["web1"], state="absent", keep={"days": 1})["changed"] is False
+
+
+def test_the_one_that_is_asked_for_is_kept(conn: t.Any) -> None:
+    for name in ("a", "b"):
+        call(vm=["web1"], name=[name])
+    assert call(vm=["web1"], name=["a"], keep={"last": 1})["changed"] is False
+    assert names(conn) == ["a", "b"]
+
+
+def test_a_machine_that_runs_is_reverted_by_force(conn: t.Any) -> None:
+    conn.lookupByName("web1").destroy()
+    call(vm=["web1"], name=["off"])
+    conn.lookupByName("web1").create()
+    refused = call(vm=["web1"], name=["off"], state="reverted")
+    assert "web1: it is running, and what it does now would be lost" in refused["msg"]
+    assert conn.lookupByName("web1").isActive()
+    ahead = call(check_mode=True, vm=["web1"], name=["off"], state="reverted", force=True)
+    assert ahead["machines"][0]["actions"] == ["revert web1 to snapshot off (running -> shutoff)"]
+    assert ahead["diff"][0]["after"] == "snapshots:\n- 'off'\nstate: shutoff\nreverted: 'off'\n"
+    assert conn.lookupByName("web1").isActive()
+    done = call(vm=["web1"], name=["off"], state="reverted", force=True)
+    assert (done["changed"], done["machines"][0]["state"]) == (True, "shutoff")
+    assert not conn.lookupByName("web1").isActive()
+    assert names(conn) == ["off"]
+
+
+def test_what_is_remembered_of_a_machine_stays_as_it_is(conn: t.Any) -> None:
+    set_tags(conn, "old")
+    call(vm=["web1"], name=["a"])
+    set_tags(conn, "new")
+    call(vm=["web1"], name=["a"], state="reverted", force=True)
+    notes = notes_of(conn)
+    assert (notes.tags, [volume.name for volume in notes.volumes]) == (("new",), ["web1-system.qcow2"])
+    running = read_notes(parse_xml(conn.lookupByName("web1").XMLDesc(0)))
+    assert running is not None
+    assert running.tags == ("new",)
+
+
+def test_a_snapshot_from_a_move_brings_no_move_back(conn: t.Any) -> None:
+    domain = conn.lookupByName("web1")
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, "<migration/>", "brinemove", "urn:brine:virt:move:1", 3)
+    add_by_hand(conn, "moving")
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, None, None, "urn:brine:virt:move:1", 3)
+    call(vm=["web1"], name=["moving"], state="reverted", force=True)
+    assert "urn:brine:virt:move" not in conn.lookupByName("web1").XMLDesc(0)
+    assert notes_of(conn).tags == ("web", "front end")
+
+
+def test_a_snapshot_from_before_the_machine_was_ours(conn: t.Any) -> None:
+    domain = conn.lookupByName("web1")
+    text = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, "urn:brine:virt:1")
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, None, None, "urn:brine:virt:1", 3)
+    add_by_hand(conn, "theirs")
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, "brine", "urn:brine:virt:1", 3)
+    before = notes_of(conn)
+    call(vm=["web1"], name=["theirs"], state="reverted", force=True)
+    assert notes_of(conn) == before
+
+
+@pytest.mark.parametrize("state", ["present", "absent", "reverted"])
+def test_one_that_fails_does_not_stop_the_others(conn: t.Any, state: str) -> None:
+    for machine in ("half", "web1"):
+        add_by_hand(conn, "a", machine)
+    name, force = ("b", None) if state == "present" else ("a", True if state == "reverted" else None)
+    answer = call(vm=["half", "web1"], name=[name], state=state, force=force)
+    assert answer["failed" if "failed" in answer else "msg"]
+    assert "half: it is unfinished: a run is creating it, or was interrupted" in answer["msg"]
+    assert [one["changed"] for one in answer["machines"]] == [False, True]
+    assert names(conn, "half") == ["a"]
+
+
+def test_a_machine_on_a_raw_disk_has_its_reasons(conn: t.Any) -> None:
+    add_by_hand(conn, "a", "db1")
+    answer = call(vm=["db1"], name=["b"])
+    assert (
+        "db1: no snapshot that could be reverted can be taken of it. Internal: they need disks of format qcow2, and"
+        in (answer["msg"])
+    )
+    assert names(conn, "db1") == ["a"]
+
+
+def test_a_machine_whose_disks_are_others_is_not_reverted(conn: t.Any) -> None:
+    domain = conn.lookupByName("web1")
+    domain.destroy()
+    call(vm=["web1"], name=["a"])
+    text = domain.XMLDesc(0)
+    more = "<disk type='file'><driver type='qcow2'/><source file='/p/more'/><target dev='vdb'/></disk>"
+    conn.defineXML(text.replace("</disk>", f"</disk>{more}", 1))
+    answer = call(vm=["web1"], name=["a"], state="reverted")
+    assert "its disk vdb was attached after snapshot a, and a revert would take it away" in answer["msg"]
+    conn.defineXML(text.replace("web1-system.qcow2'/>\n      <target", "other.qcow2'/>\n      <target"))
+    answer = call(vm=["web1"], name=["a"], state="reverted")
+    assert "its disk vda is /var/lib/libvirt/images/other.qcow2 now, and was" in answer["msg"]
+    conn.defineXML(text.replace("'vda'", "'vdc'"))
+    answer = call(vm=["web1"], name=["a"], state="reverted")
+    assert "its disk vdc was attached after snapshot a" in answer["msg"]
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"vm": []}, "vm: no machine is named"),
+        ({"vm": [""]}, "vm: no machine is named"),
+        ({"vm": ["web1"], "name": [""]}, "name: no snapshot is named. Give its name, or leave name out"),
+        ({"vm": ["web1"], "name": ["a", "b"]}, "name: 2 are named, but a machine can have only one present"),
+        ({"vm": ["web1"], "name": ["a/b"]}, "name: 'a/b' cannot be the name of a snapshot. Use up to 100 letters"),
+        ({"vm": ["web1"], "name": ["7"]}, "name: '7' has no letter, and QEMU would take it for the number of another"),
+        ({"vm": ["web1"], "state": "reverted"}, "name: it is not said to which snapshot. Give the name"),
+        ({"vm": ["web1"], "state": "absent"}, "name: it is not said which snapshots. Give their names, or keep"),
+        (
+            {"vm": ["web1"], "state": "absent", "name": ["a"], "memory": "auto"},
+            "memory: it means nothing with state: ab",
+        ),
+        (
+            {"vm": ["web1"], "state": "reverted", "name": ["a"], "keep": {"last": 1}},
+            "keep: it means nothing with state",
+        ),
+        ({"vm": ["web1"], "force": False}, "force: it means nothing with state: present. Leave it out"),
+        ({"vm": ["web1"], "keep": {}}, "keep: it says nothing to keep. Give last, days or both"),
+        ({"vm": ["web1"], "concurrency": 0}, "concurrency: 0 is less than 1"),
+        ({"vm": ["web1"], "lock_timeout": -1}, "lock_timeout: -1 is less than 0"),
+    ],
+)
+def test_mistakes(conn: t.Any, params: dict[str, t.Any], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        call(**params)
+    assert str(caught.value).startswith(sentence)
+    assert names(conn) == []
+
+
+def test_a_machine_that_is_not_there_stops_all(conn: t.Any) -> None:
+    with pytest.raises(NotFoundError, match="vm: there is no machine 'web2' on this hypervisor. Did you mean web1?"):
+        call(vm=["web1", "web2"])
+    assert names(conn) == []
+
+
+def test_a_snapshot_that_is_not_there(conn: t.Any) -> None:
+    call(vm=["web1"], name=["upgrade"])
+    answer = call(vm=["web1"], name=["upgrad"], state="reverted", force=True)
+    assert "web1: name: it has no snapshot 'upgrad'. Did you mean upgrade?" in answer["msg"]
+
+
+def test_the_documentation_has_every_option() -> None:
+    options = yaml.safe_load(virt_snapshot.DOCUMENTATION)["options"]
+    assert set(options) == set(virt_snapshot.ARGUMENTS)
