@@ -270,7 +270,7 @@ machines:
       type: dict
       returned: always
       sample: {}
-    warnings:
+    remarks:
       description: What could not be done besides the backup, which is there all the same. They are shown as warnings.
       type: list
       elements: str
@@ -356,7 +356,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     found = run(module, threading.Event()) if module.check_mode else run_guarded(lambda stop: run(module, stop))
     results = found["machines"]
     for result in results:
-        for words in result["warnings"]:
+        for words in result["remarks"]:
             module.warn(f"{result['name']}: {words}")
     diff = [as_diff(result) for result in results if result["changed"] and "kind" in result]
     return answer_of_each(module, results, diff)

@@ -46,22 +46,18 @@ def own_checkpoints(domain: t.Any, series: str) -> list[str]:
 
 
 def remove_checkpoint(domain: t.Any, name: str) -> None:
-    """Delete a checkpoint with its bitmaps; one that is not there is no error. Raises VirtError.
-
-    A machine that is off keeps the bitmaps, which only libvirt's own name of the checkpoint refers to: then the
-    checkpoint stays until the machine runs.
-    """
-    with translate_errors(f"cannot delete checkpoint {name} of machine {domain.name()}"):
-        with suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_CHECKPOINT):
-            checkpoint = domain.checkpointLookupByName(name)
-            try:
-                checkpoint.delete(0)
-            except libvirt.libvirtError:
-                # Its bitmap is gone already, such as with a disk that was replaced.
-                with contextlib.suppress(libvirt.libvirtError):
-                    checkpoint.delete(libvirt.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
-                    return
-                raise
+    """Delete a checkpoint with its bitmaps; one that is not there is no error. Raises VirtError."""
+    what = f"cannot delete checkpoint {name} of machine {domain.name()}"
+    with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_CHECKPOINT):
+        checkpoint = domain.checkpointLookupByName(name)
+        try:
+            checkpoint.delete(0)
+        except libvirt.libvirtError:
+            # Its bitmap is gone already, such as with a disk that was replaced.
+            with contextlib.suppress(libvirt.libvirtError):
+                checkpoint.delete(libvirt.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
+                return
+            raise
 
 
 def snapshots(domain: t.Any) -> list[str]:

@@ -132,6 +132,8 @@ def load_manifest(path: str, name: str) -> Manifest:
     """The manifest of one backup. Raises VirtError."""
     file = f"{path}/{name}/{MANIFEST}"
     try:
+        if not stat.S_ISDIR(os.lstat(f"{path}/{name}").st_mode):
+            raise ManifestError(f"{path}/{name} is not a directory")
         with open_inside(f"{path}/{name}", MANIFEST) as descriptor:
             content = os.read(descriptor, MOST_BYTES + 1)
         if len(content) > MOST_BYTES:

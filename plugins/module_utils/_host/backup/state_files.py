@@ -85,7 +85,8 @@ def write_nvram(backup: str, name: str, path: str, *, replace: bool) -> None:
 def write_tpm(backup: str, names: t.Sequence[str], uuid: str, directory: str, *, replace: bool) -> None:
     """Put the state of a TPM in its place. names: its files in the backup, each with ``tpm-`` before its own name.
 
-    directory: ``tpm2`` or ``tpm1.2``. libvirt gives it to swtpm when the machine starts. Raises ConflictError, HostError.
+    directory: ``tpm2`` or ``tpm1.2``. libvirt gives it to swtpm when the machine starts. Raises ConflictError and
+    HostError.
     """
     path = f"{_SWTPM}/{uuid}/{directory}"
     try:

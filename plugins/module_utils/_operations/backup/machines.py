@@ -38,7 +38,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan
 
 @dataclass
 class BackupResult:
-    """What became of one machine. warnings: what the user should know though nothing has failed."""
+    """What became of one machine. remarks: what the user should know though nothing has failed."""
 
     name: str
     plan: BackupPlan | None = None
@@ -47,7 +47,7 @@ class BackupResult:
     verified: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     error: VirtError | None = None
     seconds: float = 0.0
 
@@ -63,7 +63,7 @@ class BackupResult:
             "backups": [] if self.backups is None else [_entry(one) for one in self.backups.newest_first()],
             "broken": {} if self.backups is None else {name: str(why) for name, why in self.backups.broken.items()},
             "path": None if self.backups is None else self.backups.path,
-            "warnings": self.warnings,
+            "remarks": self.remarks,
             "seconds": round(self.seconds, 1),
         }
         if self.plan is not None:
@@ -186,7 +186,7 @@ class _as_warning:  # noqa: N801 - used like contextlib.suppress
     def __exit__(self, _kind: t.Any, exc: BaseException | None, _trace: t.Any) -> bool:
         if not isinstance(exc, VirtError):
             return False
-        self._result.warnings.append(f"{self._what}: {exc}")
+        self._result.remarks.append(f"{self._what}: {exc}")
         return True
 
 
