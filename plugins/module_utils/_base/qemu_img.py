@@ -29,7 +29,8 @@ def run_qemu_img(
     """Run ``qemu-img COMMAND -f FORMAT ARGUMENTS`` to its end, whatever its exit status.
 
     image_format: ``raw`` or ``qcow2``, of the file that is read. data: its standard input. watch: as in
-    run_program. Raises UnsupportedError for another format and without qemu-img, HostError when it does not end in time.
+    run_program. Raises UnsupportedError for another format and without qemu-img, HostError when it does not end in
+    time.
     """
     if image_format not in FORMATS:
         raise UnsupportedError(f"disks of format {image_format} are not supported here")

@@ -24,18 +24,18 @@ def sizes_since(domain: t.Any, name: str) -> dict[str, int | None] | None:
     A disk that the checkpoint leaves out is left out. The size is None where libvirt cannot say it, as of a bitmap that
     is missing or that QEMU did not close well. Raises VirtError.
     """
-    with translate_errors(f"cannot inspect the checkpoints of machine {domain.name()}"):
-        with suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_CHECKPOINT):
-            checkpoint = domain.checkpointLookupByName(name)
-            try:
-                text = checkpoint.getXMLDesc(libvirt.VIR_DOMAIN_CHECKPOINT_XML_SIZE)
-            except libvirt.libvirtError:
-                text = checkpoint.getXMLDesc(0)
-            root = read_description(f"checkpoint {name}", text)
-            return {
-                disk.get("name", ""): int(disk.get("size", "")) if disk.get("size", "").isdigit() else None
-                for disk in root.iterfind("disks/disk[@checkpoint='bitmap']")
-            }
+    what = f"cannot inspect the checkpoints of machine {domain.name()}"
+    with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_CHECKPOINT):
+        checkpoint = domain.checkpointLookupByName(name)
+        try:
+            text = checkpoint.getXMLDesc(libvirt.VIR_DOMAIN_CHECKPOINT_XML_SIZE)
+        except libvirt.libvirtError:
+            text = checkpoint.getXMLDesc(0)
+        root = read_description(f"checkpoint {name}", text)
+        return {
+            disk.get("name", ""): int(disk.get("size", "")) if disk.get("size", "").isdigit() else None
+            for disk in root.iterfind("disks/disk[@checkpoint='bitmap']")
+        }
     return None
 
 
@@ -53,6 +53,9 @@ def remove_checkpoint(domain: t.Any, name: str) -> None:
         try:
             checkpoint.delete(0)
         except libvirt.libvirtError:
+            # A machine that is off keeps its bitmaps, and so the checkpoint stays as well.
+            if not domain.isActive():
+                raise
             # Its bitmap is gone already, such as with a disk that was replaced.
             with contextlib.suppress(libvirt.libvirtError):
                 checkpoint.delete(libvirt.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)

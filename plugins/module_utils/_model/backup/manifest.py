@@ -28,14 +28,14 @@ MOST_BYTES = 4 * 1024 * 1024
 # Prefix of the names of our checkpoints in libvirt.
 _CHECKPOINT = "brine-backup-"
 
-_ID = re.compile(r"^(\d{8}T\d{6}Z)-(full|incremental)$", re.ASCII)
+_ID = re.compile(r"^(\d{8}T\d{6}Z)-(full|incremental)\Z", re.ASCII)
 _TIME = "%Y%m%dT%H%M%SZ"
-_FILE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", re.ASCII)
-_TARGET = re.compile(r"^[a-z]{2,5}[0-9]{0,3}$", re.ASCII)
-_SERIES = re.compile(r"^[0-9a-f]{16}$", re.ASCII)
-_SHA256 = re.compile(r"^[0-9a-f]{64}$", re.ASCII)
-_UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.ASCII)
-_TPM_DIRECTORY = re.compile(r"^tpm[0-9.]{1,4}$", re.ASCII)
+_FILE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z", re.ASCII)
+_TARGET = re.compile(r"^[a-z]{2,5}[0-9]{0,3}\Z", re.ASCII)
+_SERIES = re.compile(r"^[0-9a-f]{16}\Z", re.ASCII)
+_SHA256 = re.compile(r"^[0-9a-f]{64}\Z", re.ASCII)
+_UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
+_TPM_DIRECTORY = re.compile(r"^tpm[0-9.]{1,4}\Z", re.ASCII)
 _FORMATS = ("qcow2", "raw")
 # Far more than any disk.
 _MOST_SIZE_BYTES = 1 << 60

@@ -31,8 +31,8 @@ _FOREIGN = ("filesystem", "hostdev", "seclabel", "shmem", "lease")
 # Firmware, programs and logs have their places; an entropy source is everybody's.
 _FINE_FOLDERS = ("/usr/share/", "/var/log/libvirt/")
 _FINE_PATHS = ("/dev/urandom", "/dev/random", "/dev/hwrng")
-# Rewritten or removed below, or no path of a file.
-_NOT_LOOKED_AT = ("metadata", "disk", "nvram", "emulator", "resource", "title", "description", "name")
+# Written here, or no path of a file.
+_NOT_LOOKED_AT = ("metadata", "disk", "resource", "title", "description", "name")
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class RestoredDomain:
 
 
 def require_harmless(domain: etree._Element, where: str) -> None:
-    """Raise InputError for a definition with something in it that leads to the hypervisor's own files or devices, or
-    passes arguments to QEMU. where: the file that it is in."""
+    """Raise InputError for the definition of a restored machine with something in it that leads to the hypervisor's own
+    files or devices, or passes arguments to QEMU. where: the file that it was in."""
     found = next(_harmful(domain), None)
     if found is not None:
         raise InputError(
@@ -65,17 +65,17 @@ def require_harmless(domain: etree._Element, where: str) -> None:
 
 
 def _harmful(element: etree._Element) -> t.Iterator[str]:
-    if not isinstance(element.tag, str):
-        return
-    if element.tag.startswith(_QEMU):
-        yield f"has arguments for QEMU (qemu:{element.tag[len(_QEMU) :]})"
-    if element.tag in _FOREIGN:
-        yield f"has a <{element.tag}>"
-    if element.tag in _NOT_LOOKED_AT:
+    # Of a comment it is a function.
+    tag = str(element.tag)
+    if tag.startswith(_QEMU):
+        yield f"has arguments for QEMU (qemu:{tag[len(_QEMU) :]})"
+    if tag in _FOREIGN:
+        yield f"has a <{tag}>"
+    if tag in _NOT_LOOKED_AT:
         return
     for text in (*element.attrib.values(), (element.text or "").strip()):
         if str(text).startswith("/") and not _is_fine(str(text)):
-            yield f"names {str(text):.200} in <{element.tag}>"
+            yield f"names {str(text):.200} in <{tag}>"
     for child in element:
         yield from _harmful(child)
 
@@ -107,7 +107,8 @@ def restored_domain(
             new = _new_mac()
             result.macs[(mac.get("address") or "").lower()] = new
             mac.set("address", new)
-    root.attrib.pop("id", None)
+    if "id" in root.attrib:
+        del root.attrib["id"]
     _move_disks(root, disks, result)
     # libvirt chooses what is usual here: the program, and the place of the UEFI variables.
     for emulator in root.findall("devices/emulator"):
@@ -116,10 +117,11 @@ def restored_domain(
         nvram.text = None
         for source in nvram.findall("source"):
             nvram.remove(source)
-        nvram.attrib.pop("type", None)
+        if "type" in nvram.attrib:
+            del nvram.attrib["type"]
         if not nvram.attrib:
             _remove(nvram)
-    for source in root.findall("devices/tpm/backend/source"):
+    for source in root.findall("devices/tpm/backend[@type='emulator']/source"):
         _remove(source)
     for log in root.iterfind("devices//log[@file]"):
         folder, file = posixpath.split(log.get("file", ""))

@@ -128,9 +128,6 @@ def _plan_machine(
 ) -> RestorePlan:
     manifest = chain[0]
     domain = _read_definition(backups, manifest)
-    where = f"{backups.path_of(manifest.id)}/{DOMAIN_XML}"
-    if not options.trust:
-        require_harmless(domain, where)
     existing, unfinished = _find_existing(hypervisor, options, manifest)
     identity = str(uuid.uuid4()) if options.name != manifest.machine else manifest.uuid
     other = next((one for one in hypervisor.domains.values() if _uuid_of(one) == identity), None)
@@ -158,6 +155,8 @@ def _plan_machine(
     restored = restored_domain(
         domain, options.name, identity if renewed else None, {one.entry.target: one.disk for one in volumes}
     )
+    if not options.trust:
+        require_harmless(restored.root, f"{backups.path_of(manifest.id)}/{DOMAIN_XML}")
     _check_plugs(restored.root, hypervisor, options.name)
     known = read_notes(domain) or MachineNotes()
     notes = moved_nics(replace(known, volumes=tuple(one.note.whole for one in volumes), claimed=False), restored.macs)
