@@ -152,8 +152,10 @@ def test_what_cannot_be_read_as_a_backup_is_named_and_stays(
 
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
-    with locked(str(tmp_path), "web1", 0), pytest.raises(ConflictError, match="another run"), locked(
-        str(tmp_path), "web1", 0
+    with (
+        locked(str(tmp_path), "web1", 0),
+        pytest.raises(ConflictError, match="another run"),
+        locked(str(tmp_path), "web1", 0),
     ):
         pass
     assert list_backups(str(tmp_path), "web1").by_id == {}

@@ -34,6 +34,8 @@ def test_a_job_that_cannot_begin_is_not_waited_for(conn: t.Any) -> None:
     begun: list[str] = []
     with pytest.raises(VirtError):
         job.run_backup(
-            *(conn, domain, "<domainbackup/>", None, threading.Event()), lambda _done, _all: None, lambda: begun.append("")
+            *(conn, domain, "<domainbackup/>", None, threading.Event()),
+            lambda _done, _all: None,
+            lambda: begun.append(""),
         )
     assert begun == []

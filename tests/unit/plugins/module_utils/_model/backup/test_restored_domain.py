@@ -95,7 +95,9 @@ def test_what_libvirt_chooses_is_chosen_here() -> None:
 
 def test_the_notes_are_replaced_and_those_of_others_stay() -> None:
     root = parse_xml(XML)
-    root.find("metadata").append(notes_to_element(MachineNotes(tags=("old",))))
+    metadata = root.find("metadata")
+    assert metadata is not None
+    metadata.append(notes_to_element(MachineNotes(tags=("old",))))
     text = with_notes(restored_domain(root, "web1", None, DISKS), MachineNotes(tags=("new",)))
     found = parse_xml(text)
     notes = read_notes(found)

@@ -39,9 +39,7 @@ def tracked(machine: BackupHost) -> Manifest:
     return replace(made, checkpoint=name, series=SERIES)
 
 
-def choose(
-    machine: BackupHost, *known: Manifest, changed: int | None = 0, **options: t.Any
-) -> tuple[str | None, str]:
+def choose(machine: BackupHost, *known: Manifest, changed: int | None = 0, **options: t.Any) -> tuple[str | None, str]:
     domain = list_domains(machine.conn)["web1"]
     disks, _left_out = find_disks(domain, Pools(machine.conn))
     backups = list_backups(str(machine.destination), "web1")

@@ -192,3 +192,19 @@ def test_a_definition_of_another_machine_is_refused(machine: BackupHost) -> None
 def test_options_that_make_no_sense_are_refused(params: dict[str, t.Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         read(**params)
+
+
+def test_a_machine_is_replaced_and_what_cannot_be_told_to_be_its_own_stays(machine: BackupHost) -> None:
+    machine.write(1 << 20, 9)
+    result = bring_back(machine, replace=True)
+    (now,) = machine.host.files("web1")
+    assert now == os.path.basename(volume(result))
+    assert now != machine.image.name
+    assert images.same_content(str(backup_image(machine)), volume(result), "qcow2", threading.Event())
+    # The note of this volume has no mark, as those of earlier versions.
+    (remark,) = result.remarks
+    assert "nothing proves that volume web1-system.qcow2 of pool default is its own" in remark
+    assert machine.image.exists()
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None
+    assert [note.name for note in notes.volumes] == [now, machine.image.name]
