@@ -19,7 +19,7 @@ _COLUMNS = (
 )
 
 
-def backup_report(results: t.Any, left_out: Mapping[str, str]) -> dict[str, t.Any]:
+def backup_report(results: t.Any, left_out: Mapping[str, str] | None = None) -> dict[str, t.Any]:
     """The text, the same as data, and what failed, a sentence each.
 
     results: registered results of virt_backup by the hypervisors' names; one that was skipped says nothing.
@@ -30,9 +30,7 @@ def backup_report(results: t.Any, left_out: Mapping[str, str]) -> dict[str, t.An
             "the input is not a mapping", hint="Give the registered results of virt_backup, by the hypervisors' names"
         )
     heard = {
-        host: result
-        for host, result in results.items()
-        if isinstance(result, Mapping) and not result.get("skipped")
+        host: result for host, result in results.items() if isinstance(result, Mapping) and not result.get("skipped")
     }
     machines = [
         {**machine, "hypervisor": host} for host, result in heard.items() for machine in result.get("machines") or ()
@@ -40,7 +38,7 @@ def backup_report(results: t.Any, left_out: Mapping[str, str]) -> dict[str, t.An
     silent = {
         host: str(result["msg"]) for host, result in heard.items() if "machines" not in result and "msg" in result
     }
-    silent.update(left_out)
+    silent.update(left_out or {})
     rows = [(one["name"], one["hypervisor"], one.get("kind"), _size(one), _time(one), _words(one)) for one in machines]
     reasons = [printable_line(f"{who}: {reason}") for who, reason in silent.items()]
     broken = [

@@ -66,25 +66,28 @@ class BackupMaker:
 
     def make(self) -> Manifest:
         """The backup. Raises VirtError; then there is no new backup, and nothing is left of it."""
-        what = f"cannot write the backup of machine {self._plan.domain.name} to {self._path}"
         try:
             self._partial = directory.begin(self._path, self._name)
             manifest = self._fill()
             directory.complete(self._path, self._partial, manifest)
-        except OSError as exc:
+        except (OSError, HostError) as exc:
+            # Asked before what there is of it is removed, which makes room.
+            error = self._named(exc)
             self._clear()
-            if images.is_full(exc):
-                raise images.full(what, self._options.destination, self._plan.needed_bytes) from exc
-            raise HostError(f"{what}: {exc.strerror}", hint=root_hint(exc)) from exc
-        except HostError as exc:
-            self._clear()
-            if images.is_full(exc):
-                raise images.full(what, self._options.destination, self._plan.needed_bytes) from exc
-            raise
+            if error is exc:
+                raise
+            raise error from exc
         except BaseException:
             self._clear()
             raise
         return manifest
+
+    def _named(self, exc: OSError | HostError) -> OSError | HostError:
+        """An error of the system, and that of a full disk, in words that say what was being done."""
+        what = f"cannot write the backup of machine {self._plan.domain.name} to {self._path}"
+        if images.is_full(exc):
+            return images.full(what, self._options.destination, self._plan.needed_bytes)
+        return HostError(f"{what}: {exc.strerror}", hint=root_hint(exc)) if isinstance(exc, OSError) else exc
 
     def _clear(self) -> None:
         """Remove what there is of it. What stays for any reason is removed by the next run."""

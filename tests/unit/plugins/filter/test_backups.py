@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.filter.backups import FilterModule
+from ansible_collections.brine.virt.plugins.filter import purges, query
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.backups import backup_report, restore_twins
 
 UUID = "4dea22b3-1d52-4f1f-9a1c-7b2f5a3d6e10"
@@ -31,8 +31,8 @@ def test_the_table() -> None:
     assert report["text"].splitlines() == [
         "MACHINE  ON   KIND          SIZE  SECONDS  DONE",
         "web1     hv1  incremental  21.0M      1.4  20261123T020000Z-incremental",
-        "db1      hv1  full          1.0G      1.4  20261123T020001Z-full, full because the machine is off, not quiesced, "
-        "2 removed",
+        "db1      hv1  full          1.0G      1.4  20261123T020001Z-full, full because the machine is off, "
+        "not quiesced, 2 removed",
         "old      hv1  -                -      1.4  1 verified",
         "bad      hv1  -                -      1.4  failed: it has no disk",
         "hv3: no root",
@@ -67,6 +67,6 @@ def test_who_else_has_it() -> None:
 
 
 def test_what_is_no_result_is_refused() -> None:
-    for name, more in (("backup_report", ()), ("restore_twins", ("hv1", "web1", UUID))):
+    for module, name, more in ((query, "backup_report", ()), (purges, "restore_twins", ("hv1", "web1", UUID))):
         with pytest.raises(AnsibleFilterError, match=f"brine.virt.{name}: the input is not a mapping"):
-            FilterModule().filters()[name]([], *more)
+            module.FilterModule().filters()[name]([], *more)
