@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import yes_or_no
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.backups import restore_twins
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.adoptions import choose_adoptions
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.backups import restore_twins
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.export import export_file
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_purges
 
