@@ -20,15 +20,21 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory 
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import is_file_name
 
 _SWTPM = "/var/lib/libvirt/swtpm"
+# Where libvirt puts them for a machine whose definition names no place (qemuDomainNVRAMPathFormat in
+# src/qemu/qemu_domain.c); up to libvirt 9.1 that is said only while the machine runs.
+_NVRAM = "/var/lib/libvirt/qemu/nvram"
 _DIRECTORIES = ("tpm2", "tpm1.2")
 _LOCK = ".lock"
 
 
 def nvram_path(domain: etree._Element) -> str | None:
-    """The file with the UEFI variables of a machine, as its definition has it; None where it has none."""
+    """The file with the UEFI variables of a machine, by its definition; None for a machine without UEFI."""
     source = domain.find("os/nvram/source")
     path = (domain.findtext("os/nvram") or "").strip() if source is None else source.get("file", "")
-    return path or None
+    if path:
+        return path
+    firmware = domain.find("os[@firmware='efi']") is not None or domain.find("os/loader[@type='pflash']") is not None
+    return f"{_NVRAM}/{domain.findtext('name')}_VARS.fd" if firmware else None
 
 
 def has_tpm(domain: etree._Element) -> bool:
@@ -78,6 +84,32 @@ def write_nvram(backup: str, name: str, path: str, *, replace: bool) -> None:
     try:
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         _take_out(backup, name, path)
+    except OSError as exc:
+        raise HostError(f"cannot write {path}: {exc.strerror}") from exc
+
+
+def read_nvram(path: str) -> bytes | None:
+    """The UEFI variables of a machine; None where there are none yet. Raises HostError."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise HostError(f"cannot read {path}: {exc.strerror}") from exc
+
+
+def take_back(path: str, content: bytes | None) -> None:
+    """Put UEFI variables back as they were before write_nvram. content: None where there were none. Raises HostError."""
+    try:
+        if content is None:
+            os.unlink(path)
+            return
+        with open(path, "wb") as file:
+            file.write(content)
+            os.fsync(file.fileno())
+    except FileNotFoundError:
+        pass
     except OSError as exc:
         raise HostError(f"cannot write {path}: {exc.strerror}") from exc
 

@@ -267,7 +267,7 @@ class _Restore:
         manifest: Manifest = self._plan.manifest
         steps = []
         if manifest.nvram:
-            steps.append(Step("restore the UEFI variables", lambda: self._write_nvram(manifest.nvram, replaced)))
+            steps.append(self._nvram_step(manifest.nvram, replaced))
         if manifest.tpm:
             steps.append(
                 Step(
@@ -280,13 +280,24 @@ class _Restore:
             )
         return steps
 
-    def _write_nvram(self, name: str, replaced: bool) -> None:
-        root = read_description(f"machine {self._name}", self._definition())
-        path = state_files.nvram_path(root)
-        if path is None:
-            self.remarks.append("its definition has no place for the UEFI variables, which are not restored")
-            return
-        state_files.write_nvram(self._backup, name, path, replace=replaced)
+    def _nvram_step(self, name: str, replaced: bool) -> Step:
+        # The file, and what was in it.
+        written: list[tuple[str, bytes | None]] = []
+
+        def apply() -> None:
+            path = state_files.nvram_path(read_description(f"machine {self._name}", self._definition()))
+            if path is None:
+                self.remarks.append("its definition has no place for the UEFI variables, which are not restored")
+                return
+            before = state_files.read_nvram(path) if replaced else None
+            state_files.write_nvram(self._backup, name, path, replace=replaced)
+            written.append((path, before))
+
+        def undo() -> None:
+            for path, before in written:
+                state_files.take_back(path, before)
+
+        return Step("restore the UEFI variables", apply, undo)
 
     def _delete_replaced(self, old: MachineNotes) -> None:
         """The volumes that the machine had. What cannot be told to be them stays, and is still noted as its own."""

@@ -23,6 +23,12 @@ def swtpm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_where_a_definition_has_them() -> None:
     assert state_files.nvram_path(parse_xml("<domain><os/></domain>")) is None
     assert state_files.nvram_path(parse_xml("<domain><os><nvram> /n.fd </nvram></os></domain>")) == "/n.fd"
+    # libvirt 9.0 says it only while the machine runs.
+    auto = "<domain><name>web1</name><os firmware='efi'/></domain>"
+    assert state_files.nvram_path(parse_xml(auto)) == "/var/lib/libvirt/qemu/nvram/web1_VARS.fd"
+    firmware = "<loader type='pflash'>/usr/share/x.fd</loader><nvram template='/t'/>"
+    loader = f"<domain><name>web1</name><os>{firmware}</os></domain>"
+    assert state_files.nvram_path(parse_xml(loader)) == "/var/lib/libvirt/qemu/nvram/web1_VARS.fd"
     source = "<domain><os><nvram><source file='/s.fd'/></nvram></os></domain>"
     assert state_files.nvram_path(parse_xml(source)) == "/s.fd"
     tpm = "<domain><devices><tpm><backend type='{}'/></tpm></devices></domain>"
@@ -41,8 +47,13 @@ def test_uefi_variables_come_back_and_go_over_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConflictError, match="is there already"):
         state_files.write_nvram(str(backup), "nvram.fd", str(place), replace=False)
     assert place.read_bytes() == b"of another machine"
+    before = state_files.read_nvram(str(place))
     state_files.write_nvram(str(backup), "nvram.fd", str(place), replace=True)
     assert place.read_bytes() == b"variables"
+    state_files.take_back(str(place), before)
+    assert place.read_bytes() == b"of another machine"
+    state_files.take_back(str(tmp_path / "new"), None)
+    assert state_files.read_nvram(str(tmp_path / "new")) is None
     assert [one.name for one in place.parent.iterdir()] == ["web1_VARS.fd"]
 
 
