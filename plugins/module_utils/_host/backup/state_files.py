@@ -100,7 +100,7 @@ def read_nvram(path: str) -> bytes | None:
 
 
 def take_back(path: str, content: bytes | None) -> None:
-    """Put UEFI variables back as they were before write_nvram. content: None where there were none. Raises HostError."""
+    """Put UEFI variables back as they were. content: None where there were none. Raises HostError."""
     try:
         if content is None:
             os.unlink(path)

@@ -12,7 +12,7 @@ from ...driving.tasks import module, refused
 from ...needs import MOVER
 from ...runner import ScenarioRun
 
-NEEDS = ("alone", "tiny")
+NEEDS = ("hypervisors", "tiny")
 HOST, OTHER = FLEET
 MACHINE = "saved1"
 PLACE, SMALL = "/srv/scenario-backup", "/srv/scenario-small"
