@@ -83,12 +83,14 @@ def _communicate(
     process: subprocess.Popen[bytes], data: bytes, timeout_seconds: float, watch: Callable[[], None]
 ) -> tuple[bytes, bytes]:
     end = time.monotonic() + timeout_seconds
+    to_send: bytes | None = data
     while True:
         watch()
         try:
-            # Called again after a time-out, it loses nothing.
-            return process.communicate(data, timeout=min(_LOOK_SECONDS, max(0.0, end - time.monotonic())))
+            # Called again after a time-out, it loses nothing, and goes on with what it was given at first.
+            return process.communicate(to_send, timeout=min(_LOOK_SECONDS, max(0.0, end - time.monotonic())))
         except subprocess.TimeoutExpired:
+            to_send = None
             if time.monotonic() >= end:
                 raise
 
