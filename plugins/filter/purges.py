@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters purges, adoptions and export: what playbooks decide by the answers of all hypervisors.
+"""The filters purges, adoptions, export and restore_twins: what playbooks decide by the answers of all hypervisors.
 
 Each is documented in a file of its name.
 """
@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import yes_or_no
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.adoptions import choose_adoptions
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.backups import restore_twins
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.export import export_file
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_purges
 
@@ -61,9 +64,22 @@ def _names(names: t.Any) -> t.Sequence[str]:
     return names
 
 
+def restore_twins_filter(results: t.Any, target: str, name: str | None, uuid: str | None) -> list[str]:
+    """Who else has a machine that is to be restored; restore_twins.yml describes it."""
+    try:
+        return restore_twins(results, target, name, uuid)
+    except VirtError as exc:
+        raise AnsibleFilterError(f"brine.virt.restore_twins: {exc}") from exc
+
+
 class FilterModule:
     """Tells Ansible the filters of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """The filters by name."""
-        return {"purges": purges_filter, "adoptions": adoptions_filter, "export": export_filter}
+        return {
+            "purges": purges_filter,
+            "adoptions": adoptions_filter,
+            "export": export_filter,
+            "restore_twins": restore_twins_filter,
+        }

@@ -11,6 +11,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.backups import backup_report
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.changes import changes_text
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.hypervisors import (
     hypervisors_data,
@@ -58,5 +59,6 @@ class FilterModule:
             "changes": changes_text,
             "tree": tree_text,
             "moves_table": moves_text,
+            "backup_report": backup_report,
         }
         return {name: _named(name, work) for name, work in filters.items()}

@@ -48,6 +48,7 @@ FULL_SCENARIOS = (
     "pools",
     "hostile_disks",
     "volumes",
+    "backups",
     "description",
     "refusals",
     "secrets",

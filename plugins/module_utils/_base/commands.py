@@ -10,7 +10,8 @@ import os
 import selectors
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
@@ -18,6 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 _PIPE_READ_BYTES = 256 * 1024
 # For a process that was killed to be gone.
 _END_SECONDS = 5
+# Between two looks at a program that is watched.
+_LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,11 @@ def run_program(
     data: bytes = b"",
     timeout_seconds: float,
     environment: Mapping[str, str] | None = None,
+    watch: Callable[[], None] | None = None,
 ) -> Answer:
     """Run a program to its end, in plain English. data: its standard input; environment: variables beside ours.
 
+    watch: called again and again meanwhile; what it raises ends the program, and is raised.
     Raises FileNotFoundError when it is not there, TimeoutError when it was ended because it took too long. One that
     cannot even be ended, because it waits for a dead disk, is left behind.
     """
@@ -61,7 +66,10 @@ def run_program(
         env={**os.environ, "LC_ALL": "C", **(environment or {})},
     )
     try:
-        output, errors = process.communicate(data, timeout=timeout_seconds)
+        if watch is None:
+            output, errors = process.communicate(data, timeout=timeout_seconds)
+        else:
+            output, errors = _communicate(process, data, timeout_seconds, watch)
     except subprocess.TimeoutExpired as exc:
         _end(process)
         raise TimeoutError(f"{command[0]} did not end within {timeout_seconds:g} s") from exc
@@ -69,6 +77,22 @@ def run_program(
         _end(process)
         raise
     return Answer(process.returncode, output, errors)
+
+
+def _communicate(
+    process: subprocess.Popen[bytes], data: bytes, timeout_seconds: float, watch: Callable[[], None]
+) -> tuple[bytes, bytes]:
+    end = time.monotonic() + timeout_seconds
+    to_send: bytes | None = data
+    while True:
+        watch()
+        try:
+            # Called again after a time-out, it loses nothing, and goes on with what it was given at first.
+            return process.communicate(to_send, timeout=min(_LOOK_SECONDS, max(0.0, end - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            to_send = None
+            if time.monotonic() >= end:
+                raise
 
 
 @contextlib.contextmanager

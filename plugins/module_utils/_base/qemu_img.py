@@ -9,6 +9,8 @@ into a raw disk.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, program_errors, run_program
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
 
@@ -16,11 +18,19 @@ RAW, QCOW2 = "raw", "qcow2"
 FORMATS = (RAW, QCOW2)
 
 
-def run_qemu_img(command: str, image_format: str, *arguments: str, timeout_seconds: float, data: bytes = b"") -> Answer:
+def run_qemu_img(
+    command: str,
+    image_format: str,
+    *arguments: str,
+    timeout_seconds: float,
+    data: bytes = b"",
+    watch: Callable[[], None] | None = None,
+) -> Answer:
     """Run ``qemu-img COMMAND -f FORMAT ARGUMENTS`` to its end, whatever its exit status.
 
-    image_format: ``raw`` or ``qcow2``, of the file that is read. data: its standard input. Raises UnsupportedError for
-    another format and without qemu-img, HostError when it does not end in time.
+    image_format: ``raw`` or ``qcow2``, of the file that is read. data: its standard input. watch: as in
+    run_program. Raises UnsupportedError for another format and without qemu-img, HostError when it does not end in
+    time.
     """
     if image_format not in FORMATS:
         raise UnsupportedError(f"disks of format {image_format} are not supported here")
@@ -30,4 +40,4 @@ def run_qemu_img(command: str, image_format: str, *arguments: str, timeout_secon
         f"qemu-img {command} did not finish within {timeout_seconds:g} s",
     ):
         words = ["qemu-img", command, "-f", image_format, *arguments]
-        return run_program(words, data=data, timeout_seconds=timeout_seconds)
+        return run_program(words, data=data, timeout_seconds=timeout_seconds, watch=watch)

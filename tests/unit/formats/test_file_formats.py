@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance
     read_maintenance,
     write_maintenance,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import manifest_to_text, read_manifest
 from ansible_collections.brine.virt.plugins.module_utils._network.change import asks_for, expected_from
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import read_spec
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import read_bridge
@@ -301,3 +302,20 @@ def test_host_keys_are_written_as_in_the_newest_sample(fixtures: Path, tmp_path:
     ]
     update_known_hosts(str(path), [{"hypervisor": "hv1", "machines": machines}])
     assert path.read_bytes() == sample.read_bytes()
+
+
+# Backups
+
+
+def test_a_backup_of_the_first_version_is_read(fixtures: Path) -> None:
+    text = (fixtures / "formats/backup/1-first.json").read_text(encoding="utf-8")
+    manifest = read_manifest(text, "20261123T105753Z-incremental")
+    assert (manifest.machine, manifest.kind, manifest.parent) == ("bk1", "incremental", "20261123T105738Z-full")
+    assert manifest.checkpoint == "brine-backup-c858082afb67e6b0-20261123T105753Z"
+    assert [(disk.target, disk.backing, disk.role) for disk in manifest.disks] == [
+        ("vda", "20261123T105738Z-full", "disk"),
+        ("vdb", "20261123T105738Z-full", "disk"),
+        ("vdz", None, "seed"),
+    ]
+    assert sorted(manifest.files) == ["domain.xml", "vda.qcow2", "vdb.qcow2", "vdz.qcow2"]
+    assert manifest_to_text(manifest) == text

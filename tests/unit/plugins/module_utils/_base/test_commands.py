@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, pipe_through, run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import StoppedError
 
 # More than any of these takes.
 SECONDS = 60
@@ -119,3 +120,21 @@ def test_whoever_stops_early_ends_the_program() -> None:
     stream.close()  # type: ignore[attr-defined]  # a generator, promised as an iterator
     with pytest.raises(ProcessLookupError):
         os.kill(process_id, 0)
+
+
+def test_a_program_that_is_watched_runs_to_its_end_and_is_ended_with_the_watch() -> None:
+    looks: list[int] = []
+    command = ["sh", "-c", "cat; sleep 1.2"]
+    answer = run_program(command, data=b"all", timeout_seconds=300, watch=lambda: looks.append(1))
+    assert (answer.status, answer.output) == (0, b"all")
+    assert len(looks) > 1
+
+    def stop() -> None:
+        raise StoppedError("enough")
+
+    began = time.monotonic()
+    with pytest.raises(StoppedError):
+        run_program(["sleep", "300"], timeout_seconds=300, watch=stop)
+    with pytest.raises(TimeoutError):
+        run_program(["sleep", "300"], timeout_seconds=0.2, watch=lambda: None)
+    assert time.monotonic() - began < 200

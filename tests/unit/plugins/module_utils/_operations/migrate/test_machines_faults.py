@@ -72,6 +72,6 @@ def test_a_machine_that_another_run_moves_is_said(monkeypatch: pytest.MonkeyPatc
         (outcome,) = task.carry_out([spec], concurrency=1)
     said = str(outcome.error)
     assert said.startswith(
-        "another run is moving machine a, changing its power state or removing it. Wait for it to end; "
+        "another run is moving machine a, backing it up, changing its power state or removing it. Wait for it to end; "
     )
     assert said.endswith("/locks/move-a.lock shows its process")

@@ -1,0 +1,247 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The directory with the backups of one machine: ``DEST/MACHINE``, in it a directory for each backup.
+
+A backup is written into a directory with another name and a marker in it, and is renamed when all of it is on the disk.
+So what has the name of a backup is whole, and what a killed run has left is known by its name and its marker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    InputError,
+    NotFoundError,
+    VirtError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.files import (
+    LockTimeout,
+    locked_file,
+    root_hint,
+    sync_folder,
+    write_whole,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
+    MANIFEST,
+    MOST_BYTES,
+    Manifest,
+    ManifestError,
+    is_backup_id,
+    manifest_to_text,
+    read_manifest,
+)
+
+MARKER = ".brine-backup-unfinished"
+_PARTIAL = ".unfinished-"
+_LOCK = ".lock"
+# QEMU, which is another user, opens its files in there by their paths; nobody lists it.
+_MODE = 0o711
+
+
+@dataclass
+class Backups:
+    """What there is in the directory of a machine.
+
+    by_id: the backups that can be read. broken: for the others, by the name of their directories, what is wrong.
+    unfinished: the names of the directories that a killed run has left.
+    """
+
+    path: str
+    by_id: dict[str, Manifest] = field(default_factory=dict)
+    broken: dict[str, VirtError] = field(default_factory=dict)
+    unfinished: list[str] = field(default_factory=list)
+
+    def path_of(self, name: str) -> str:
+        """The directory of a backup."""
+        return f"{self.path}/{name}"
+
+    def newest_first(self) -> list[Manifest]:
+        """The backups that can be read."""
+        return [self.by_id[name] for name in sorted(self.by_id, reverse=True)]
+
+    def chain(self, name: str) -> list[Manifest]:
+        """A backup and those that it needs, itself first. Raises NotFoundError, InputError, HostError."""
+        found: list[Manifest] = []
+        at: str | None = name
+        while at is not None:
+            if at in self.broken:
+                raise self.broken[at]
+            if at not in self.by_id:
+                needs = f"backup {name} needs {at}, which is not in {self.path}"
+                raise NotFoundError(needs if found else f"there is no backup {at} in {self.path}")
+            # A parent is earlier than its child, so that this ends.
+            found.append(self.by_id[at])
+            at = self.by_id[at].parent
+        if len({manifest.uuid for manifest in found}) > 1:
+            raise InputError(f"backup {name} in {self.path} is built on one of another machine")
+        return found
+
+
+def require_destination(path: str, where: str, *, mounted: bool = False) -> None:
+    """Check the directory that all machines' backups are in. mounted: it has to be on another file system than ``/``.
+
+    Raises InputError, NotFoundError, ConflictError.
+    """
+    if not os.path.isabs(path):
+        raise InputError(f"{path!r} is not an absolute path", where=where)
+    try:
+        found = os.stat(path)
+    except OSError as exc:
+        hint = "Create it, or mount it: it is not created here, so that a mistyped path fills no disk"
+        raise NotFoundError(f"{path}: {exc.strerror}", where=where, hint=hint) from exc
+    if not stat.S_ISDIR(found.st_mode):
+        raise InputError(f"{path} is not a directory", where=where)
+    if mounted and found.st_dev == os.stat("/").st_dev:
+        raise ConflictError(
+            f"{path} is on the file system of /", where=where, hint="Mount it, or leave out must_be_mounted"
+        )
+
+
+def list_backups(destination: str, machine: str) -> Backups:
+    """What there is of a machine. Nothing is changed. Raises HostError for a directory that cannot be used."""
+    path = os.path.join(destination, machine)
+    found = Backups(path)
+    try:
+        _require_own(path)
+        names = os.listdir(path)
+    except FileNotFoundError:
+        return found
+    except OSError as exc:
+        raise HostError(f"cannot read {path}: {exc.strerror}", hint=root_hint(exc)) from exc
+    for name in sorted(names):
+        if name.startswith(_PARTIAL) and _is_marked(f"{path}/{name}"):
+            found.unfinished.append(name)
+        elif is_backup_id(name):
+            try:
+                found.by_id[name] = load_manifest(path, name)
+            except VirtError as exc:
+                found.broken[name] = exc
+    return found
+
+
+def load_manifest(path: str, name: str) -> Manifest:
+    """The manifest of one backup. Raises VirtError."""
+    file = f"{path}/{name}/{MANIFEST}"
+    try:
+        if not stat.S_ISDIR(os.lstat(f"{path}/{name}").st_mode):
+            raise ManifestError(f"{path}/{name} is not a directory")
+        with open_inside(f"{path}/{name}", MANIFEST) as descriptor:
+            content = os.read(descriptor, MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ManifestError("it is too long")
+        return read_manifest(content.decode("utf-8"), name)
+    except OSError as exc:
+        raise HostError(f"cannot read {file}: {exc.strerror}", hint=root_hint(exc)) from exc
+    except (UnicodeDecodeError, ManifestError) as exc:
+        what = exc.what if isinstance(exc, ManifestError) else "it is not UTF-8"
+        hint = exc.hint if isinstance(exc, ManifestError) else None
+        raise ManifestError(f"{file} is not the manifest of a backup: {what}", hint=hint) from exc
+
+
+@contextlib.contextmanager
+def open_inside(directory: str, name: str) -> t.Iterator[int]:
+    """A regular file of a directory, open for reading; through no link, and nothing that waits. Raises OSError."""
+    descriptor = os.open(f"{directory}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "it is not a regular file")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(destination: str, machine: str, wait_seconds: float) -> t.Iterator[None]:
+    """Hold the machine's directory for the block; it is made where it is missing. Of several hypervisors that see it,
+    one writes at a time. Raises ConflictError, HostError."""
+    path = os.path.join(destination, machine)
+    with contextlib.ExitStack() as held:
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, _MODE)
+                os.chmod(path, _MODE)
+            _require_own(path)
+            held.enter_context(locked_file(f"{path}/{_LOCK}", wait_seconds))
+        except LockTimeout as exc:
+            raise ConflictError(
+                f"another run has been working on the backups in {path} for more than {wait_seconds:g} s",
+                hint=f"Wait for it to end; fuser {path}/{_LOCK} shows its process",
+            ) from exc
+        except OSError as exc:
+            raise HostError(f"cannot write to {path}: {exc.strerror}", hint=root_hint(exc)) from exc
+        yield
+
+
+def begin(path: str, name: str) -> str:
+    """A new directory for a backup that is to be written; its path. Raises OSError."""
+    partial = f"{path}/{_PARTIAL}{name}"
+    os.mkdir(partial, _MODE)
+    os.chmod(partial, _MODE)
+    write_whole(f"{partial}/{MARKER}", json.dumps({"backup": name}).encode(), 0o600)
+    return partial
+
+
+def complete(path: str, partial: str, manifest: Manifest) -> None:
+    """Have a backup whose files are all on the disk become one. Raises OSError."""
+    write_whole(f"{partial}/{MANIFEST}", manifest_to_text(manifest).encode(), 0o600)
+    os.unlink(f"{partial}/{MARKER}")
+    sync_folder(partial)
+    os.rename(partial, f"{path}/{manifest.id}")
+    sync_folder(path)
+
+
+def remove(path: str, name: str) -> None:
+    """Delete a backup. Killed at any time, it leaves the backup whole, or what is known as unfinished.
+
+    Raises HostError, also for a directory with something in it that no backup has.
+    """
+    directory = f"{path}/{name}"
+    doomed = directory if name.startswith(_PARTIAL) else f"{path}/{_PARTIAL}{name}"
+    try:
+        foreign = [entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
+        if foreign:
+            raise HostError(f"{directory} is kept: it has a directory {foreign[0]} in it, which is of no backup")
+        if doomed != directory:
+            write_whole(f"{directory}/{MARKER}", b"{}", 0o600)
+            os.rename(directory, doomed)
+            sync_folder(path)
+        # The marker last: what is left of it by a kill is known by it.
+        for file in sorted(os.listdir(doomed), key=lambda file: file == MARKER):
+            os.unlink(f"{doomed}/{file}")
+        os.rmdir(doomed)
+        sync_folder(path)
+    except OSError as exc:
+        raise HostError(f"cannot remove {directory}: {exc.strerror}", hint=root_hint(exc)) from exc
+
+
+def _is_marked(directory: str) -> bool:
+    """Whether a directory is one that a run of ours has begun and not ended.
+
+    One with nothing in it is what a run has left that was killed before it could mark it, or after the marker went.
+    """
+    try:
+        if not stat.S_ISDIR(os.lstat(directory).st_mode):
+            return False
+        names = os.listdir(directory)
+    except OSError:
+        return False
+    # The marker goes just before the directory gets its name, when the manifest is there.
+    return MARKER in names or not names or MANIFEST in names
+
+
+def _require_own(path: str) -> None:
+    """Raise HostError for a directory that leads elsewhere, or that anybody can write to. Raises OSError."""
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise HostError(f"{path} is not a directory", hint="Remove it, or choose another directory with dest")
+    if found.st_mode & 0o002:
+        raise HostError(f"{path} can be written to by everybody", hint=f"chmod o-w {path}")

@@ -1,0 +1,131 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Images written by qemu-img: a disk into a backup, a backup into a volume. It is watched, and ended with the run."""
+
+from __future__ import annotations
+
+import os
+import threading
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, stopped
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import OnBytes, backing_name
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DiskEntry
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import referenced_names
+
+_SECONDS = 7 * 24 * 3600.0
+_HEADER_SECONDS = 600.0
+_BLOCK_BYTES = 512
+_NO_SPACE = "No space left on device"
+_DEEPEST = 200
+
+
+def convert(
+    source: str,
+    image_format: str,
+    target: str,
+    stop: threading.Event,
+    on_bytes: OnBytes,
+    *,
+    into: str | None = None,
+    fresh: bool = True,
+) -> None:
+    """Write the content of an image, with all that it is backed by, into a qcow2 file that is made.
+
+    into: the format of a file or device that is there already, and is written instead. fresh: this one has never been
+    written to, and reads as zeros. on_bytes: called with what the file takes of its disk so far.
+    Raises HostError, StoppedError.
+    """
+    words = ["-O", QCOW2] if into is None else ["-n", *(["--target-is-zero"] if fresh else []), "-O", into]
+
+    def watch() -> None:
+        if stop.is_set():
+            raise stopped()
+        on_bytes(allocated_bytes(target))
+
+    answer = run_qemu_img("convert", image_format, *words, source, target, timeout_seconds=_SECONDS, watch=watch)
+    if answer.status == 0:
+        return
+    what = f"cannot copy {source} to {target}"
+    if _NO_SPACE in answer.complaint:
+        raise full(what, os.path.dirname(target))
+    raise HostError(f"{what}: {answer.complaint}")
+
+
+def full(what: str, directory: str, needed_bytes: int | None = None) -> HostError:
+    """The error of a directory for backups that has no room left."""
+    error = disk_full(what, directory, needed_bytes)
+    return HostError(error.what, hint="Free some space there, have fewer backups kept, or choose another directory")
+
+
+def is_full(error: Exception) -> bool:
+    """Whether QEMU's own words in an error are those of a full disk."""
+    return _NO_SPACE in str(error)
+
+
+def same_content(backup: str, target: str, image_format: str, stop: threading.Event) -> bool:
+    """Whether an image of a backup, and a volume in this format, read the same for a guest. Raises HostError."""
+
+    def watch() -> None:
+        if stop.is_set():
+            raise stopped()
+
+    answer = run_qemu_img("compare", QCOW2, "-F", image_format, backup, target, timeout_seconds=_SECONDS, watch=watch)
+    if answer.status not in (0, 1):
+        raise HostError(f"cannot compare {backup} with {target}: {answer.complaint}")
+    return answer.status == 0
+
+
+def set_backing(directory: str, disk: DiskEntry) -> None:
+    """Put an incremental image on top of its parent's, by name alone: its content stays as it is. Raises HostError."""
+    words = ["-u", "-F", QCOW2, "-b", backing_name(disk), f"{directory}/{disk.file}"]
+    answer = run_qemu_img("rebase", QCOW2, *words, timeout_seconds=_HEADER_SECONDS)
+    if answer.status != 0:
+        raise HostError(f"cannot set the backing file of {directory}/{disk.file}: {answer.complaint}")
+
+
+def settle(path: str) -> None:
+    """Have a file be ours alone, and on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchmod(descriptor, 0o600)
+        os.fchown(descriptor, os.geteuid(), os.getegid())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def allocated_bytes(path: str) -> int:
+    """What a file takes of its disk; nothing for one that is not there."""
+    try:
+        return os.stat(path).st_blocks * _BLOCK_BYTES
+    except OSError:
+        return 0
+
+
+def chain_bytes(path: str, size_bytes: int) -> int:
+    """What a full backup of a disk takes at most: what all files of its chain hold, or its size for the guest.
+
+    path: of its file. A device, and what cannot be read, counts as written to from end to end.
+    """
+    total = 0
+    for _number in range(_DEEPEST):
+        try:
+            if not os.path.isfile(path):
+                return size_bytes
+            with open(path, "rb") as file:
+                names = referenced_names(_reader(file.fileno()))
+        except OSError:
+            return size_bytes
+        total += allocated_bytes(path)
+        if not names:
+            break
+        path = os.path.join(os.path.dirname(path), names[0])
+    return min(total, size_bytes)
+
+
+def _reader(descriptor: int) -> t.Callable[[int, int], bytes]:
+    return lambda offset, length: os.pread(descriptor, length, offset)

@@ -1,0 +1,150 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""libvirt's backup job: begun together with its checkpoint, watched, and ended when nobody waits for it any more.
+
+QEMU goes on with a job whatever becomes of who has asked for it, so that the next run may meet one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, stopped
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    suppress_codes,
+    translate_errors,
+)
+
+_LOOK_SECONDS = 0.25
+# Of the event that a job has ended; it comes just before the job is gone.
+_EVENT_SECONDS = 15
+_ABORT_SECONDS = 120
+
+OnProgress = t.Callable[[int, int], t.Any]
+
+
+class _Watch:
+    """Waits for the end of the machine's job. Made before the job begins, so that no event is missed."""
+
+    def __init__(self, conn: VirConnect, domain: t.Any) -> None:
+        self._conn = conn
+        self._domain = domain
+        self._ended = threading.Event()
+        self._figures: dict[str, t.Any] = {}
+        with translate_errors("cannot ask libvirt for its events"):
+            self._number = conn.domainEventRegisterAny(
+                domain, libvirt.VIR_DOMAIN_EVENT_ID_JOB_COMPLETED, self._note, None
+            )
+
+    def _note(self, _conn: t.Any, _domain: t.Any, figures: t.Any, _opaque: t.Any) -> None:
+        if figures.get("operation") == libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP:
+            self._figures = dict(figures)
+            self._ended.set()
+
+    def close(self) -> None:
+        with contextlib.suppress(libvirt.libvirtError):
+            self._conn.domainEventDeregisterAny(self._number)
+
+    def figures(self) -> dict[str, t.Any] | None:
+        """What libvirt says of the job that has ended; None where it says nothing."""
+        return self._figures if self._ended.wait(_EVENT_SECONDS) else None
+
+
+def run_backup(
+    conn: VirConnect,
+    domain: t.Any,
+    backup: str,
+    checkpoint: str | None,
+    stop: threading.Event,
+    on_progress: OnProgress,
+    begun: t.Callable[[], t.Any],
+) -> None:
+    """Make a backup to its end. backup, checkpoint: XML. begun: called as soon as it has begun.
+
+    on_progress: called with the bytes that are done and those of all disks. Raises HostError with QEMU's words, and
+    StoppedError. Whatever is raised, the job has ended.
+    """
+    name = domain.name()
+    watch = _Watch(conn, domain)
+    try:
+        with translate_errors(f"cannot begin the backup of machine {name}"):
+            domain.backupBegin(backup, checkpoint, 0)
+        try:
+            begun()
+            _wait(domain, stop, on_progress)
+        except BaseException:
+            abort(domain)
+            raise
+        figures = watch.figures()
+        if figures is None:
+            raise HostError(f"the backup of machine {name} has ended, and libvirt does not say how")
+        if not figures.get("success", False):
+            raise HostError(f"the backup of machine {name} has failed: {figures.get('errmsg') or 'it was ended'}")
+    finally:
+        watch.close()
+
+
+def _wait(domain: t.Any, stop: threading.Event, on_progress: OnProgress) -> None:
+    while targets_of_job(domain) is not None:
+        with contextlib.suppress(libvirt.libvirtError):
+            found = domain.jobStats()
+            total = found.get("disk_total", 0)
+            if total:
+                on_progress(total - found.get("disk_remaining", 0), total)
+        if stop.wait(_LOOK_SECONDS):
+            raise stopped()
+
+
+def targets_of_job(domain: t.Any) -> list[str] | None:
+    """The files that a backup of the machine writes at this moment; None where there is none. Raises VirtError."""
+    name = domain.name()
+    with translate_errors(f"cannot inspect the backup of machine {name}"):
+        gone = getattr(libvirt, "VIR_ERR_NO_DOMAIN_BACKUP", None)
+        # A machine that has stopped has no job.
+        with suppress_codes(gone, libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_DOMAIN):
+            root = read_description(f"a running backup of machine {name}", domain.backupGetXMLDesc(0))
+            return [element.get("file", "") for element in root.iterfind("disks/disk/target")]
+    return None
+
+
+def abort(domain: t.Any) -> None:
+    """End the machine's backup, and wait until it has ended. None is no error. Raises HostError."""
+    end = time.monotonic() + _ABORT_SECONDS
+    while targets_of_job(domain) is not None:
+        with contextlib.suppress(libvirt.libvirtError):
+            domain.abortJob()
+        if time.monotonic() > end:
+            raise HostError(
+                f"the backup of machine {domain.name()} does not end", hint=f"virsh domjobabort {domain.name()}"
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+def end_job_of_killed_run(domain: t.Any, path: str) -> None:
+    """End a backup that a killed run of ours has begun: it writes below this path, whose lock we hold.
+
+    Raises ConflictError for any other job of the machine.
+    """
+    targets = targets_of_job(domain)
+    name = domain.name()
+    if targets is not None and targets and all(target.startswith(f"{path}/") for target in targets):
+        abort(domain)
+    elif targets is not None:
+        raise ConflictError(
+            f"a backup of machine {name} is under way, to {', '.join(targets) or 'a client of its NBD server'}",
+            hint=f"Wait until it ends, or end it: virsh domjobabort {name}",
+        )
+    with translate_errors(f"cannot inspect machine {name}"):
+        busy = domain.isActive() and domain.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE
+    if busy:
+        raise ConflictError(
+            f"machine {name} is being migrated, saved or dumped",
+            hint=f"Wait until that ends; virsh domjobinfo {name} shows it",
+        )

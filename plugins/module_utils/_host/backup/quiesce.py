@@ -1,0 +1,107 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A guest whose file systems hold still while its backup begins, by its agent (guest-fsfreeze-freeze)."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
+
+AUTO, YES, NO = "auto", "true", "false"
+
+
+class Frozen:
+    """Freezes the guest's file systems, and has them go on: at release(), at the latest after a time.
+
+    held: whether they were still frozen at release().
+    """
+
+    def __init__(self, domain: t.Any, seconds: float) -> None:
+        self._domain = domain
+        self._lock = threading.Lock()
+        self._is_frozen = False
+        self._timer = threading.Timer(seconds, self._late)
+        self._timer.daemon = True
+        self._was_late = False
+        self.held = False
+
+    def freeze(self) -> None:
+        """Raises VirtError when the guest does not do it; then nothing is frozen, as far as it can be known."""
+        # From here on: a freeze whose answer does not come may have frozen something.
+        self._is_frozen = True
+        self._timer.start()
+        try:
+            with translate_errors("the guest agent could not freeze the file systems"):
+                self._domain.fsFreeze()
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self.release()
+            raise
+
+    def _late(self) -> None:
+        self._was_late = True
+        with contextlib.suppress(Exception):
+            self._thaw()
+
+    def _thaw(self) -> None:
+        with self._lock:
+            if self._is_frozen:
+                with translate_errors("the guest agent could not thaw the file systems"):
+                    self._domain.fsThaw()
+                self._is_frozen = False
+
+    def release(self) -> None:
+        """Have them go on; may be called twice. Raises VirtError."""
+        self._timer.cancel()
+        self.held = self._is_frozen and not self._was_late
+        self._thaw()
+
+
+def can_freeze(domain: t.Any) -> bool:
+    """Whether the guest's agent is there. Raises VirtError."""
+    name = domain.name()
+    with translate_errors(f"cannot inspect machine {name}"):
+        if domain.state()[0] != libvirt.VIR_DOMAIN_RUNNING:
+            return False
+        return agent_is_connected(read_description(f"machine {name}", domain.XMLDesc(0)))
+
+
+def freeze(domain: t.Any, choice: str, seconds: float) -> Frozen | None:
+    """Freeze as the option ``quiesce`` has it; None where nothing was frozen. Raises VirtError where it has to be."""
+    if choice == NO:
+        return None
+    if not can_freeze(domain):
+        if choice == YES:
+            raise UnsupportedError(
+                f"the guest agent of machine {domain.name()} does not answer, so its file systems cannot be frozen",
+                hint="Start qemu-guest-agent in the guest, or set quiesce: auto",
+            )
+        return None
+    frozen = Frozen(domain, seconds)
+    try:
+        frozen.freeze()
+    except Exception:
+        if choice == YES:
+            raise
+        return None
+    return frozen
+
+
+def thawed(frozen: Frozen | None, choice: str, name: str) -> bool:
+    """Release; whether everything was frozen until now. Raises HostError where it was not and has to be."""
+    if frozen is None:
+        return False
+    frozen.release()
+    if not frozen.held and choice == YES:
+        raise HostError(
+            f"the backup of machine {name} has not begun within the time that its file systems may be frozen",
+            hint="Set freeze_timeout higher, or quiesce: auto",
+        )
+    return frozen.held

@@ -1,0 +1,178 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a machine has besides its disks: its UEFI variables (NVRAM), and the state of its TPM, as swtpm keeps it.
+
+https://libvirt.org/formatdomain.html#bios-bootloader (nvram), #tpm-device; libvirt keeps the latter in
+/var/lib/libvirt/swtpm/UUID/tpm2 (qemuTPMEmulatorStorageBuildPath in src/qemu/qemu_tpm.c).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import open_inside
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import is_file_name
+
+_SWTPM = "/var/lib/libvirt/swtpm"
+# Where libvirt puts them for a machine whose definition names no place (qemuDomainNVRAMPathFormat in
+# src/qemu/qemu_domain.c); up to libvirt 9.1 that is said only while the machine runs.
+_NVRAM = "/var/lib/libvirt/qemu/nvram"
+_DIRECTORIES = ("tpm2", "tpm1.2")
+_LOCK = ".lock"
+
+
+def nvram_path(domain: etree._Element) -> str | None:
+    """The file with the UEFI variables of a machine, by its definition; None for a machine without UEFI."""
+    source = domain.find("os/nvram/source")
+    path = (domain.findtext("os/nvram") or "").strip() if source is None else source.get("file", "")
+    if path:
+        return path
+    firmware = domain.find("os[@firmware='efi']") is not None or domain.find("os/loader[@type='pflash']") is not None
+    return f"{_NVRAM}/{domain.findtext('name')}_VARS.fd" if firmware else None
+
+
+def has_tpm(domain: etree._Element) -> bool:
+    """Whether it has a TPM whose state libvirt keeps."""
+    return domain.find("devices/tpm/backend[@type='emulator']") is not None
+
+
+def tpm_state(uuid: str) -> tuple[str, list[str]] | None:
+    """The directory with the state of a machine's TPM, and the names of the files in it; None where there is none yet.
+
+    Raises HostError for what no backup could give back.
+    """
+    for name in _DIRECTORIES:
+        directory = f"{_SWTPM}/{uuid}/{name}"
+        try:
+            files = sorted(file for file in os.listdir(directory) if file != _LOCK)
+        except FileNotFoundError:
+            continue
+        except OSError as exc:
+            raise HostError(f"cannot read {directory}: {exc.strerror}") from exc
+        for file in files:
+            if not is_file_name(file):
+                raise HostError(f"{directory} has a file {file!r} in it, which cannot be backed up")
+        if files:
+            return directory, files
+    return None
+
+
+def copy_in(source: str, target: str) -> None:
+    """Copy a file of the hypervisor into a backup; for its owner alone. Raises HostError."""
+    try:
+        _copy(source, target)
+    except OSError as exc:
+        raise HostError(f"cannot copy {source} to {target}: {exc.strerror}") from exc
+
+
+def write_nvram(backup: str, name: str, path: str, *, replace: bool) -> None:
+    """Put the UEFI variables of a backup in their place. replace: over a file that is there.
+
+    libvirt gives the file to QEMU when the machine starts. Raises ConflictError, HostError.
+    """
+    if os.path.lexists(path) and not replace:
+        raise ConflictError(
+            f"{path} is there already, and may hold the UEFI variables of another machine",
+            hint=f"If nobody needs it: rm {path}",
+        )
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        _take_out(backup, name, path)
+    except OSError as exc:
+        raise HostError(f"cannot write {path}: {exc.strerror}") from exc
+
+
+def read_nvram(path: str) -> bytes | None:
+    """The UEFI variables of a machine; None where there are none yet. Raises HostError."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise HostError(f"cannot read {path}: {exc.strerror}") from exc
+
+
+def take_back(path: str, content: bytes | None) -> None:
+    """Put UEFI variables back as they were. content: None where there were none. Raises HostError."""
+    try:
+        if content is None:
+            os.unlink(path)
+            return
+        with open(path, "wb") as file:
+            file.write(content)
+            os.fsync(file.fileno())
+    except FileNotFoundError:
+        pass
+    except OSError as exc:
+        raise HostError(f"cannot write {path}: {exc.strerror}") from exc
+
+
+def write_tpm(backup: str, names: t.Sequence[str], uuid: str, directory: str, *, replace: bool) -> None:
+    """Put the state of a TPM in its place. names: its files in the backup, each with ``tpm-`` before its own name.
+
+    directory: ``tpm2`` or ``tpm1.2``. libvirt gives it to swtpm when the machine starts. Raises ConflictError and
+    HostError.
+    """
+    path = f"{_SWTPM}/{uuid}/{directory}"
+    try:
+        if os.path.lexists(path) and os.listdir(path) and not replace:
+            raise ConflictError(
+                f"{path} holds the state of a TPM already", hint=f"If nobody needs it: rm -r {_SWTPM}/{uuid}"
+            )
+        os.makedirs(path, mode=0o711, exist_ok=True)
+        for name in names:
+            _take_out(backup, name, f"{path}/{tpm_file(name)}")
+        sync_folder(path)
+    except OSError as exc:
+        raise HostError(f"cannot write {path}: {exc.strerror}") from exc
+
+
+def remove_tpm(uuid: str) -> None:
+    """Delete what write_tpm has written for a machine that was not there. Raises HostError."""
+    try:
+        shutil.rmtree(f"{_SWTPM}/{uuid}")
+    except FileNotFoundError:
+        pass
+    except OSError as exc:
+        raise HostError(f"cannot remove {_SWTPM}/{uuid}: {exc.strerror}") from exc
+
+
+def tpm_name(file: str) -> str:
+    """The name that a file of a TPM's state has in a backup."""
+    return f"tpm-{file}"
+
+
+def tpm_file(name: str) -> str:
+    """The other way round."""
+    return name[len("tpm-") :] if name.startswith("tpm-") else name
+
+
+def _copy(source: str, target: str) -> None:
+    with open(source, "rb") as old:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as new:
+            shutil.copyfileobj(old, new)
+            new.flush()
+            os.fsync(descriptor)
+
+
+def _take_out(backup: str, name: str, path: str) -> None:
+    """Over what is there, whole or not at all, and with its owner."""
+    draft = f"{path}.restored"
+    owner = os.lstat(path) if os.path.lexists(path) else None
+    with open_inside(backup, name) as descriptor, open(descriptor, "rb", closefd=False) as old:
+        new = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(new, "wb") as file:
+            if owner is not None:
+                os.fchown(new, owner.st_uid, owner.st_gid)
+            shutil.copyfileobj(old, file)
+            file.flush()
+            os.fsync(new)
+    os.replace(draft, path)

@@ -1,0 +1,150 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads a backup back: the checksum of each file, the structure of each image, and what each one is backed by."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import typing as t
+from collections.abc import Sequence
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError, stopped
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, open_inside
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DiskEntry, FileEntry, Manifest
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import (
+    BrokenQcow2Error,
+    read_header,
+    referenced_names,
+)
+
+_CHUNK_BYTES = 1024 * 1024
+_CHECK_SECONDS = 24 * 3600.0
+# Of ``qemu-img check``: clusters that nothing refers to, which only cost space.
+_LEAKED = 3
+
+OnBytes = t.Callable[[int], t.Any]
+
+
+def nothing(_bytes: int) -> None:
+    """For who does not ask how far it is."""
+
+
+def digest_file(directory: str, name: str, stop: threading.Event, on_bytes: OnBytes = nothing) -> FileEntry:
+    """The length and the checksum of a file. on_bytes: called with the length of each piece that was read.
+
+    Raises HostError, StoppedError.
+    """
+    hashed, length = hashlib.sha256(), 0
+    try:
+        with open_inside(directory, name) as descriptor:
+            while True:
+                piece = os.read(descriptor, _CHUNK_BYTES)
+                if not piece:
+                    return FileEntry(length, hashed.hexdigest())
+                if stop.is_set():
+                    raise stopped()
+                hashed.update(piece)
+                length += len(piece)
+                on_bytes(len(piece))
+    except OSError as exc:
+        raise HostError(f"cannot read {directory}/{name}: {exc.strerror}") from exc
+
+
+def verify_chain(
+    backups: Backups,
+    chain: Sequence[Manifest],
+    stop: threading.Event,
+    on_bytes: OnBytes = nothing,
+    *,
+    files: t.Container[str] | None = None,
+) -> None:
+    """Read everything of a backup and of those that it needs. Raises HostError for the first thing that is wrong.
+
+    files: only the files with these names.
+    """
+    for manifest in chain:
+        verify_backup(backups, manifest, stop, on_bytes, files=files)
+
+
+def verify_backup(
+    backups: Backups,
+    manifest: Manifest,
+    stop: threading.Event,
+    on_bytes: OnBytes = nothing,
+    *,
+    files: t.Container[str] | None = None,
+) -> None:
+    """The same of one backup, without those that it needs."""
+    directory = backups.path_of(manifest.id)
+    for name, entry in manifest.files.items():
+        if files is not None and name not in files:
+            continue
+        found = digest_file(directory, name, stop, on_bytes)
+        if found != entry:
+            what = (
+                "has another content" if found.bytes == entry.bytes else f"has {found.bytes} bytes, not {entry.bytes}"
+            )
+            raise HostError(f"{directory}/{name} {what} than when the backup was made")
+    for disk in manifest.disks:
+        if files is None or disk.file in files:
+            check_image(directory, disk)
+
+
+def check_image(directory: str, disk: DiskEntry) -> None:
+    """Raise HostError unless an image is whole, of the size that the manifest says, and leads to its parent alone."""
+    path = f"{directory}/{disk.file}"
+    check_header(directory, disk)
+    answer = run_qemu_img("check", QCOW2, path, timeout_seconds=_CHECK_SECONDS)
+    if answer.status not in (0, _LEAKED):
+        raise HostError(f"{path} is damaged: {answer.complaint}")
+
+
+def check_header(directory: str, disk: DiskEntry) -> None:
+    """The part of check_image that keeps QEMU from following an image to a file that is not in the backups."""
+    path = f"{directory}/{disk.file}"
+    try:
+        with open_inside(directory, disk.file) as descriptor:
+
+            def read(offset: int, length: int) -> bytes:
+                return os.pread(descriptor, length, offset)
+
+            header, names = read_header(read), referenced_names(read)
+    except (OSError, BrokenQcow2Error) as exc:
+        raise HostError(f"{path} cannot be read as qcow2: {getattr(exc, 'strerror', None) or exc}") from exc
+    if header is None:
+        raise HostError(f"{path} is not a qcow2 image")
+    if header.virtual_size_bytes != disk.size_bytes:
+        raise HostError(f"{path} is a disk of {header.virtual_size_bytes} bytes, not of {disk.size_bytes}")
+    wanted = [] if disk.backing is None else [backing_name(disk)]
+    if header.data_file or names != wanted or (wanted and header.backing_format != QCOW2):
+        raise HostError(f"{path} is backed by {names or 'nothing'}, not by {wanted or 'nothing'}")
+
+
+def backing_name(disk: DiskEntry) -> str:
+    """What stands in the header of an image that is backed by the one of its parent: relative, so that all of it can
+    be moved."""
+    return f"../{disk.backing}/{disk.file}"
+
+
+def problem_of(backups: Backups, manifest: Manifest) -> VirtError | None:
+    """Why a backup cannot be built on, without reading its data: a file that is missing or has another length, in it
+    or in those that it needs. None where nothing is seen to be wrong."""
+    try:
+        for one in backups.chain(manifest.id):
+            directory = backups.path_of(one.id)
+            for name, entry in one.files.items():
+                try:
+                    length = os.lstat(f"{directory}/{name}").st_size
+                except OSError as exc:
+                    raise HostError(f"{directory}/{name}: {exc.strerror}") from exc
+                if length != entry.bytes:
+                    raise HostError(f"{directory}/{name} has {length} bytes, not {entry.bytes}")
+            for disk in one.disks:
+                check_header(directory, disk)
+    except VirtError as exc:
+        return exc
+    return None

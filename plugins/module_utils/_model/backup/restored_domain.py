@@ -1,0 +1,207 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The definition in a backup as the restored machine gets it: other disks, and another identity if it gets one.
+
+Whoever can write to the backup can write the definition. What leads to other files and devices of the hypervisor is
+refused, unless the task trusts it.
+"""
+
+from __future__ import annotations
+
+import copy
+import posixpath
+import secrets
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    MachineNotes,
+    find_notes,
+    notes_to_element,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+
+_QEMU = "{http://libvirt.org/schemas/domain/qemu/1.0}"
+# What is of the hypervisor, or may run or confine what it likes.
+_FOREIGN = ("filesystem", "hostdev", "seclabel", "shmem", "lease")
+# Firmware, programs and logs have their places; an entropy source is everybody's.
+_FINE_FOLDERS = ("/usr/share/", "/var/log/libvirt/")
+_FINE_PATHS = ("/dev/urandom", "/dev/random", "/dev/hwrng")
+# Written here, or no path of a file.
+_NOT_LOOKED_AT = ("metadata", "disk", "resource", "title", "description", "name")
+
+
+@dataclass(frozen=True)
+class NewDisk:
+    """Where a disk of the restored machine is, and in which format."""
+
+    source: DiskSource
+    format: str
+
+
+@dataclass
+class RestoredDomain:
+    """The definition, and in sentences what of the machine is not in it any more. macs: new MAC addresses by the old
+    ones, where it gets new ones."""
+
+    root: t.Any
+    lost: list[str] = field(default_factory=list)
+    macs: dict[str, str] = field(default_factory=dict)
+
+
+def require_harmless(domain: etree._Element, where: str) -> None:
+    """Raise InputError for the definition of a restored machine with something in it that leads to the hypervisor's own
+    files or devices, or passes arguments to QEMU. where: the file that it was in."""
+    found = next(_harmful(domain), None)
+    if found is not None:
+        raise InputError(
+            f"the definition in {where} {found}, which could be anything on this hypervisor",
+            hint="Look at it; with trust_definition: true it is taken as it is",
+        )
+
+
+def _harmful(element: etree._Element) -> t.Iterator[str]:
+    # Of a comment it is a function.
+    tag = str(element.tag)
+    if tag.startswith(_QEMU):
+        yield f"has arguments for QEMU (qemu:{tag[len(_QEMU) :]})"
+    if tag in _FOREIGN:
+        yield f"has a <{tag}>"
+    if tag in _NOT_LOOKED_AT:
+        return
+    for text in (*element.attrib.values(), (element.text or "").strip()):
+        if str(text).startswith("/") and not _is_fine(str(text)):
+            yield f"names {str(text):.200} in <{tag}>"
+    for child in element:
+        yield from _harmful(child)
+
+
+def _is_fine(path: str) -> bool:
+    return path in _FINE_PATHS or (path.startswith(_FINE_FOLDERS) and posixpath.normpath(path) == path)
+
+
+def restored_domain(
+    domain: etree._Element,
+    name: str,
+    uuid: str | None,
+    disks: Mapping[str, NewDisk],
+) -> RestoredDomain:
+    """name: that of the restored machine. uuid: a new one, with which it also gets new MAC addresses; None keeps both.
+    disks: by target."""
+    root = copy.deepcopy(domain)
+    result = RestoredDomain(root)
+    old_name = root.findtext("name") or ""
+    _set_text(root, "name", name)
+    if uuid is not None:
+        _set_text(root, "uuid", uuid)
+        for entry in root.iterfind("sysinfo/system/entry[@name='uuid']"):
+            entry.text = uuid
+        for genid in root.findall("genid"):
+            # It tells a guest that it is a copy; an empty one is chosen anew.
+            genid.text = None
+        for mac in root.iterfind("devices/interface/mac"):
+            new = _new_mac()
+            result.macs[(mac.get("address") or "").lower()] = new
+            mac.set("address", new)
+    if "id" in root.attrib:
+        del root.attrib["id"]
+    _move_disks(root, disks, result)
+    # libvirt chooses what is usual here: the program, and the place of the UEFI variables.
+    for emulator in root.findall("devices/emulator"):
+        _remove(emulator)
+    for nvram in root.findall("os/nvram"):
+        nvram.text = None
+        for source in nvram.findall("source"):
+            nvram.remove(source)
+        if "type" in nvram.attrib:
+            del nvram.attrib["type"]
+        if not nvram.attrib:
+            _remove(nvram)
+    for source in root.findall("devices/tpm/backend[@type='emulator']/source"):
+        _remove(source)
+    for log in root.iterfind("devices//log[@file]"):
+        folder, file = posixpath.split(log.get("file", ""))
+        if file == f"{old_name}-serial.log":
+            log.set("file", f"{folder}/{name}-serial.log")
+    return result
+
+
+def with_notes(restored: RestoredDomain, notes: MachineNotes) -> str:
+    """The XML with these notes in it, and no others."""
+    root = restored.root
+    for old in find_notes(root):
+        _remove(old)
+    metadata = root.find("metadata")
+    if metadata is None:
+        metadata = etree.SubElement(root, "metadata")
+    metadata.append(notes_to_element(notes))
+    return etree.tostring(root, encoding="unicode")
+
+
+def moved_nics(notes: MachineNotes, macs: Mapping[str, str]) -> MachineNotes:
+    """The notes with the new MAC addresses."""
+    nics = tuple(replace(nic, mac=macs.get(nic.mac.lower(), nic.mac)) for nic in notes.nics)
+    return replace(notes, nics=nics)
+
+
+def _move_disks(root: etree._Element, disks: Mapping[str, NewDisk], result: RestoredDomain) -> None:
+    for element in root.findall("devices/disk"):
+        target = attribute(element, "target", "dev") or ""
+        for tag in ("backingStore", "mirror"):
+            for child in element.findall(tag):
+                element.remove(child)
+        new = disks.get(target)
+        if new is not None:
+            _place(element, new)
+        elif element.get("device") in ("cdrom", "floppy"):
+            if element.find("source") is not None:
+                result.lost.append(f"drive {target} is empty, as what was in it is not in the backup")
+            _empty(element)
+        else:
+            result.lost.append(f"disk {target} is gone, as it is not in the backup")
+            _remove(element)
+
+
+def _place(element: etree._Element, new: NewDisk) -> None:
+    source = element.find("source")
+    startup = source.get("startupPolicy") if source is not None else None
+    for auth in element.findall("auth"):
+        element.remove(auth)
+    new.source.write(element)
+    if startup is not None:
+        made = element.find("source")
+        if made is not None:
+            made.set("startupPolicy", startup)
+    driver = element.find("driver")
+    if driver is None:
+        driver = etree.SubElement(element, "driver", name="qemu")
+    driver.set("type", new.format)
+
+
+def _empty(element: etree._Element) -> None:
+    for tag in ("source", "auth"):
+        for child in element.findall(tag):
+            element.remove(child)
+    element.set("type", "file")
+
+
+def _set_text(root: etree._Element, tag: str, text: str) -> None:
+    element = root.find(tag)
+    if element is None:
+        element = etree.SubElement(root, tag)
+    element.text = text
+
+
+def _remove(element: etree._Element) -> None:
+    parent = element.getparent()
+    if parent is not None:
+        parent.remove(element)
+
+
+def _new_mac() -> str:
+    """With the prefix that QEMU and libvirt use."""
+    return "52:54:00:" + ":".join(f"{byte:02x}" for byte in secrets.token_bytes(3))

@@ -1,0 +1,144 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which disks of a machine are backed up, and how."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.images import chain_bytes
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DISK, SEED
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, driver_format
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import NETWORK, DiskSource
+
+
+@dataclass(frozen=True)
+class BackupDisk:
+    """A disk that is backed up.
+
+    target, format, role, pool, volume, name: as in DiskEntry. path: of its file or device, empty on a network.
+    size_bytes: its size for the guest.
+    """
+
+    target: str
+    path: str
+    format: str
+    size_bytes: int
+    role: str = DISK
+    pool: str = ""
+    volume: str = ""
+    name: str = ""
+
+    @property
+    def tracked(self) -> bool:
+        """Whether libvirt can remember what changes on it: that stands in the image, and only qcow2 has a place."""
+        return self.format == QCOW2
+
+    @property
+    def full_bytes(self) -> int:
+        """What a full backup of it takes at most."""
+        return chain_bytes(self.path, self.size_bytes) if self.path else self.size_bytes
+
+
+def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str, str]]:
+    """The disks to be backed up, and the reasons for those that are not, by target. Raises VirtError."""
+    found: list[BackupDisk] = []
+    left_out: dict[str, str] = {}
+    names = {note.target: note.name for note in domain.notes.disks} if domain.notes else {}
+    by_place = _volumes(pools)
+    seeds = {(note.pool, note.name) for note in _notes(domain) if note.role == SEED}
+    attached = _attached(domain)
+    left_out.update({target: "it is attached only until the machine stops" for target in attached})
+    for element in domain.xml.iterfind("devices/disk"):
+        target = attribute(element, "target", "dev") or ""
+        left_out.pop(target, None)
+        if domain.active and target not in attached:
+            left_out[target] = "it is attached only from the next start on"
+            continue
+        source = _source(element, pools)
+        pool, volume = by_place(source) if source is not None else ("", "")
+        role = SEED if (pool, volume) in seeds else DISK
+        reason = None if role == SEED else _why_not(element)
+        if role == SEED and source is not None and source.type == NETWORK:
+            reason = "it is the seed, on a network"
+        if reason is not None or source is None:
+            left_out[target] = reason or "it has no source that can be read"
+            continue
+        if element.find("source/encryption") is not None or element.find("encryption") is not None:
+            raise UnsupportedError(f"disk {target} of machine {domain.name} is encrypted by QEMU, and is not backed up")
+        path = "" if source.type == NETWORK else source.path
+        size_bytes = _size_bytes(domain, target)
+        found.append(
+            BackupDisk(target, path, driver_format(element), size_bytes, role, pool, volume, names.get(target, ""))
+        )
+    return found, left_out
+
+
+def _attached(domain: Domain) -> list[str]:
+    """The targets of the disks that a machine has now; none of one that is off."""
+    if not domain.active:
+        return []
+    with translate_errors(f"cannot inspect machine {domain.name}"):
+        root = read_description(f"machine {domain.name}", domain.handle.XMLDesc(0))
+    return [target.get("dev", "") for target in root.iterfind("devices/disk/target")]
+
+
+def _notes(domain: Domain) -> tuple[VolumeNote, ...]:
+    return domain.notes.volumes if domain.notes else ()
+
+
+def _why_not(element: etree._Element) -> str | None:
+    device = element.get("device", "disk")
+    if device != "disk":
+        return f"it is a {device}"
+    if element.find("readonly") is not None:
+        return "it is read-only"
+    if element.find("shareable") is not None:
+        return "it is shared with other machines"
+    if element.find("transient") is not None:
+        return "it forgets all changes when the machine stops"
+    return None
+
+
+def _source(element: etree._Element, pools: Pools) -> DiskSource | None:
+    source = element.find("source")
+    if element.get("type") == "volume" and source is not None:
+        return pools.get(source.get("pool", "")).source_of(source.get("volume", ""))
+    return DiskSource.read(element)
+
+
+def _volumes(pools: Pools) -> t.Callable[[DiskSource], tuple[str, str]]:
+    """The pool and the volume of a place; empty words where it is in no active pool."""
+    active = pools.all()
+
+    def find(source: DiskSource) -> tuple[str, str]:
+        for pool in active:
+            volume = pool.name_at(source)
+            if volume is not None:
+                return pool.name, volume
+        return "", ""
+
+    return find
+
+
+def _size_bytes(domain: Domain, target: str) -> int:
+    with translate_errors(f"cannot inspect disk {target} of machine {domain.name}"):
+        return int(domain.handle.blockInfo(target, 0)[0])
+
+
+def require_local(disks: t.Iterable[BackupDisk], machine: str) -> None:
+    """Raise VirtError for a disk that cannot be read here while the machine is off."""
+    for disk in disks:
+        if not disk.path:
+            raise UnsupportedError(
+                f"disk {disk.target} of machine {machine} is on a network, and is backed up only while it is running",
+                hint=f"Start {machine} first",
+            )

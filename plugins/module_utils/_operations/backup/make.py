@@ -1,0 +1,282 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One backup made: into a directory of its own, which gets its name when all of it is on the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import threading
+import typing as t
+from datetime import datetime, timedelta, timezone
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import root_hint, write_whole
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory, images, state_files
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import (
+    own_checkpoints,
+    remove_checkpoint,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.job import run_backup
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.quiesce import freeze, thawed
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import digest_file
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.backup_xml import backup_xml, checkpoint_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
+    DISK,
+    DOMAIN_XML,
+    DiskEntry,
+    FileEntry,
+    Manifest,
+    backup_id,
+    checkpoint_name,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.disks import BackupDisk
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import BackupPlan, definition_of
+
+_NVRAM = "nvram.fd"
+_SERIES_BYTES = 8
+
+
+class BackupMaker:
+    """Makes what a plan says. The locks of the machine and of its directory are held."""
+
+    def __init__(
+        self, conn: VirConnect, plan: BackupPlan, options: BackupOptions, stop: threading.Event, meter: ProgressMeter
+    ) -> None:
+        self._conn = conn
+        self._plan = plan
+        self._options = options
+        self._stop = stop
+        self._meter = meter
+        self._path = plan.backups.path
+        self._name = self._free_name()
+        self._series = self._find_series()
+        tracks = plan.domain.active and not plan.no_checkpoint
+        self._checkpoint = checkpoint_name(self._series, self._name) if tracks else ""
+        self._partial = ""
+        self._quiesced = False
+        self._states: dict[str, t.Any] = {}
+
+    def make(self) -> Manifest:
+        """The backup. Raises VirtError; then there is no new backup, and nothing is left of it."""
+        try:
+            self._partial = directory.begin(self._path, self._name)
+            manifest = self._fill()
+            directory.complete(self._path, self._partial, manifest)
+        except (OSError, HostError) as exc:
+            # Asked before what there is of it is removed, which makes room.
+            error = self._named(exc)
+            self._clear()
+            if error is exc:
+                raise
+            raise error from exc
+        except BaseException:
+            self._clear()
+            raise
+        return manifest
+
+    def _named(self, exc: OSError | HostError) -> OSError | HostError:
+        """An error of the system, and that of a full disk, in words that say what was being done."""
+        what = f"cannot write the backup of machine {self._plan.domain.name} to {self._path}"
+        if images.is_full(exc):
+            return images.full(what, self._options.destination, self._plan.needed_bytes)
+        return HostError(f"{what}: {exc.strerror}", hint=root_hint(exc)) if isinstance(exc, OSError) else exc
+
+    def _clear(self) -> None:
+        """Remove what there is of it. What stays for any reason is removed by the next run."""
+        with contextlib.suppress(VirtError, OSError):
+            if self._partial:
+                directory.remove(self._path, os.path.basename(self._partial))
+        with contextlib.suppress(VirtError):
+            if self._checkpoint:
+                remove_checkpoint(self._plan.domain.handle, self._checkpoint)
+
+    def drop_old_checkpoints(self) -> None:
+        """Delete the checkpoints of earlier backups in this directory, when a newer one is there. Raises VirtError."""
+        handle = self._plan.domain.handle
+        if self._checkpoint:
+            for name in own_checkpoints(handle, self._series):
+                if name != self._checkpoint:
+                    remove_checkpoint(handle, name)
+
+    def _free_name(self) -> str:
+        made = datetime.now(timezone.utc).replace(microsecond=0)
+        # Later than all that are there, whatever the clock says: a backup is built on earlier ones only.
+        newest = max((manifest.made for manifest in self._plan.backups.by_id.values()), default=None)
+        if newest is not None and made <= newest:
+            made = newest + timedelta(seconds=1)
+        while os.path.lexists(self._plan.backups.path_of(backup_id(made, self._plan.kind))):
+            made += timedelta(seconds=1)
+        return backup_id(made, self._plan.kind)
+
+    def _find_series(self) -> str:
+        own = [one for one in self._plan.backups.newest_first() if one.uuid == self._plan.uuid]
+        return own[0].series if own else secrets.token_hex(_SERIES_BYTES)
+
+    def _fill(self) -> Manifest:
+        plan = self._plan
+        definition = definition_of(plan.domain)
+        if plan.domain.active:
+            self._back_up_running()
+        else:
+            self._back_up_stopped()
+            self._states = self._copy_states()
+        write_whole(f"{self._partial}/{DOMAIN_XML}", definition.encode(), 0o600)
+        entries = []
+        for disk in plan.disks:
+            parent = plan.parent.id if plan.parent is not None and disk.role == DISK else None
+            entry = DiskEntry(
+                disk.target,
+                _file_of(disk),
+                parent,
+                disk.size_bytes,
+                disk.format,
+                disk.pool,
+                disk.volume,
+                disk.name,
+                disk.role,
+            )
+            if parent is not None:
+                images.set_backing(self._partial, entry)
+            entries.append(entry)
+        return Manifest(
+            id=self._name,
+            machine=plan.domain.name,
+            uuid=plan.uuid,
+            series=self._series,
+            kind=plan.kind,
+            parent=plan.parent.id if plan.parent else None,
+            checkpoint=self._checkpoint,
+            reason=plan.reason,
+            running=plan.domain.active,
+            quiesced=self._quiesced,
+            disks=tuple(entries),
+            files=self._digests(),
+            left_out=plan.left_out,
+            made_by=self._programs(),
+            **self._states,
+        )
+
+    def _back_up_running(self) -> None:
+        plan, handle = self._plan, self._plan.domain.handle
+        files = {disk.target: f"{self._partial}/{_file_of(disk)}" for disk in plan.by_job}
+        others = [*plan.left_out, *(disk.target for disk in plan.disks if disk not in plan.by_job)]
+        # Those that it has only from the next start on are unknown to a job.
+        others = [target for target in others if target in _targets_now(handle)]
+        since = plan.parent.checkpoint if plan.parent else None
+        checkpoint = None
+        if self._checkpoint:
+            words = f"for the backup {self._name} in {self._path} (brine.virt)"
+            checkpoint = checkpoint_xml(self._checkpoint, words, list(files), others)
+        frozen = freeze(handle, self._options.quiesce, self._options.freeze_seconds)
+
+        def begun() -> None:
+            self._quiesced = thawed(frozen, self._options.quiesce, plan.domain.name)
+            self._states = self._copy_states()
+
+        def on_progress(done: int, total: int) -> None:
+            self._meter.at("disks", done, total)
+
+        try:
+            run_backup(self._conn, handle, backup_xml(files, others, since), checkpoint, self._stop, on_progress, begun)
+        finally:
+            if frozen is not None:
+                with contextlib.suppress(VirtError):
+                    frozen.release()
+        for disk in plan.disks:
+            if disk not in plan.by_job:
+                self._copy(disk, 0)
+
+    def _back_up_stopped(self) -> None:
+        """Under QEMU's own locks on the files: until the end the machine cannot be started."""
+        locks = [DiskLock(disk.path) for disk in self._plan.disks]
+        try:
+            for lock in locks:
+                lock.hold()
+            self._require_off()
+            done = 0
+            for disk in self._plan.disks:
+                done += self._copy(disk, done)
+            for lock in locks:
+                lock.check()
+            self._require_off()
+        finally:
+            for lock in locks:
+                lock.release()
+
+    def _require_off(self) -> None:
+        name = self._plan.domain.name
+        with translate_errors(f"cannot inspect machine {name}"):
+            if self._plan.domain.handle.isActive():
+                raise ConflictError(f"machine {name} was started while it was being backed up", hint="Run it again")
+
+    def _copy(self, disk: BackupDisk, before: int) -> int:
+        target = f"{self._partial}/{_file_of(disk)}"
+        images.convert(
+            disk.path,
+            disk.format,
+            target,
+            self._stop,
+            lambda done: self._meter.at("disks", before + done, self._plan.needed_bytes),
+        )
+        return images.allocated_bytes(target)
+
+    def _copy_states(self) -> dict[str, t.Any]:
+        """NVRAM and the state of the TPM. What a machine that has never run has not got yet, is not in its backup."""
+        found: dict[str, t.Any] = {}
+        definition = read_description(f"machine {self._plan.domain.name}", definition_of(self._plan.domain))
+        nvram = state_files.nvram_path(definition)
+        if nvram is not None and os.path.exists(nvram):
+            state_files.copy_in(nvram, f"{self._partial}/{_NVRAM}")
+            found["nvram"] = _NVRAM
+        tpm = state_files.tpm_state(self._plan.uuid) if state_files.has_tpm(definition) else None
+        if tpm is not None:
+            path, files = tpm
+            for file in files:
+                state_files.copy_in(f"{path}/{file}", f"{self._partial}/{state_files.tpm_name(file)}")
+            found["tpm"] = tuple(state_files.tpm_name(file) for file in files)
+            found["tpm_directory"] = os.path.basename(path)
+        return found
+
+    def _digests(self) -> dict[str, FileEntry]:
+        names = sorted(name for name in os.listdir(self._partial) if name != directory.MARKER)
+        total = sum(os.lstat(f"{self._partial}/{name}").st_size for name in names)
+        done = 0
+
+        def read(length: int) -> None:
+            nonlocal done
+            done += length
+            self._meter.at("checksums", done, total)
+
+        found = {}
+        for name in names:
+            images.settle(f"{self._partial}/{name}")
+            found[name] = digest_file(self._partial, name, self._stop, read)
+        return found
+
+    def _programs(self) -> dict[str, str]:
+        with translate_errors("cannot ask libvirt for its version"):
+            found = {"libvirt": self._conn.getLibVersion(), "qemu": self._conn.getVersion()}
+            host = self._conn.getHostname()
+        return {**{name: _version(number) for name, number in found.items()}, "hypervisor": host}
+
+
+def _targets_now(handle: t.Any) -> set[str]:
+    root = read_description("a running machine", handle.XMLDesc(0))
+    return {target.get("dev", "") for target in root.iterfind("devices/disk/target")}
+
+
+def _file_of(disk: BackupDisk) -> str:
+    return f"{disk.target}.qcow2"
+
+
+def _version(number: int) -> str:
+    """https://libvirt.org/html/libvirt-libvirt-host.html#virConnectGetVersion"""
+    return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"

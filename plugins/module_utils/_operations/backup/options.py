@@ -1,0 +1,56 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of a backup, in the words of the task."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.quiesce import AUTO
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep, read_keep
+
+PRESENT, VERIFIED = "present", "verified"
+_MOST_FREEZE_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class BackupOptions:
+    """destination: the directory that all machines' backups are in. full: no incremental one. full_every: of so many
+    backups that are built on each other one is full. keep: None keeps all. must_be_mounted: the destination must not
+    be on the file system of ``/``."""
+
+    destination: str
+    full: bool = False
+    quiesce: str = AUTO
+    freeze_seconds: int = 10
+    full_every: int = 7
+    keep: Keep | None = None
+    verify: bool = False
+    must_be_mounted: bool = False
+    lock_seconds: int = 300
+
+
+def read_backup_options(params: dict[str, t.Any]) -> BackupOptions:
+    """The options of the task. Raises InputError for those that make no sense."""
+    for name in params["name"]:
+        if not name or "/" in name or name.startswith("."):
+            raise InputError(f"{name!r} is not the name of a machine", where="name")
+    if not params["name"]:
+        raise InputError("no machine is named", where="name", hint="Give the names of the machines to back up")
+    for option, least, most in (("full_every", 1, 10000), ("freeze_timeout", 1, _MOST_FREEZE_SECONDS)):
+        if not least <= params[option] <= most:
+            raise InputError(f"{params[option]} is not allowed", where=option, hint=f"Give {least} to {most}")
+    return BackupOptions(
+        destination=params["dest"].rstrip("/") or "/",
+        full=params["kind"] == "full",
+        quiesce=params["quiesce"],
+        freeze_seconds=params["freeze_timeout"],
+        full_every=params["full_every"],
+        keep=read_keep(params["keep"]),
+        verify=params["verify"],
+        must_be_mounted=params["must_be_mounted"],
+        lock_seconds=params["lock_timeout"],
+    )

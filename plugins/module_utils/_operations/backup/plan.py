@@ -1,0 +1,206 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the next backup of a machine is: full or incremental, and why. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import sizes_since, snapshots
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.images import full
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import problem_of
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain, list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
+    DISK,
+    FULL,
+    INCREMENTAL,
+    Manifest,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import removable
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.disks import (
+    BackupDisk,
+    find_disks,
+    require_local,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
+
+
+@dataclass(frozen=True)
+class BackupPlan:
+    """A backup that is to be made.
+
+    disks: those in it; left_out: the others, by target, with the reason. parent: what an incremental one is built on,
+    None for a full one; reason: why it is a full one. checkpoint: whether a checkpoint is made with it, for the next
+    one; no_checkpoint: why not. needed_bytes: what it takes at most. backups: those that are there.
+    """
+
+    domain: Domain
+    uuid: str
+    disks: tuple[BackupDisk, ...]
+    left_out: dict[str, str]
+    parent: Manifest | None
+    reason: str
+    no_checkpoint: str
+    needed_bytes: int
+    backups: Backups = field(compare=False)
+
+    @property
+    def kind(self) -> str:
+        """``full`` or ``incremental``."""
+        return FULL if self.parent is None else INCREMENTAL
+
+    @property
+    def by_job(self) -> tuple[BackupDisk, ...]:
+        """The disks that QEMU writes, in one job; the others are copied."""
+        return tuple(disk for disk in self.disks if self.domain.active and disk.role == DISK)
+
+    @property
+    def words(self) -> str:
+        """What is to be done, in words."""
+        on = "" if self.parent is None else f" on {self.parent.id}"
+        return f"make {'a full' if self.parent is None else 'an incremental'} backup of {self.domain.name}{on}"
+
+
+def plan_backup(conn: VirConnect, name: str, options: BackupOptions) -> BackupPlan:
+    """The next backup of a machine. Raises VirtError when there can be none."""
+    domain = list_domains(conn).get(name)
+    if domain is None:
+        raise NotFoundError(f"there is no machine {name} on this hypervisor")
+    domain.require_readable()
+    _require_settled(domain)
+    with translate_errors(f"cannot inspect machine {name}"):
+        uuid = domain.handle.UUIDString()
+        # libvirt's daemon has to say both; the test driver, which has no backups, says neither.
+        if not domain.handle.isPersistent():
+            raise ConflictError(f"{name} is running but not defined here, so that there is nothing to restore it from")
+    if domain.active and not hasattr(domain.handle, "backupBegin"):
+        raise UnsupportedError("this libvirt cannot back up a running machine: it is older than 7.2")
+    disks, left_out = find_disks(domain, Pools(conn))
+    if not disks:
+        raise ConflictError(f"machine {name} has no disk to be backed up")
+    backups = list_backups(options.destination, name)
+    if domain.active:
+        no_checkpoint = _why_no_checkpoint(domain, disks)
+        parent, reason, changed = _choose_parent(domain, uuid, disks, backups, options)
+    else:
+        require_local(disks, name)
+        no_checkpoint, parent, reason, changed = "the machine is off", None, "the machine is off", {}
+    needed = sum(
+        disk.full_bytes if parent is None or disk.role != DISK else (changed.get(disk.target) or 0) for disk in disks
+    )
+    return BackupPlan(domain, uuid, tuple(disks), left_out, parent, reason, no_checkpoint, needed, backups)
+
+
+def require_room(plan: BackupPlan, options: BackupOptions) -> None:
+    """Raise HostError when the destination has less room than the backup takes at most."""
+    found = os.statvfs(options.destination)
+    if plan.needed_bytes > found.f_bavail * found.f_frsize:
+        raise full(f"cannot back up machine {plan.domain.name}", options.destination, plan.needed_bytes)
+
+
+def removable_of(plan_backups: Backups, uuid: str, options: BackupOptions) -> list[Manifest]:
+    """The backups that go by the option ``keep``. Those of another machine that had this name stay."""
+    if options.keep is None:
+        return []
+    own = [manifest for manifest in plan_backups.by_id.values() if manifest.uuid == uuid]
+    return removable(own, options.keep)
+
+
+def _require_settled(domain: Domain) -> None:
+    note = read_migration_note(domain.xml)
+    if note is not None:
+        raise ConflictError(
+            f"{domain.name} is being moved from {note.source} to {note.target}, or its move was interrupted",
+            hint="Wait until the move ends, or run it again, which finishes it",
+        )
+    if domain.notes is not None and domain.notes.status == BUILDING:
+        raise ConflictError(f"{domain.name} is being created, or creating it was interrupted, so it is not backed up")
+
+
+def _why_no_checkpoint(domain: Domain, disks: t.Sequence[BackupDisk]) -> str:
+    """Why libvirt cannot remember from now on what changes; empty where it can."""
+    for disk in disks:
+        if disk.role == DISK and not disk.tracked:
+            return f"disk {disk.target} is {disk.format}, and libvirt remembers changes in qcow2 images only"
+    found = snapshots(domain.handle)
+    if found:
+        # libvirt lets a machine go back to one, and what has changed by that is in no bitmap: seen with 9.0.
+        return f"the machine has the snapshot {found[0]}, and libvirt does not remember what going back to it changes"
+    return ""
+
+
+def _choose_parent(
+    domain: Domain, uuid: str, disks: t.Sequence[BackupDisk], backups: Backups, options: BackupOptions
+) -> tuple[Manifest | None, str, dict[str, int | None]]:
+    """What to build on, or why on nothing; and what has changed since, by target, in bytes."""
+    if options.full:
+        return None, "it was requested", {}
+    if any(disk.role == DISK and not disk.tracked for disk in disks):
+        return None, _why_no_checkpoint(domain, disks), {}
+    if not backups.by_id and not backups.broken:
+        return None, "there is no earlier one", {}
+    own = [manifest for manifest in backups.newest_first() if manifest.uuid == uuid]
+    if not own:
+        return None, f"those in {backups.path} are of another machine of this name", {}
+    reason = f"no checkpoint was made with {own[0].id}"
+    first = True
+    for manifest in own:
+        if not manifest.checkpoint:
+            continue
+        changed = sizes_since(domain.handle, manifest.checkpoint)
+        why = _why_not_on(manifest, disks, changed, backups, options)
+        if why is None and changed is not None:
+            return manifest, "", changed
+        # The reason is that of the newest one that could have been it.
+        if first and why is not None:
+            reason, first = why, False
+    return None, reason, {}
+
+
+def _why_not_on(
+    manifest: Manifest,
+    disks: t.Sequence[BackupDisk],
+    changed: dict[str, int | None] | None,
+    backups: Backups,
+    options: BackupOptions,
+) -> str | None:
+    if changed is None:
+        return f"libvirt has lost the checkpoint of {manifest.id}, as after a move to another hypervisor"
+    now = {disk.target: disk for disk in disks if disk.role == DISK}
+    then = {disk.target: disk for disk in manifest.disks if disk.role == DISK}
+    for target, disk in now.items():
+        if target not in then:
+            return f"disk {target} was added since {manifest.id}"
+        if then[target].size_bytes != disk.size_bytes:
+            return f"disk {target} has another size than in {manifest.id}"
+        if changed.get(target) is None:
+            return f"libvirt does not know what has changed on disk {target} since {manifest.id}"
+    gone = sorted(then.keys() - now.keys())
+    if gone:
+        return f"disk {gone[0]} was removed since {manifest.id}"
+    problem = problem_of(backups, manifest)
+    if problem is not None:
+        return f"nothing can be built on {manifest.id}: {problem.what}"
+    length = len(backups.chain(manifest.id))
+    if length >= options.full_every:
+        return f"{manifest.id} is number {length} of those that are built on each other (full_every)"
+    return None
+
+
+def definition_of(domain: Domain) -> str:
+    """The permanent definition, with the passwords in it. Raises VirtError."""
+    with translate_errors(f"cannot read the definition of machine {domain.name}"):
+        return str(domain.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE))

@@ -1,0 +1,318 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A backup restored: into a new machine, over one that is there, or one disk of it into a volume.
+
+A new machine is defined first, marked as being made, with the list of its volumes, as when one is created: whatever
+kills the run, the next one, or virt_purge, knows what it has left. A machine that is replaced keeps its disks until the
+new ones are there and read as the backup does.
+"""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import state_files
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import locked
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    suppress_codes,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, machine_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import redefine
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import with_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING, READY, MachineNotes
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.unfinished import steps_to_clear
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import SAME, identify
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import RestoreOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.plan import (
+    RestorePlan,
+    plan_restore,
+    words_of,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.volumes import VolumeFiller
+
+# Only for what is looked up by name: nothing of an image store is used here.
+_IMAGE_POOL = "images"
+
+
+@dataclass
+class RestoreResult:
+    """What became of it. remarks: what the user should know though nothing has failed."""
+
+    plan: RestorePlan
+    actions: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def as_result(self, options: RestoreOptions) -> dict[str, t.Any]:
+        """In the words of the module's result."""
+        plan = self.plan
+        return {
+            "changed": True,
+            "name": None if plan.restored is None else options.name,
+            "uuid": plan.identity or None,
+            "new_identity": plan.renewed,
+            "backup": plan.manifest.id,
+            "made": plan.manifest.made.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "volumes": [
+                {
+                    "target": one.entry.target,
+                    "pool": one.pool.name,
+                    "volume": one.volume,
+                    "path": one.pool.volume_path(one.volume),
+                    "format": one.format,
+                    "size_bytes": one.entry.size_bytes,
+                }
+                for one in plan.volumes
+            ],
+            "actions": self.actions,
+            "remarks": self.remarks,
+        }
+
+
+def preview(conn: VirConnect, options: RestoreOptions) -> RestoreResult:
+    """What it would come to, for check mode. Checksums are not read. Raises VirtError."""
+    plan = plan_restore(Hypervisor(conn, image_pool=_IMAGE_POOL), options)
+    return RestoreResult(plan, words_of(plan, options), _lost(plan))
+
+
+def restore(conn: VirConnect, options: RestoreOptions, stop: threading.Event, progress: ProgressFile) -> RestoreResult:
+    """Do it. Raises VirtError; then what was there before is as it was."""
+    meter = ProgressMeter(progress.write_line, options.name)
+    seconds = options.lock_seconds
+    # All that can be seen to be wrong, before hours of reading.
+    plan = plan_restore(Hypervisor(conn, image_pool=_IMAGE_POOL), options)
+    # Nobody removes a backup meanwhile.
+    with locked(options.source, options.machine, seconds):
+        _verify(plan, options, stop, meter)
+        with machine_lock(options.name, wait_seconds=seconds):
+            hypervisor = Hypervisor(conn, image_pool=_IMAGE_POOL)
+            now = plan_restore(hypervisor, options)
+            if now.chain != plan.chain:
+                raise ConflictError(f"the backups in {plan.backups.path} have changed meanwhile", hint="Run it again")
+            filler = VolumeFiller(now.backups, now.chain, stop, meter, lambda: _lock(options))
+            run = _Restore(hypervisor, now, options, filler)
+            return RestoreResult(now, run.carry_out(), [*_lost(now), *run.remarks])
+
+
+def _lock(options: RestoreOptions) -> t.ContextManager[None]:
+    """The lock of the hypervisor: nobody else makes machines or volumes, or takes volumes into use."""
+    return hypervisor_lock("init", wait_seconds=options.lock_seconds)
+
+
+def _locked(step: Step, options: RestoreOptions) -> Step:
+    """The step, done and undone under this lock."""
+
+    def apply() -> None:
+        with _lock(options):
+            step.apply()
+
+    def undo() -> None:
+        if step.undo is not None:
+            with _lock(options):
+                step.undo()
+
+    return Step(step.description, apply, undo)
+
+
+def _lost(plan: RestorePlan) -> list[str]:
+    return [] if plan.restored is None else plan.restored.lost
+
+
+def _verify(plan: RestorePlan, options: RestoreOptions, stop: threading.Event, meter: ProgressMeter) -> None:
+    """The checksums of all that is used. Raises HostError."""
+    files = {one.entry.file for one in plan.volumes} if options.disk is not None else None
+    total = sum(manifest.total_bytes for manifest in plan.chain)
+    done = 0
+
+    def read(length: int) -> None:
+        nonlocal done
+        done += length
+        meter.at("checksums", done, total)
+
+    verify_chain(plan.backups, plan.chain, stop, read, files=files)
+
+
+class _Restore:
+    """Carries one plan out. The locks are held."""
+
+    def __init__(
+        self, hypervisor: Hypervisor, plan: RestorePlan, options: RestoreOptions, filler: VolumeFiller
+    ) -> None:
+        self._hypervisor = hypervisor
+        self._plan = plan
+        self._options = options
+        self._filler = filler
+        self._name = options.name
+        self._backup = plan.backups.path_of(plan.manifest.id)
+        self.remarks: list[str] = []
+
+    def carry_out(self) -> list[str]:
+        """What was done, in words."""
+        plan = self._plan
+        if plan.restored is None:
+            steps = [self._filler.step(one, VolumeOwner(self._hypervisor, "", new=False)) for one in plan.volumes]
+        elif plan.existing is None:
+            steps = self._new()
+        else:
+            steps = self._over(plan.existing.notes or MachineNotes())
+        plans.run(steps)
+        if plan.existing is not None:
+            with _lock(self._options):
+                self._delete_replaced(plan.existing.notes or MachineNotes())
+        if self._options.started and plan.restored is not None:
+            step = Step(f"start machine {self._name}", self._start)
+            step.apply()
+            steps.append(step)
+        return [step.description for step in steps]
+
+    def _new(self) -> list[Step]:
+        plan = self._plan
+        steps = steps_to_clear(plan.unfinished, self._hypervisor) if plan.unfinished is not None else []
+        notes = replace(plan.notes, status=BUILDING, volumes=tuple(one.note for one in plan.volumes))
+        steps.append(
+            Step(f"define machine {self._name} from backup {plan.manifest.id}", self._define(notes), self._undo)
+        )
+        steps = [_locked(step, self._options) for step in steps]
+        owner = VolumeOwner(self._hypervisor, self._name, new=True)
+        steps += [self._filler.step(one, owner) for one in plan.volumes]
+        steps += self._states(replaced=False)
+        ready = replace(plan.notes, status=READY)
+        steps.append(Step(f"mark {self._name} as ready", lambda: self._write(ready), lambda: self._write(notes)))
+        return steps
+
+    def _over(self, old: MachineNotes) -> list[Step]:
+        plan = self._plan
+        making = tuple(one.note for one in plan.volumes)
+        before = self._definition()
+        steps = [
+            Step(
+                f"note the new volumes of {self._name}",
+                lambda: self._write(replace(old, volumes=(*old.volumes, *making))),
+                lambda: self._write(old),
+            )
+        ]
+        owner = VolumeOwner(self._hypervisor, self._name, new=False, uuid=plan.identity)
+        steps += [self._filler.step(one, owner) for one in plan.volumes]
+        # The old volumes stay its own until they are gone.
+        kept = replace(plan.notes, status=READY, volumes=(*plan.notes.volumes, *old.volumes))
+        step = Step(
+            f"replace machine {self._name} by that of backup {plan.manifest.id}",
+            lambda: self._redefine(kept),
+            lambda: redefine(self._hypervisor.conn, before, plan.identity, self._name),
+        )
+        steps.append(_locked(step, self._options))
+        steps += self._states(replaced=True)
+        return steps
+
+    def _definition(self) -> str:
+        with translate_errors(f"cannot read the definition of machine {self._name}"):
+            flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
+            return str(self._handle().XMLDesc(flags))
+
+    def _handle(self) -> t.Any:
+        return self._hypervisor.conn.lookupByName(self._name)
+
+    def _define(self, notes: MachineNotes) -> t.Callable[[], None]:
+        def define() -> None:
+            if self._plan.restored is not None:
+                xml = with_notes(self._plan.restored, notes)
+                host_domains.define(self._hypervisor.conn, xml, self._name)
+
+        return define
+
+    def _undo(self) -> None:
+        domain = host_domains.list_domains(self._hypervisor.conn).get(self._name)
+        if domain is not None and domain.handle.UUIDString() == self._plan.identity:
+            undefine(self._hypervisor.conn, self._name, never_started=True)
+
+    def _redefine(self, notes: MachineNotes) -> None:
+        if self._plan.restored is None:
+            return
+        with translate_errors(f"cannot inspect machine {self._name}"):
+            handle = self._handle()
+            if handle.isActive():
+                raise ConflictError(
+                    f"machine {self._name} was started while it was being restored", hint="Run it again"
+                )
+            for checkpoint in handle.listAllCheckpoints(0):
+                # They are of the old disks.
+                with suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_CHECKPOINT):
+                    checkpoint.delete(libvirt.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
+        redefine(self._hypervisor.conn, with_notes(self._plan.restored, notes), self._plan.identity, self._name)
+
+    def _write(self, notes: MachineNotes) -> None:
+        with translate_errors(f"cannot find machine {self._name}"):
+            handle = self._handle()
+        host_domains.write_notes(handle, notes)
+
+    def _states(self, *, replaced: bool) -> list[Step]:
+        manifest: Manifest = self._plan.manifest
+        steps = []
+        if manifest.nvram:
+            steps.append(self._nvram_step(manifest.nvram, replaced))
+        if manifest.tpm:
+            steps.append(
+                Step(
+                    "restore the state of the TPM",
+                    lambda: state_files.write_tpm(
+                        self._backup, manifest.tpm, self._plan.identity, manifest.tpm_directory, replace=replaced
+                    ),
+                    None if replaced else lambda: state_files.remove_tpm(self._plan.identity),
+                )
+            )
+        return steps
+
+    def _nvram_step(self, name: str, replaced: bool) -> Step:
+        # The file, and what was in it.
+        written: list[tuple[str, bytes | None]] = []
+
+        def apply() -> None:
+            path = state_files.nvram_path(read_description(f"machine {self._name}", self._definition()))
+            if path is None:
+                self.remarks.append("its definition has no place for the UEFI variables, which are not restored")
+                return
+            before = state_files.read_nvram(path) if replaced else None
+            state_files.write_nvram(self._backup, name, path, replace=replaced)
+            written.append((path, before))
+
+        def undo() -> None:
+            for path, before in written:
+                state_files.take_back(path, before)
+
+        return Step("restore the UEFI variables", apply, undo)
+
+    def _delete_replaced(self, old: MachineNotes) -> None:
+        """The volumes that the machine had. What cannot be told to be them stays, and is still noted as its own."""
+        staying = []
+        for note in old.volumes:
+            try:
+                pool = self._hypervisor.pools.get(note.pool)
+                if identify(pool, note) != SAME:
+                    raise ConflictError(f"nothing proves that volume {note.name} of pool {note.pool} is its own")
+                delete_unused(self._hypervisor.conn, [(pool, note.name)], owner=self._name)
+            except VirtError as exc:
+                staying.append(note)
+                self.remarks.append(f"the volume {note.name} of before stays: {exc}")
+        self._write(replace(self._plan.notes, status=READY, volumes=(*self._plan.notes.volumes, *staying)))
+
+    def _start(self) -> None:
+        with translate_errors(f"{self._name} is restored, but cannot be started"):
+            self._handle().create()

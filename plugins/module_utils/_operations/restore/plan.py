@@ -1,0 +1,260 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What restoring a backup comes to, and whether that may be done. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MAX_XML_BYTES, etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import snapshots
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import (
+    Backups,
+    list_backups,
+    open_inside,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
+    DOMAIN_XML,
+    SEED,
+    DiskEntry,
+    Manifest,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import (
+    RestoredDomain,
+    moved_nics,
+    require_harmless,
+    restored_domain,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    BUILDING,
+    MachineNotes,
+    read_notes,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import require_no_claim
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import RestoreOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.volumes import (
+    RestoredVolume,
+    plan_volume,
+    require_room,
+)
+
+
+@dataclass(frozen=True)
+class RestorePlan:
+    """A restore that is to be done.
+
+    chain: the backup, and those that it is built on. volumes: the new ones. restored: the definition, None for a single
+    disk. identity: the UUID that the machine gets. notes: what is to be remembered of it when all is there. existing:
+    the machine that is replaced; unfinished: what an interrupted run has left of it. renewed: it gets another UUID and
+    other MAC addresses than it had.
+    """
+
+    backups: Backups
+    chain: Sequence[Manifest]
+    volumes: tuple[RestoredVolume, ...]
+    restored: RestoredDomain | None = None
+    identity: str = ""
+    notes: MachineNotes = MachineNotes()  # noqa: RUF009 - it is frozen
+    existing: Domain | None = None
+    unfinished: Domain | None = None
+    renewed: bool = False
+
+    @property
+    def manifest(self) -> Manifest:
+        """That of the backup."""
+        return self.chain[0]
+
+
+def find_backup(options: RestoreOptions) -> tuple[Backups, list[Manifest]]:
+    """What there is of the machine, and the backup with those that it is built on. Raises VirtError."""
+    backups = list_backups(options.source, options.machine)
+    if options.backup is not None:
+        return backups, backups.chain(options.backup)
+    if not backups.by_id:
+        broken = next(iter(backups.broken.values()), None)
+        if broken is not None:
+            raise broken
+        raise NotFoundError(f"there is no backup of machine {options.machine} in {options.source}", where="machine")
+    newest = backups.newest_first()[0]
+    later = [name for name in backups.broken if name > newest.id]
+    if later:
+        # Not silently the one before it.
+        error = backups.broken[max(later)]
+        raise type(error)(error.what, hint=f"To restore the one before it: backup: {newest.id}")
+    return backups, backups.chain(newest.id)
+
+
+def plan_restore(hypervisor: Hypervisor, options: RestoreOptions) -> RestorePlan:
+    """What is to be done. Raises VirtError where it may not be, or cannot."""
+    backups, chain = find_backup(options)
+    if options.disk is not None:
+        plan = _plan_disk(hypervisor, options, backups, chain)
+    else:
+        plan = _plan_machine(hypervisor, options, backups, chain)
+    require_room(plan.volumes, backups, chain)
+    return plan
+
+
+def _plan_disk(
+    hypervisor: Hypervisor, options: RestoreOptions, backups: Backups, chain: Sequence[Manifest]
+) -> RestorePlan:
+    entries = chain[0].disks
+    found = [entry for entry in entries if options.disk in (entry.target, entry.name)]
+    if not found:
+        known = ", ".join(entry.target for entry in entries)
+        raise NotFoundError(
+            f"backup {chain[0].id} of {options.machine} has no disk {options.disk}",
+            where="disk",
+            hint=f"It has {known}",
+        )
+    name = options.volume or f"{options.machine}-{found[0].target}-{_stamp(chain[0])}"
+    volume = plan_volume(
+        found[0], hypervisor, pool=options.pool, name=name, machine="", where="volume" if options.volume else ""
+    )
+    return RestorePlan(backups, chain, (volume,))
+
+
+def _plan_machine(
+    hypervisor: Hypervisor, options: RestoreOptions, backups: Backups, chain: Sequence[Manifest]
+) -> RestorePlan:
+    manifest = chain[0]
+    domain = _read_definition(backups, manifest)
+    existing, unfinished = _find_existing(hypervisor, options, manifest)
+    identity = str(uuid.uuid4()) if options.name != manifest.machine else manifest.uuid
+    other = next((one for one in hypervisor.domains.values() if _uuid_of(one) == identity), None)
+    if other is not None and other is not existing and other is not unfinished:
+        raise ConflictError(
+            f"machine {other.name} has the UUID of {manifest.machine}",
+            where="name",
+            hint="Give the restored machine another name, with which it gets a UUID of its own",
+        )
+    left = unfinished.notes.volumes if unfinished is not None and unfinished.notes is not None else ()
+    going = {(note.pool, note.name) for note in left}
+    volumes = tuple(
+        plan_volume(
+            entry,
+            hypervisor,
+            pool=options.pool,
+            name=_volume_name(entry, manifest, options, replaced=existing is not None),
+            machine=options.name,
+            where="",
+            going=going,
+        )
+        for entry in manifest.disks
+    )
+    renewed = identity != manifest.uuid
+    restored = restored_domain(
+        domain, options.name, identity if renewed else None, {one.entry.target: one.disk for one in volumes}
+    )
+    if not options.trust:
+        require_harmless(restored.root, f"{backups.path_of(manifest.id)}/{DOMAIN_XML}")
+    _check_plugs(restored.root, hypervisor, options.name)
+    known = read_notes(domain) or MachineNotes()
+    notes = moved_nics(replace(known, volumes=tuple(one.note.whole for one in volumes), claimed=False), restored.macs)
+    return RestorePlan(backups, chain, volumes, restored, identity, notes, existing, unfinished, renewed)
+
+
+def _read_definition(backups: Backups, manifest: Manifest) -> etree._Element:
+    path = backups.path_of(manifest.id)
+    try:
+        with open_inside(path, DOMAIN_XML) as descriptor:
+            text = os.read(descriptor, MAX_XML_BYTES + 1)
+        root = parse_xml(text)
+    except OSError as exc:
+        raise InputError(f"cannot read {path}/{DOMAIN_XML}: {exc.strerror}") from exc
+    except (etree.XMLSyntaxError, ValueError) as exc:
+        raise InputError(f"{path}/{DOMAIN_XML} is not the definition of a machine: {exc}") from exc
+    if root.tag != "domain" or (root.findtext("name"), root.findtext("uuid")) != (manifest.machine, manifest.uuid):
+        raise InputError(f"{path}/{DOMAIN_XML} is not the definition of machine {manifest.machine} ({manifest.uuid})")
+    return root
+
+
+def _find_existing(
+    hypervisor: Hypervisor, options: RestoreOptions, manifest: Manifest
+) -> tuple[Domain | None, Domain | None]:
+    """The machine that is replaced, or what an interrupted run has left of the one that is to be made."""
+    domain = hypervisor.domains.get(options.name)
+    if domain is None:
+        return None, None
+    domain.require_readable()
+    require_no_claim(domain, _uuid_of(domain))
+    if domain.notes is not None and domain.notes.status == BUILDING:
+        return None, domain
+    if not options.replace:
+        raise ConflictError(
+            f"there is a machine {options.name} already",
+            where="name",
+            hint="Restore under another name, one disk beside it with disk, or set replace: true to have its disks "
+            "replaced once it is off",
+        )
+    if _uuid_of(domain) != manifest.uuid:
+        raise ConflictError(
+            f"machine {options.name} is not the one of the backup: its UUID is {_uuid_of(domain)}, not {manifest.uuid}",
+            where="replace",
+            hint="Restore under another name, or remove that machine first",
+        )
+    if domain.active:
+        raise ConflictError(
+            f"{options.name} is running, so it is not replaced", where="replace", hint="Shut it down first"
+        )
+    if read_migration_note(domain.xml) is not None:
+        raise ConflictError(f"{options.name} is being moved, or its move was interrupted", where="replace")
+    with translate_errors(f"cannot inspect machine {options.name}"):
+        saved = domain.handle.hasManagedSaveImage(0)
+    if saved or snapshots(domain.handle):
+        what = "a saved state" if saved else "snapshots"
+        raise ConflictError(f"{options.name} has {what}, which do not fit to other disks", where="replace")
+    return domain, None
+
+
+def _uuid_of(domain: Domain) -> str:
+    with translate_errors(f"cannot inspect machine {domain.name}"):
+        return str(domain.handle.UUIDString())
+
+
+def _volume_name(entry: DiskEntry, manifest: Manifest, options: RestoreOptions, *, replaced: bool) -> str:
+    """The name that the volume had, where the machine has its old name and its old volumes are gone."""
+    if replaced:
+        return f"{options.name}-{entry.name or entry.target}-{_stamp(manifest)}-{uuid.uuid4().hex[:6]}"
+    if entry.volume and options.name == manifest.machine and "/" not in entry.volume:
+        base, ending = os.path.splitext(entry.volume)
+        return base if ending in (".qcow2", ".raw", ".img", ".iso") else entry.volume
+    return f"{options.name}-{'seed' if entry.role == SEED else entry.name or entry.target}"
+
+
+def _stamp(manifest: Manifest) -> str:
+    return manifest.id.partition("-")[0]
+
+
+def _check_plugs(root: etree._Element, hypervisor: Hypervisor, name: str) -> None:
+    for nic in root.iterfind("devices/interface"):
+        kind, source = nic.get("type", ""), nic.find("source")
+        if kind in ("bridge", "network") and source is not None:
+            hypervisor.check_plug(kind, source.get(kind, ""), "", here=f" on this hypervisor for machine {name}")
+        mac = nic.find("mac")
+        owner = None if mac is None else hypervisor.macs.get(mac.get("address", "").lower())
+        if owner is not None and owner != name:
+            raise ConflictError(
+                f"the MAC address {mac.get('address') if mac is not None else ''} belongs to machine {owner}",
+                where="name",
+                hint="Give the restored machine another name, with which it gets MAC addresses of its own",
+            )
+
+
+def words_of(plan: RestorePlan, options: RestoreOptions) -> list[str]:
+    """What is to be done, in words."""
+    steps = [f"restore disk {one.entry.target} to volume {one.volume} of pool {one.pool.name}" for one in plan.volumes]
+    if plan.restored is None:
+        return steps
+    first = f"{'replace' if plan.existing else 'define'} machine {options.name} from backup {plan.manifest.id}"
+    cleared = [f"remove what an interrupted run left of {options.name}"] if plan.unfinished else []
+    return [*cleared, first, *steps, *([f"start machine {options.name}"] if options.started else [])]

@@ -1,0 +1,182 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The volumes that a backup's disks are restored into: planned, filled, and compared with the backup."""
+
+from __future__ import annotations
+
+import os
+import threading
+import typing as t
+import uuid
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import check_header
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import create_empty, space_request
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import SEED, DiskEntry, Manifest
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import NewDisk
+from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner, volume_step
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+
+
+@dataclass(frozen=True)
+class RestoredVolume:
+    """A disk of the backup, and the volume that it becomes."""
+
+    entry: DiskEntry
+    pool: Pool
+    volume: str
+    format: str
+    mark: str
+
+    @property
+    def note(self) -> VolumeNote:
+        """As long as it is not whole."""
+        making = CreationNote(self.mark, self.entry.size_bytes)
+        return VolumeNote(self.pool.name, self.volume, self.entry.role, True, self.format, making)
+
+    @property
+    def disk(self) -> NewDisk:
+        """What the machine has of it."""
+        return NewDisk(self.pool.source_of(self.volume), self.format)
+
+
+def plan_volume(
+    entry: DiskEntry,
+    hypervisor: Hypervisor,
+    *,
+    pool: str | None,
+    name: str,
+    machine: str,
+    where: str,
+    going: t.Container[tuple[str, str]] = (),
+) -> RestoredVolume:
+    """The volume of one disk. pool: None for the one that it was in. name: of the volume, without its ending.
+    going: pools and names of volumes that are removed before it is made.
+
+    Raises VirtError when it cannot be made.
+    """
+    wanted = pool or entry.pool
+    if not wanted:
+        raise NotFoundError(f"disk {entry.target} was in no storage pool", hint="Name one with pool")
+    found = hypervisor.pools.get(wanted, "pool" if pool else None)
+    found.require_new_volumes("pool" if pool else None)
+    if not found.local or found.source_type == NETWORK:
+        raise UnsupportedError(
+            f"storage pool {found.name} is of type {found.type}, into which no backup is restored here",
+            where="pool",
+            hint="Choose a pool of files or of logical volumes",
+        )
+    image_format = entry.format if entry.format in found.formats else found.default_format
+    ending = "" if found.source_type != FILE else ".iso" if entry.role == SEED else f".{image_format}"
+    volume = name if name.endswith(ending) else f"{name}{ending}"
+    there = volume in hypervisor.volumes(found) or os.path.lexists(f"{found.path}/{volume}")
+    if there and (found.name, volume) not in going:
+        raise ConflictError(
+            f"pool {found.name!r} has a volume {volume!r} already",
+            where=where or None,
+            hint=f"If nobody needs it: virsh vol-delete {volume} --pool {found.name}",
+        )
+    other = hypervisor.reserve_volume(found, volume, machine)
+    if other is not None:
+        raise ConflictError(f"the name of volume {volume!r} in pool {found.name!r} is reserved for machine {other}")
+    return RestoredVolume(entry, found, volume, image_format, uuid.uuid4().hex)
+
+
+def require_room(volumes: t.Sequence[RestoredVolume], backups: Backups, chain: t.Sequence[Manifest]) -> None:
+    """Raise ConflictError when the pools have less room than the volumes take."""
+    requests = []
+    for one in volumes:
+        copied = sum(_held_bytes(backups, manifest, one.entry.target) for manifest in chain)
+        copied = min(copied, one.entry.size_bytes)
+        requests.append(space_request(one.pool, size_bytes=one.entry.size_bytes, copied_bytes=copied))
+    require_free_space(requests)
+
+
+def _held_bytes(backups: Backups, manifest: Manifest, target: str) -> int:
+    entry = manifest.disk(target)
+    return 0 if entry is None else images.allocated_bytes(f"{backups.path_of(manifest.id)}/{entry.file}")
+
+
+class VolumeFiller:
+    """Makes volumes from one backup.
+
+    chain: the backup, and those that it is built on. lock: a context manager that keeps others from making volumes. It
+    is held while a volume is made, and not for the hours that filling it may take.
+    """
+
+    def __init__(
+        self,
+        backups: Backups,
+        chain: t.Sequence[Manifest],
+        stop: threading.Event,
+        meter: ProgressMeter,
+        lock: t.Callable[[], t.ContextManager[None]],
+    ) -> None:
+        self._lock = lock
+        self._backups = backups
+        self._chain = chain
+        self._stop = stop
+        self._meter = meter
+
+    def step(self, one: RestoredVolume, owner: VolumeOwner) -> Step:
+        """The step that makes a volume, and compares it with the backup; undoing it deletes the volume."""
+        what = f"restore disk {one.entry.target} to volume {one.volume} of pool {one.pool.name}"
+        step = volume_step(what, lambda: self._fill(one), one.pool, one.note, owner)
+
+        def undo() -> None:
+            with self._lock():
+                if step.undo is not None:
+                    step.undo()
+
+        return Step(what, step.apply, undo)
+
+    def _fill(self, one: RestoredVolume) -> None:
+        backup = f"{self._backups.path_of(self._chain[0].id)}/{one.entry.file}"
+        with self._lock():
+            create_empty(one.pool, one.volume, size_bytes=one.entry.size_bytes, image_format=one.format, mark=one.mark)
+        target = one.pool.volume_path(one.volume)
+        # Just before QEMU follows the names in there.
+        self._check_headers(one)
+        try:
+            images.convert(
+                backup,
+                "qcow2",
+                target,
+                self._stop,
+                lambda done: self._meter.at(f"disk {one.entry.target}", done, None),
+                into=one.format,
+                # A device reads as what was on it before.
+                fresh=one.pool.source_type == FILE,
+            )
+        except HostError as exc:
+            if images.is_full(exc):
+                raise disk_full(f"cannot restore disk {one.entry.target}", one.pool.path, None, one.pool.name) from exc
+            raise
+        self._meter.at(f"comparing disk {one.entry.target}", 0, None)
+        if not images.same_content(backup, target, one.format, self._stop):
+            raise HostError(f"volume {one.volume} of pool {one.pool.name} does not read as the backup {backup}")
+
+    def _check_headers(self, one: RestoredVolume) -> None:
+        for manifest in self._chain:
+            entry = manifest.disk(one.entry.target)
+            if entry is None:
+                return
+            check_header(self._backups.path_of(manifest.id), entry)
+            if entry.backing is None:
+                return

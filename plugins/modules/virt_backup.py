@@ -1,0 +1,371 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module virt_backup."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_backup
+short_description: Back up machines, in full or incrementally
+version_added: "0.1.0"
+author:
+  - brine.virt maintainers (@brine-virt)
+description:
+  - Backs up machines of the hypervisor that this runs on, while they run or are off, into a directory of the
+    hypervisor, such as a mounted share. M(brine.virt.virt_restore) restores them; C(qemu-img) and C(virsh) can do it
+    as well.
+  - A backup is a directory C(DEST/MACHINE/ID) with a qcow2 image for each disk, the definition of the machine, its UEFI
+    variables (NVRAM) and the state of its TPM, and a manifest with the checksum of each file. The images of an
+    incremental backup are backed by those of the backup that it is built on, by relative paths.
+  - A machine that is running goes on while libvirt writes its backup. All disks are as they were at one moment. Where
+    the guest agent answers, the guest's file systems are frozen for that moment (O(quiesce)).
+  - Together with the backup of a running machine libvirt makes a checkpoint, from which on QEMU remembers what has
+    changed; the next backup is incremental. If that is not possible, a full backup is made, and RV(machines[].reason)
+    says why. It is not possible if the machine is off, if the last checkpoint is lost (a live migration loses it, and
+    so does a power cut), if a disk was added, removed or grown, if a file of the earlier backups is missing, and if
+    any disk is raw or on Ceph, as QEMU can keep such a memory only in a qcow2 image. While the machine has snapshots,
+    no checkpoint is made.
+  - Checkpoints that belong to earlier backups in the same directory are deleted when a newer one is there. Those that
+    somebody else has made stay.
+  - A backup is written under another name, and gets its own when all of it is on the disk. If the run is interrupted,
+    however it is, the earlier backups stay as they are, and the next run removes what is left.
+  - CD-ROM drives, and disks that are read-only, shareable or transient, are not in a backup (RV(machines[].left_out)).
+    The seed is.
+  - Whoever can read the directory can read the disks of the machines, and the passwords in their definitions. The files
+    can be read by root alone.
+extends_documentation_fragment:
+  - brine.virt._attributes
+  - brine.virt._lock
+  - brine.virt._uri
+attributes:
+  check_mode:
+    support: full
+    details:
+      - With O(state=verified) nothing is read in check mode.
+  diff_mode:
+    support: full
+  idempotent:
+    support: none
+    details:
+      - With O(state=present) each run makes a backup.
+options:
+  name:
+    description: Names of the machines. They are backed up one after the other; one that fails does not stop the others.
+    type: list
+    elements: str
+    required: true
+  dest:
+    description:
+      - The directory on the hypervisor that holds the backups of all machines. It has to exist.
+      - QEMU writes the images itself, so that its user has to be able to enter the directory (mode V(0711) is enough).
+      - Several hypervisors may use one directory on a share. Machines are told apart by their names.
+    type: path
+    required: true
+  must_be_mounted:
+    description: Refuse to work if O(dest) is on the file system of C(/), such as a share that is not mounted.
+    type: bool
+    default: false
+  state:
+    description:
+      - V(present) makes a backup.
+      - V(verified) makes none, but reads all backups of the machines in O(dest) back - every file's checksum, every
+        image's structure (C(qemu-img check)), and that none is missing that another one is built on. The machines need
+        not exist.
+    type: str
+    choices: [present, verified]
+    default: present
+  kind:
+    description:
+      - V(auto) makes an incremental backup if that is possible, else a full one.
+      - V(full) makes a full one.
+    type: str
+    choices: [auto, full]
+    default: auto
+  full_every:
+    description:
+      - How many backups may be built on each other, with the full one at their beginning. Then a full one follows.
+      - A backup can be removed only when none that is kept is built on it, so that this also limits how many are there
+        besides those that O(keep) asks for.
+    type: int
+    default: 7
+  keep:
+    description:
+      - Which backups of the machine to keep after a successful one. The others are removed, except those that one of
+        the kept ones is built on. Without it, all are kept.
+      - Days, weeks (from Monday on) and months are in UTC.
+      - Backups in the directory that belong to another machine, which had the same name, are never removed, and neither
+        are directories that cannot be read as backups.
+    type: dict
+    suboptions:
+      last:
+        description: So many of the last ones.
+        type: int
+      daily:
+        description: The last one of each day, for so many days that have one.
+        type: int
+      weekly:
+        description: The last one of each week, for so many weeks that have one.
+        type: int
+      monthly:
+        description: The last one of each month, for so many months that have one.
+        type: int
+  quiesce:
+    description:
+      - Whether the guest's file systems are frozen while the backup begins, by the guest agent.
+      - V(auto) freezes them if the agent answers. RV(machines[].quiesced) says whether it was done.
+      - With V(true) it is an error if they cannot be frozen. With V(false) they are not.
+      - Without it, a backup is like the disks after a power cut.
+    type: str
+    choices: [auto, 'true', 'false']
+    default: auto
+  freeze_timeout:
+    description: How many seconds the file systems may stay frozen at most. Usually it takes a fraction of a second.
+    type: int
+    default: 10
+  verify:
+    description: Read the new backup, and those that it is built on, back after it was made.
+    type: bool
+    default: false
+seealso:
+  - module: brine.virt.virt_restore
+  - module: brine.virt.virt_purge
+    description: Removes machines, and never their backups.
+"""
+
+EXAMPLES = r"""
+---
+- name: Back up two machines, and keep a week, and then some weeks
+  brine.virt.virt_backup:
+    name: [web1, db1]
+    dest: /srv/backup
+    must_be_mounted: true
+    keep:
+      last: 7
+      weekly: 8
+
+- name: Back up a database whose file systems have to be frozen
+  brine.virt.virt_backup:
+    name: db1
+    dest: /srv/backup
+    quiesce: 'true'
+    verify: true
+
+- name: Read all backups of a machine back
+  brine.virt.virt_backup:
+    name: db1
+    dest: /srv/backup
+    state: verified
+"""
+
+RETURN = r"""
+machines:
+  description: What happened to each machine; in check mode, what would happen.
+  returned: always, unless the options are wrong
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the machine.
+      type: str
+      returned: always
+      sample: web1
+    changed:
+      description: Whether a backup was made, or anything removed.
+      type: bool
+      returned: always
+      sample: true
+    failed:
+      description: Whether it failed.
+      type: bool
+      returned: always
+      sample: false
+    msg:
+      description: Why it failed, and what to do.
+      type: str
+      returned: when it failed
+      sample: "cannot back up machine web1: /srv/backup is full, 1.0G are free, up to 4.0G are needed. Free some space
+        there, have fewer backups kept, or choose another directory"
+    id:
+      description: The new backup, which is also the name of its directory. It is null in check mode.
+      type: str
+      returned: when a backup was planned
+      sample: 20261123T020000Z-incremental
+    path:
+      description: The directory with all backups of the machine.
+      type: str
+      returned: always
+      sample: /srv/backup/web1
+    kind:
+      description: V(full) or V(incremental).
+      type: str
+      returned: when a backup was planned
+      sample: incremental
+    parent:
+      description: The backup that it is built on. It is null for a full one.
+      type: str
+      returned: when a backup was planned
+      sample: 20261122T020000Z-full
+    reason:
+      description: Why it is a full one; empty for an incremental one.
+      type: str
+      returned: when a backup was planned
+      sample: disk vdb has another size than in 20261122T020000Z-full
+    no_checkpoint:
+      description: Why the next one cannot be built on this one; empty if it can.
+      type: str
+      returned: when a backup was planned
+      sample: the machine is off
+    left_out:
+      description: The disks that are not in it, by target, with the reason.
+      type: dict
+      returned: when a backup was planned
+      sample: {sda: it is a cdrom}
+    quiesced:
+      description: Whether the guest's file systems were frozen while it began. It is null in check mode.
+      type: bool
+      returned: when a backup was planned
+      sample: true
+    bytes:
+      description: How long its files are together. It is null in check mode.
+      type: int
+      returned: when a backup was planned
+      sample: 22020096
+    actions:
+      description: What was done, in order.
+      type: list
+      elements: str
+      returned: always
+      sample: ["make a full backup of web1: 20261123T020000Z-full"]
+    removed:
+      description: The backups that were removed.
+      type: list
+      elements: str
+      returned: always
+      sample: []
+    verified:
+      description: The backups that were read back and are whole, together with all that they are built on.
+      type: list
+      elements: str
+      returned: always
+      sample: [20261123T020000Z-full]
+    backups:
+      description: All backups of this name in O(dest), the newest first.
+      type: list
+      elements: dict
+      returned: always
+      sample:
+        - id: 20261123T020000Z-full
+          kind: full
+          parent: null
+          made: "2026-11-23T02:00:00Z"
+          uuid: 4dea22b3-1d52-4f1f-9a1c-7b2f5a3d6e10
+          bytes: 2147483648
+          quiesced: true
+          disks: [vda, vdb]
+    broken:
+      description: Directories there that are called like a backup and cannot be read as one, with the reason.
+      type: dict
+      returned: always
+      sample: {}
+    remarks:
+      description: What could not be done besides the backup, which is there all the same. They are shown as warnings.
+      type: list
+      elements: str
+      returned: always
+      sample: []
+    seconds:
+      description: How long it took.
+      type: float
+      returned: always
+      sample: 12.3
+"""
+
+import threading
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import require_destination
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import (
+    back_up,
+    preview,
+    verify_all,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import (
+    PRESENT,
+    VERIFIED,
+    read_backup_options,
+)
+
+_KEEP = {name: {"type": "int"} for name in ("last", "daily", "weekly", "monthly")}
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "list", "elements": "str", "required": True},
+    "dest": {"type": "path", "required": True},
+    "must_be_mounted": {"type": "bool", "default": False},
+    "state": {"type": "str", "choices": [PRESENT, VERIFIED], "default": PRESENT},
+    "kind": {"type": "str", "choices": ["auto", "full"], "default": "auto"},
+    "full_every": {"type": "int", "default": 7},
+    "keep": {"type": "dict", "options": _KEEP},
+    "quiesce": {"type": "str", "choices": ["auto", "true", "false"], "default": "auto"},
+    "freeze_timeout": {"type": "int", "default": 10},
+    "verify": {"type": "bool", "default": False},
+    "lock_timeout": {"type": "int", "default": 300},
+}
+
+
+def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
+    """Do it, and say what became of each machine."""
+    params = module.params
+    require_root("virt_backup", params["uri"])
+    if not is_local(params["uri"]):
+        raise InputError(
+            f"{params['uri']} is another host", where="uri", hint="Run this on the hypervisor that the machines are on"
+        )
+    options = read_backup_options(params)
+    require_destination(options.destination, "dest", mounted=options.must_be_mounted)
+    path = None if module.check_mode else params[PROGRESS_FILE]
+    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+        if params["state"] == VERIFIED:
+            outcomes = [] if module.check_mode else verify_all(params["name"], options, stop, progress)
+        elif module.check_mode:
+            outcomes = preview(conn, params["name"], options)
+        else:
+            outcomes = back_up(conn, params["name"], options, stop, progress)
+    return {"machines": [outcome.as_result() for outcome in outcomes]}
+
+
+def as_diff(result: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What is new in the directory of one machine, as a difference."""
+    after = {"new": f"{result['path']}: {result['kind']}"}
+    header = f"backups of {result['name']}"
+    return {"before": "", "after": as_yaml(after), "before_header": header, "after_header": header}
+
+
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """The module's result; failed, with all of it, when a machine could not be backed up."""
+    found = run(module, threading.Event()) if module.check_mode else run_guarded(lambda stop: run(module, stop))
+    results = found["machines"]
+    for result in results:
+        for words in result["remarks"]:
+            module.warn(f"{result['name']}: {words}")
+    diff = [as_diff(result) for result in results if result["changed"] and "kind" in result]
+    return answer_of_each(module, results, diff)
+
+
+def main() -> None:
+    module = make_module(ARGUMENTS, beside=[PROGRESS_FILE])
+    finish(module, lambda: work(module))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module virt_restore."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_restore
+short_description: Restore a machine, or one of its disks, from a backup
+version_added: "0.1.0"
+author:
+  - brine.virt maintainers (@brine-virt)
+description:
+  - Restores what M(brine.virt.virt_backup) has backed up, onto the hypervisor that this runs on, which has to see the
+    backups. It may be another one than the machine was on.
+  - Before anything is made, the checksum of every file that is needed is verified. Each restored volume is compared
+    with the backup, and if it differs, or anything else fails, everything that was made is removed again.
+  - Under the name that it had, the machine gets its UUID and its MAC addresses back, with UEFI variables and the state
+    of its TPM. Under another name it gets new ones. Whether a machine of this name or UUID is on another hypervisor is
+    not checked here; the playbook C(brine.virt.restore) does that.
+  - A machine that is there is never touched without O(replace=true).
+  - The restored disks are volumes of their own, without a backing image. The machine owns them, as if it had been
+    created with them, and keeps its tags, variables and the like. Checkpoints are not restored, so that its next backup
+    is a full one.
+  - Manifest and definition in a backup are checked as any other input. A definition that names other files or devices
+    of the hypervisor than disks, or passes arguments to QEMU, is refused without O(trust_definition=true). What was in
+    CD-ROM drives, and disks that are not in the backup, is left out with a warning.
+extends_documentation_fragment:
+  - brine.virt._attributes
+  - brine.virt._lock
+  - brine.virt._uri
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Checksums are not verified in check mode.
+  diff_mode:
+    support: full
+  idempotent:
+    support: none
+    details:
+      - What was restored is refused a second time, as it is there then.
+options:
+  src:
+    description:
+      - The directory on the hypervisor that holds the backups of all machines
+        (O(brine.virt.virt_backup#module:dest)).
+    type: path
+    required: true
+  machine:
+    description: The name of the machine that was backed up.
+    type: str
+    required: true
+  backup:
+    description: The backup, by its id such as V(20261123T020000Z-full). V(latest) is the newest one.
+    type: str
+    default: latest
+  name:
+    description: The name of the restored machine. Without it, the one that it had.
+    type: str
+  pool:
+    description: The storage pool for all its disks. Without it, each disk goes into the pool that it was in.
+    type: str
+  disk:
+    description:
+      - Restore only this disk, by its target (V(vda)) or its name, into a volume of O(pool). No machine is made or
+        changed; the volume can be attached to any.
+    type: str
+  volume:
+    description:
+      - The name of this volume; the ending of its format is added if it is missing.
+      - Without it, it is called after the machine, the disk and the time of the backup.
+    type: str
+  replace:
+    description:
+      - Replace the machine, if it is there, by what the backup has. It has to be off, to have the same UUID, and no
+        snapshots and no saved state.
+      - Its disks are deleted when the new ones are there and were compared with the backup, those that it owns and that
+        nothing else uses. The others stay, with a warning.
+    type: bool
+    default: false
+  started:
+    description: Start the restored machine.
+    type: bool
+    default: false
+  trust_definition:
+    description:
+      - Take the definition as it is in the backup. With it, whoever can write to the backup decides which of the
+        hypervisor's files and devices the machine gets.
+    type: bool
+    default: false
+seealso:
+  - module: brine.virt.virt_backup
+"""
+
+EXAMPLES = r"""
+---
+- name: Restore a machine that is gone, from its newest backup
+  brine.virt.virt_restore:
+    src: /srv/backup
+    machine: web1
+    started: true
+
+- name: Look into an older state beside the machine
+  brine.virt.virt_restore:
+    src: /srv/backup
+    machine: web1
+    backup: 20261120T020000Z-incremental
+    name: web1-old
+
+- name: Get one disk of it back, as a volume
+  brine.virt.virt_restore:
+    src: /srv/backup
+    machine: web1
+    disk: data
+    volume: web1-data-friday
+
+- name: Put a machine that is off back to its newest backup
+  brine.virt.virt_restore:
+    src: /srv/backup
+    machine: web1
+    replace: true
+"""
+
+RETURN = r"""
+name:
+  description: The restored machine. It is null for a single disk.
+  type: str
+  returned: success
+  sample: web1
+uuid:
+  description: Its UUID. It is null for a single disk.
+  type: str
+  returned: success
+  sample: 4dea22b3-1d52-4f1f-9a1c-7b2f5a3d6e10
+new_identity:
+  description: Whether it has another UUID and other MAC addresses than the machine that was backed up.
+  type: bool
+  returned: success
+  sample: false
+backup:
+  description: The backup that was restored.
+  type: str
+  returned: success
+  sample: 20261123T020000Z-incremental
+made:
+  description: When it was made.
+  type: str
+  returned: success
+  sample: "2026-11-23T02:00:00Z"
+volumes:
+  description: The new volumes.
+  type: list
+  elements: dict
+  returned: success
+  sample:
+    - target: vda
+      pool: default
+      volume: web1-system.qcow2
+      path: /var/lib/libvirt/images/web1-system.qcow2
+      format: qcow2
+      size_bytes: 10737418240
+actions:
+  description: What was done, in order; in check mode, what would be done.
+  type: list
+  elements: str
+  returned: success
+  sample: [define machine web1 from backup 20261123T020000Z-incremental]
+remarks:
+  description: What of the machine is not as it was, and what could not be cleared away. They are shown as warnings.
+  type: list
+  elements: str
+  returned: success
+  sample: ["drive sda is empty, as what was in it is not in the backup"]
+"""
+
+import threading
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import require_destination
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import preview, restore
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import (
+    LATEST,
+    read_restore_options,
+)
+
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "src": {"type": "path", "required": True},
+    "machine": {"type": "str", "required": True},
+    "backup": {"type": "str", "default": LATEST},
+    "name": {"type": "str"},
+    "pool": {"type": "str"},
+    "disk": {"type": "str"},
+    "volume": {"type": "str"},
+    "replace": {"type": "bool", "default": False},
+    "started": {"type": "bool", "default": False},
+    "trust_definition": {"type": "bool", "default": False},
+    "lock_timeout": {"type": "int", "default": 300},
+}
+
+
+def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
+    """Do it, and say what it came to."""
+    params = module.params
+    require_root("virt_restore", params["uri"])
+    if not is_local(params["uri"]):
+        raise InputError(
+            f"{params['uri']} is another host", where="uri", hint="Run this on the hypervisor to restore to"
+        )
+    options = read_restore_options(params)
+    require_destination(options.source, "src")
+    path = None if module.check_mode else params[PROGRESS_FILE]
+    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+        result = preview(conn, options) if module.check_mode else restore(conn, options, stop, progress)
+    return result.as_result(options)
+
+
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """The module's result."""
+    result = run(module, threading.Event()) if module.check_mode else run_guarded(lambda stop: run(module, stop))
+    for words in result["remarks"]:
+        module.warn(words)
+    header = result["name"] or module.params["machine"]
+    volumes = [f"{one['pool']}/{one['volume']}" for one in result["volumes"]]
+    after = {"machine": result["name"], "backup": result["backup"], "volumes": volumes}
+    result["diff"] = {"before": "", "after": as_yaml(after), "before_header": header, "after_header": header}
+    return result
+
+
+def main() -> None:
+    module = make_module(ARGUMENTS, beside=[PROGRESS_FILE])
+    finish(module, lambda: work(module))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Backups of a machine that runs: incremental ones between which it writes, kills, a full disk, and restores."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ...cloud import FLEET, Cloud, must
+from ...driving.consoles import clear, tell, wait_until_up
+from ...driving.tasks import module, refused
+from ...needs import MOVER
+from ...runner import ScenarioRun
+
+NEEDS = ("hypervisors", "tiny")
+HOST, OTHER = FLEET
+MACHINE = "saved1"
+PLACE, SMALL = "/srv/scenario-backup", "/srv/scenario-small"
+WRITES = 5
+# What the disk held at each backup, by the backup's id.
+_sums: dict[str, str] = {}
+
+
+def run(scenario: ScenarioRun, cloud: Cloud) -> None:
+    try:
+        scenario.step("a machine runs", lambda: _begin(cloud), vital=True)
+        scenario.step("a full backup, and incremental ones between which it writes", lambda: _write(cloud), vital=True)
+        scenario.step("each of them holds what the disk held then", lambda: _compare(cloud))
+        scenario.step("killed at any time, a backup leaves the ones before it", lambda: _kill(cloud))
+        scenario.step("a full directory leaves the ones before it", lambda: _fill(cloud))
+        scenario.step("what libvirt has forgotten makes the next one a full one", lambda: _forget(cloud))
+        scenario.step("old ones go, and what others are built on stays", lambda: _keep(cloud))
+        scenario.step("nothing goes over the machine; beside it there are two", lambda: _beside(cloud))
+        scenario.step("the machine is put back", lambda: _replace(cloud))
+        scenario.step("on the other hypervisor only when this one has it no more", lambda: _elsewhere(cloud))
+        scenario.step("qemu-img alone restores it", lambda: _by_hand(cloud))
+    finally:
+        _clear(cloud)
+
+
+def _begin(cloud: Cloud) -> None:
+    for host in FLEET:
+        cloud.on(host, f"mkdir -p {PLACE} {SMALL}")
+    answer, _result = cloud.init(HOST, **{**MOVER, "name": MACHINE})
+    must(answer.status == 0, answer.text)
+    wait_until_up(cloud, HOST, MACHINE)
+
+
+def _back_up(cloud: Cloud, **options: t.Any) -> dict[str, t.Any]:
+    answer, result = module(cloud, HOST, "virt_backup", **{"name": [MACHINE], "dest": PLACE, **options})
+    must(answer.status == 0, answer.text)
+    return dict(result["machines"][0])
+
+
+def _sum_now(cloud: Cloud) -> str:
+    _status, said = tell(cloud, HOST, MACHINE, "sync; echo 3 > /proc/sys/vm/drop_caches; md5sum /dev/vdb")
+    found = re.search(r"[0-9a-f]{32}", said)
+    must(found is not None, said)
+    return found[0] if found else ""
+
+
+def _write(cloud: Cloud) -> None:
+    for number in range(WRITES + 1):
+        if number:
+            command = f"dd if=/dev/urandom of=/dev/vdb bs=65536 seek={number * 100} count={number * 16} && sync"
+            status, said = tell(cloud, HOST, MACHINE, command)
+            must(status == 0, said)
+        now = _sum_now(cloud)
+        made = _back_up(cloud, full_every=WRITES + 1)
+        must(made["kind"] == ("incremental" if number else "full"), f"{made['kind']}: {made['reason']}")
+        # It grows with what was written: a MiB for each number, and what a file of any kind needs.
+        must(not number or made["bytes"] < (number + 2) << 20, f"{made['id']} has {made['bytes']} bytes")
+        _sums[made["id"]] = now
+    must(len(cloud.on(HOST, f"virsh checkpoint-list --name {MACHINE}").split()) == 1, "old checkpoints stay")
+
+
+def _compare(cloud: Cloud) -> None:
+    for backup, wanted in _sums.items():
+        answer, result = module(cloud, HOST, "virt_restore", src=PLACE, machine=MACHINE, disk="data", backup=backup)
+        must(answer.status == 0, answer.text)
+        path = result["volumes"][0]["path"]
+        found = cloud.on(HOST, f"qemu-img convert -O raw {path} /tmp/raw && md5sum /tmp/raw; rm /tmp/raw")
+        must(found.split()[0] == wanted, f"{backup} holds {found}, not {wanted}")
+        cloud.on(HOST, f"virsh vol-delete {path}")
+
+
+def _verify(cloud: Cloud) -> list[str]:
+    return list(_back_up(cloud, state="verified")["verified"])
+
+
+def _kill(cloud: Cloud) -> None:
+    before = _verify(cloud)
+    script = (
+        f"for i in $(seq 600); do ls -d {PLACE}/{MACHINE}/.unfinished-* && break; sleep 0.02; done; sleep {{}}; "
+        "kill -9 $(pgrep -f '[A]nsiballZ_virt_backup'); sleep 0.2"
+    )
+    for delay in (0, 0.1, 0.3):
+        cloud.on(HOST, f"({script.format(delay)}) >/dev/null 2>&1 & :")
+        module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, kind="full")
+        must(cloud.on(HOST, f"virsh domstate {MACHINE}").strip() == "running", "the machine does not run")
+        must(set(before) <= set(_verify(cloud)), "a backup is damaged")
+    made = _back_up(cloud)
+    left = cloud.on(HOST, f"ls -A {PLACE}/{MACHINE}")
+    must("unfinished" not in left, left)
+    must(made["id"] in _verify(cloud), "the new one is damaged")
+
+
+def _fill(cloud: Cloud) -> None:
+    cloud.on(HOST, f"mount -t tmpfs -o size=100m,mode=0711 tmpfs {SMALL}")
+    first = _back_up(cloud, dest=SMALL, must_be_mounted=True)
+    cloud.on(HOST, f"dd if=/dev/zero of={SMALL}/fill bs=1M 2>/dev/null; test -s {SMALL}/fill")
+    refused(cloud, HOST, "virt_backup", f"{SMALL} is full", name=[MACHINE], dest=SMALL, kind="full")
+    must(_back_up(cloud, dest=SMALL, state="verified")["verified"] == [first["id"]], "the one before is damaged")
+    cloud.on(HOST, f"umount {SMALL}")
+    refused(cloud, HOST, "virt_backup", "is on the file system of /", name=[MACHINE], dest=SMALL, must_be_mounted=True)
+
+
+def _forget(cloud: Cloud) -> None:
+    names = cloud.on(HOST, f"virsh checkpoint-list --name {MACHINE}").split()
+    cloud.on(HOST, "; ".join(f"virsh checkpoint-delete {MACHINE} {name}" for name in names))
+    made = _back_up(cloud)
+    must(made["kind"] == "full" and "has lost the checkpoint" in made["reason"], str(made["reason"]))
+    cloud.on(HOST, f"virsh blockresize {MACHINE} vdb 80M")
+    made = _back_up(cloud)
+    must(made["kind"] == "full" and "disk vdb has another size" in made["reason"], str(made["reason"]))
+
+
+def _keep(cloud: Cloud) -> None:
+    made = _back_up(cloud, keep={"last": 1})
+    must(made["kind"] == "incremental" and bool(made["removed"]), str(made))
+    must([one["id"] for one in made["backups"]] == [made["id"], made["parent"]], str(made["backups"]))
+
+
+def _beside(cloud: Cloud) -> None:
+    refused(cloud, HOST, "virt_restore", f"there is a machine {MACHINE} already", src=PLACE, machine=MACHINE)
+    refused(cloud, HOST, "virt_restore", f"{MACHINE} is running", src=PLACE, machine=MACHINE, replace=True)
+    name = f"{MACHINE}-old"
+    answer, result = module(cloud, HOST, "virt_restore", src=PLACE, machine=MACHINE, name=name, started=True)
+    must(answer.status == 0 and result["new_identity"], answer.text)
+    wait_until_up(cloud, HOST, name)
+    uuids = [cloud.on(HOST, f"virsh domuuid {one}").strip() for one in (MACHINE, name)]
+    must(len(set(uuids)) == 2, f"both have the UUID {uuids}")
+
+
+def _replace(cloud: Cloud) -> None:
+    cloud.on(HOST, f"virsh destroy {MACHINE}")
+    clear(cloud, HOST, MACHINE)
+    answer, result = module(cloud, HOST, "virt_restore", src=PLACE, machine=MACHINE, replace=True, started=True)
+    must(answer.status == 0 and not result["remarks"], answer.text)
+    wait_until_up(cloud, HOST, MACHINE)
+    files = cloud.on(HOST, f"ls /var/lib/libvirt/images | grep ^{MACHINE}- | grep -v ^{MACHINE}-old")
+    must(len(files.split()) == len(result["volumes"]), f"of before there is still something: {files}")
+
+
+def _elsewhere(cloud: Cloud) -> None:
+    tree = cloud.on(HOST, f"tar -C {PLACE} -cz {MACHINE} | base64 -w0").strip()
+    answer = cloud.run(str(cloud.root / "tests/lab/lab"), "ssh", OTHER, f"base64 -d | tar -C {PLACE} -xz", stdin=tree)
+    must(answer.status == 0, answer.text)
+    words = ("-e", f"vm={MACHINE}", "-e", f"src={PLACE}", "-e", f"on={OTHER}", "-e", "started=true")
+    answer = cloud.play("restore", *words, live=False)
+    must(answer.status != 0 and f"machine {MACHINE} is on {HOST}" in answer.one_line, answer.text)
+    cloud.play_well("purge", "-e", f"vm={MACHINE}", "-e", "force=true")
+    must(MACHINE in cloud.on(HOST, f"ls {PLACE}"), "its backups are gone with the machine")
+    cloud.play_well("restore", *words, live=False)
+    wait_until_up(cloud, OTHER, MACHINE)
+
+
+def _by_hand(cloud: Cloud) -> None:
+    newest = sorted(cloud.on(HOST, f"ls {PLACE}/{MACHINE}").split())[-1]
+    target = "/var/lib/libvirt/images/by-hand.qcow2"
+    cloud.on(
+        HOST,
+        f"cd {PLACE}/{MACHINE}/{newest} && qemu-img convert -f qcow2 -O qcow2 vda.qcow2 {target} && "
+        f"sed -e 's:<name>{MACHINE}</name>:<name>by-hand</name>:' -e '/<uuid>/d' -e '/<mac /d' "
+        f"-e \"s:file='[^']*saved1-system[^']*':file='{target}':\" domain.xml > /tmp/by-hand.xml && "
+        "virsh define /tmp/by-hand.xml && for disk in vdb vdz; do virsh detach-disk by-hand $disk --config; done && "
+        "virsh start by-hand",
+    )
+    must(cloud.on(HOST, "virsh domstate by-hand").strip() == "running", "what was restored by hand does not run")
+
+
+def _clear(cloud: Cloud) -> None:
+    for host in FLEET:
+        cloud.on(host, f"umount {SMALL} 2>/dev/null; rm -rf {PLACE} {SMALL}")

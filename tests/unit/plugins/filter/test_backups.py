@@ -1,0 +1,72 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the playbooks say of backups, and whom they ask before one is restored."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.filter import purges, query
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.backups import backup_report, restore_twins
+
+UUID = "4dea22b3-1d52-4f1f-9a1c-7b2f5a3d6e10"
+DONE: dict[str, t.Any] = {"failed": False, "actions": ["x"], "removed": [], "verified": [], "seconds": 1.4}
+
+
+def test_the_table() -> None:
+    machines = [
+        {**DONE, "name": "web1", "kind": "incremental", "id": "20261123T020000Z-incremental", "bytes": 22020096,
+         "reason": "", "quiesced": True},
+        {**DONE, "name": "db1", "kind": "full", "id": "20261123T020001Z-full", "bytes": 1 << 30,
+         "reason": "the machine is off", "quiesced": False, "removed": ["a", "b"]},
+        {**DONE, "name": "old", "actions": [], "verified": ["a"]},
+        {**DONE, "name": "bad", "failed": True, "msg": "it has\nno disk"},
+    ]  # fmt: skip
+    results = {"hv1": {"machines": machines}, "hv2": {"skipped": True}, "hv3": {"msg": "no root"}}
+    report = backup_report(results, {"hv4": "did not answer"})
+    assert report["text"].splitlines() == [
+        "MACHINE  ON   KIND          SIZE  SECONDS  DONE",
+        "web1     hv1  incremental  21.0M      1.4  20261123T020000Z-incremental",
+        "db1      hv1  full          1.0G      1.4  20261123T020001Z-full, full because the machine is off, "
+        "not quiesced, 2 removed",
+        "old      hv1  -                -      1.4  1 verified",
+        "bad      hv1  -                -      1.4  failed: it has no disk",
+        "hv3: no root",
+        "hv4: did not answer",
+    ]
+    assert report["failed"] == ["bad on hv1: it has no disk", "hv3: no root", "hv4: did not answer"]
+
+
+def test_nothing_selected() -> None:
+    assert backup_report({"hv1": {"skipped": True}}, {})["text"] == "No machine is selected."
+    assert backup_report({}, {})["failed"] == []
+
+
+def found(*machines: tuple[str, str]) -> dict[str, t.Any]:
+    return {"machines": [{"name": name, "uuid": uuid, "state": "running"} for name, uuid in machines]}
+
+
+def test_who_else_has_it() -> None:
+    results = {
+        "hv1": found(("web1", UUID)),
+        "hv2": found(("web1", "other")),
+        "hv3": found(("renamed", UUID)),
+        "hv4": {"failed": True, "msg": "no way"},
+    }
+    assert restore_twins(results, "hv1", "web1", UUID) == [
+        "machine web1 is on hv2, so web1 is not restored on hv1.",
+        "machine renamed, with the same UUID, is on hv3, so web1 is not restored on hv1.",
+        "hv4 may have web1 already: did not answer: no way.",
+    ]
+    assert restore_twins(results, "hv1", None, None) == []
+    assert restore_twins({"hv1": found(("web1", UUID)), "hv2": found()}, "hv1", "web1", UUID) == []
+
+
+def test_what_is_no_result_is_refused() -> None:
+    for module, name, more in ((query, "backup_report", ()), (purges, "restore_twins", ("hv1", "web1", UUID))):
+        with pytest.raises(AnsibleFilterError, match=f"brine.virt.{name}: the input is not a mapping"):
+            module.FilterModule().filters()[name]([], *more)

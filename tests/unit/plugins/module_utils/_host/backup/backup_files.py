@@ -1,0 +1,72 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Backups made by hand, of real images, as virt_backup leaves them."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import digest_file
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
+    DOMAIN_XML,
+    DiskEntry,
+    Manifest,
+    is_backup_id,
+)
+
+SIZE = 4 * 1024 * 1024
+UUID = "4dea22b3-1d52-4f1f-9a1c-7b2f5a3d6e10"
+FULL, FIRST, SECOND = "20261120T020000Z-full", "20261121T020000Z-incremental", "20261122T020000Z-incremental"
+GO_ON = threading.Event()
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
+
+
+def write(image: Path, offset: int, length: int, pattern: int) -> None:
+    """Bytes of one value in a qcow2 image, as a guest would write them."""
+    run("qemu-io", "-f", "qcow2", "-c", f"write -P {pattern} {offset} {length}", str(image))
+
+
+def add_backup(destination: Path, name: str, pattern: int, *, machine: str = "web1", uuid: str = UUID) -> Manifest:
+    """One more backup of a machine with one disk, in which 64 KiB have changed; the newest one is its parent."""
+    path = destination / machine
+    path.mkdir(mode=0o711, exist_ok=True)
+    earlier = sorted(one.name for one in path.iterdir() if is_backup_id(one.name))
+    parent = None if name.endswith("full") else earlier[-1]
+    partial = Path(directory.begin(str(path), name))
+    disk = DiskEntry("vda", "vda.qcow2", parent, SIZE, "qcow2", "default", "web1-system.qcow2", "system")
+    backing = [] if parent is None else ["-F", "qcow2", "-b", f"../{parent}/vda.qcow2"]
+    run("qemu-img", "create", "-q", "-f", "qcow2", *backing, str(partial / "vda.qcow2"), str(SIZE))
+    write(partial / "vda.qcow2", (pattern % 32) * 65536, 65536, pattern)
+    xml = f"<domain type='kvm'><name>{machine}</name><uuid>{uuid}</uuid><devices/></domain>"
+    (partial / DOMAIN_XML).write_text(xml, encoding="utf-8")
+    manifest = Manifest(
+        id=name,
+        machine=machine,
+        uuid=uuid,
+        series="0123456789abcdef",
+        kind=name.partition("-")[2],
+        parent=parent,
+        checkpoint="",
+        reason="" if parent else "there is no earlier one",
+        running=True,
+        quiesced=False,
+        disks=(disk,),
+        files={},
+    )
+    files = {file: digest_file(str(partial), file, GO_ON) for file in ("vda.qcow2", DOMAIN_XML)}
+    manifest = replace(manifest, files=files)
+    directory.complete(str(path), str(partial), manifest)
+    return manifest
+
+
+def add_chain(destination: Path) -> list[Manifest]:
+    """A full backup, and two that are built on it."""
+    return [add_backup(destination, name, number + 1) for number, name in enumerate((FULL, FIRST, SECOND))]

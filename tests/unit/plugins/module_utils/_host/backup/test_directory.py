@@ -1,0 +1,185 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The directory of a machine's backups: what has the name of a backup is whole; what is not is removed by proof."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    InputError,
+    NotFoundError,
+    VirtError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import (
+    MARKER,
+    begin,
+    list_backups,
+    locked,
+    remove,
+    require_destination,
+)
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
+    FIRST,
+    FULL,
+    SECOND,
+    add_backup,
+    add_chain,
+)
+
+LATER = "20261123T020000Z-full"
+
+
+def test_backups_are_listed_with_those_that_they_need(tmp_path: Path) -> None:
+    full, first, second = add_chain(tmp_path)
+    found = list_backups(str(tmp_path), "web1")
+    assert found.newest_first() == [second, first, full]
+    assert found.chain(SECOND) == [second, first, full]
+    assert not found.broken
+    assert not found.unfinished
+    assert list_backups(str(tmp_path), "web2").by_id == {}
+
+
+def test_a_missing_parent_is_named(tmp_path: Path) -> None:
+    add_chain(tmp_path)
+    remove(str(tmp_path / "web1"), FIRST)
+    with pytest.raises(NotFoundError, match=f"backup {SECOND} needs {FIRST}, which is not in"):
+        list_backups(str(tmp_path), "web1").chain(SECOND)
+    with pytest.raises(NotFoundError, match=f"there is no backup {LATER}"):
+        list_backups(str(tmp_path), "web1").chain(LATER)
+
+
+def test_a_chain_is_of_one_machine(tmp_path: Path) -> None:
+    add_backup(tmp_path, FULL, 1)
+    add_backup(tmp_path, FIRST, 2, uuid="11111111-1d52-4f1f-9a1c-7b2f5a3d6e10")
+    with pytest.raises(InputError, match="built on one of another machine"):
+        list_backups(str(tmp_path), "web1").chain(FIRST)
+
+
+def test_what_is_being_written_is_no_backup_and_is_removed_by_its_marker(tmp_path: Path) -> None:
+    add_chain(tmp_path)
+    path = tmp_path / "web1"
+    partial = Path(begin(str(path), LATER))
+    (partial / "vda.qcow2").write_bytes(b"half")
+    (path / ".unfinished-of-somebody").mkdir()
+    (path / ".unfinished-of-somebody" / "data").write_bytes(b"precious")
+    found = list_backups(str(path.parent), "web1")
+    assert found.unfinished == [partial.name]
+    assert LATER not in found.by_id
+    remove(str(path), partial.name)
+    assert not partial.exists()
+    assert (path / ".unfinished-of-somebody" / "data").exists()
+
+
+@pytest.mark.parametrize("call", ["unlink", "rename", "rmdir"])
+def test_a_removal_that_is_killed_leaves_a_backup_or_what_is_known_as_unfinished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    add_chain(tmp_path)
+    path, whole = str(tmp_path / "web1"), getattr(os, call)
+    calls: list[t.Any] = []
+
+    def kill(*arguments: t.Any) -> None:
+        calls.append(arguments)
+        if len(calls) > 1 or call != "unlink":
+            raise KeyboardInterrupt
+        whole(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(directory.os, call, kill)
+        with pytest.raises(KeyboardInterrupt):
+            remove(path, SECOND)
+    found = list_backups(str(tmp_path), "web1")
+    assert (SECOND in found.by_id) != (found.unfinished == [f".unfinished-{SECOND}"])
+    for name in [*found.unfinished, *([SECOND] if SECOND in found.by_id else [])]:
+        remove(path, name)
+    after = list_backups(str(tmp_path), "web1")
+    assert (list(after.by_id), after.unfinished, after.broken) == ([FULL, FIRST], [], {})
+
+
+def test_a_completion_that_is_killed_before_the_rename_is_unfinished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*_arguments: t.Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(directory.os, "rename", kill)
+        with pytest.raises(KeyboardInterrupt):
+            add_backup(tmp_path, FULL, 1)
+    partial = tmp_path / "web1" / f".unfinished-{FULL}"
+    assert not (partial / MARKER).exists()
+    assert list_backups(str(tmp_path), "web1").unfinished == [partial.name]
+
+
+def test_a_backup_with_a_directory_of_somebody_in_it_stays(tmp_path: Path) -> None:
+    add_chain(tmp_path)
+    (tmp_path / "web1" / SECOND / "mine").mkdir()
+    with pytest.raises(HostError, match="is kept: it has a directory mine in it"):
+        remove(str(tmp_path / "web1"), SECOND)
+    assert SECOND in list_backups(str(tmp_path), "web1").by_id
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda at: (at / "manifest.json").unlink(), "No such file"),
+        (lambda at: (at / "manifest.json").write_bytes(b"\xff"), "not UTF-8"),
+        (lambda at: (at / "manifest.json").write_bytes(b"{}" * 3 * 1024 * 1024), "too long"),
+        (lambda at: (at / "manifest.json").write_text("{}"), "format None"),
+        (lambda at: ((at / "manifest.json").unlink(), (at / "manifest.json").symlink_to("/etc/passwd")), "symbolic"),
+        (lambda at: (at.rename(at.parent / "elsewhere"), at.symlink_to(at.parent / "elsewhere")), "not a directory"),
+    ],
+)
+def test_what_cannot_be_read_as_a_backup_is_named_and_stays(
+    tmp_path: Path, damage: t.Callable[[Path], t.Any], words: str
+) -> None:
+    add_chain(tmp_path)
+    damage(tmp_path / "web1" / FIRST)
+    found = list_backups(str(tmp_path), "web1")
+    assert list(found.by_id) == [FULL, SECOND]
+    assert words in str(found.broken[FIRST])
+    with pytest.raises(VirtError, match=words):
+        found.chain(SECOND)
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    with (
+        locked(str(tmp_path), "web1", 0),
+        pytest.raises(ConflictError, match="another run"),
+        locked(str(tmp_path), "web1", 0),
+    ):
+        pass
+    assert list_backups(str(tmp_path), "web1").by_id == {}
+
+
+def test_a_directory_that_leads_elsewhere_or_is_everybodys_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "web1").symlink_to("/etc")
+    (tmp_path / "web2").mkdir()
+    (tmp_path / "web2").chmod(0o777)
+    for name, words in (("web1", "is not a directory"), ("web2", "can be written to by everybody")):
+        with pytest.raises(HostError, match=words):
+            list_backups(str(tmp_path), name)
+        with pytest.raises(HostError, match=words), locked(str(tmp_path), name, 0):
+            pass
+
+
+def test_the_destination(tmp_path: Path) -> None:
+    require_destination(str(tmp_path), "dest")
+    with pytest.raises(InputError, match="dest: 'srv' is not an absolute path"):
+        require_destination("srv", "dest")
+    with pytest.raises(NotFoundError, match="is not created here"):
+        require_destination(str(tmp_path / "typo"), "dest")
+    with pytest.raises(ConflictError, match="is on the file system of /"):
+        require_destination("/", "dest", mounted=True)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="is not a directory"):
+        require_destination(str(tmp_path / "file"), "dest")

@@ -1,0 +1,77 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Images written by qemu-img: into a backup, out of it, and compared."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import nothing
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DiskEntry
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
+    FULL,
+    GO_ON,
+    SECOND,
+    SIZE,
+    add_chain,
+    run,
+    write,
+)
+
+
+def test_a_chain_is_restored_and_compared(tmp_path: Path) -> None:
+    add_chain(tmp_path)
+    source, target = str(tmp_path / "web1" / SECOND / "vda.qcow2"), tmp_path / "new.qcow2"
+    run("qemu-img", "create", "-q", "-f", "qcow2", str(target), str(SIZE))
+    images.convert(source, "qcow2", str(target), GO_ON, nothing, into="qcow2")
+    assert images.same_content(source, str(target), "qcow2", GO_ON)
+    assert not images.same_content(str(tmp_path / "web1" / FULL / "vda.qcow2"), str(target), "qcow2", GO_ON)
+    write(target, 0, 512, 7)
+    assert not images.same_content(source, str(target), "qcow2", GO_ON)
+
+
+def test_who_stops_waiting_ends_it(tmp_path: Path) -> None:
+    add_chain(tmp_path)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(StoppedError):
+        images.convert(str(tmp_path / "web1" / FULL / "vda.qcow2"), "qcow2", str(tmp_path / "x"), stop, nothing)
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="cannot copy .*gone to .*x: .*No such file"):
+        images.convert(str(tmp_path / "gone"), "qcow2", str(tmp_path / "x"), GO_ON, nothing)
+    with pytest.raises(HostError, match="cannot set the backing file"):
+        images.set_backing(str(tmp_path), DiskEntry("vda", "gone", FULL, SIZE, "qcow2"))
+
+
+def test_what_a_full_backup_takes_is_what_the_chain_holds(tmp_path: Path) -> None:
+    add_chain(tmp_path)
+    path = str(tmp_path / "web1" / SECOND / "vda.qcow2")
+    held = images.chain_bytes(path, 1 << 40)
+    assert 3 * 65536 <= held < SIZE
+    assert images.chain_bytes(path, 1000) == 1000
+    assert images.chain_bytes(str(tmp_path / "gone"), SIZE) == SIZE
+
+
+def test_a_full_directory_says_how_full(tmp_path: Path) -> None:
+    error = images.full("cannot back up machine web1", str(tmp_path), 1 << 60)
+    assert images.is_full(HostError("write: No space left on device"))
+    assert "is full" in str(error)
+    assert "have fewer backups kept" in str(error)
+
+
+def test_a_settled_file_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch(mode=0o644)
+    images.settle(str(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(OSError, match="symbolic"):
+        images.settle(str(tmp_path / "link"))

@@ -1,0 +1,88 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""UEFI variables and the state of a TPM, into a backup and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import state_files
+
+
+@pytest.fixture
+def swtpm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(state_files, "_SWTPM", str(tmp_path / "swtpm"))
+    return tmp_path / "swtpm"
+
+
+def test_where_a_definition_has_them() -> None:
+    assert state_files.nvram_path(parse_xml("<domain><os/></domain>")) is None
+    assert state_files.nvram_path(parse_xml("<domain><os><nvram> /n.fd </nvram></os></domain>")) == "/n.fd"
+    # libvirt 9.0 says it only while the machine runs.
+    auto = "<domain><name>web1</name><os firmware='efi'/></domain>"
+    assert state_files.nvram_path(parse_xml(auto)) == "/var/lib/libvirt/qemu/nvram/web1_VARS.fd"
+    firmware = "<loader type='pflash'>/usr/share/x.fd</loader><nvram template='/t'/>"
+    loader = f"<domain><name>web1</name><os>{firmware}</os></domain>"
+    assert state_files.nvram_path(parse_xml(loader)) == "/var/lib/libvirt/qemu/nvram/web1_VARS.fd"
+    source = "<domain><os><nvram><source file='/s.fd'/></nvram></os></domain>"
+    assert state_files.nvram_path(parse_xml(source)) == "/s.fd"
+    tpm = "<domain><devices><tpm><backend type='{}'/></tpm></devices></domain>"
+    assert state_files.has_tpm(parse_xml(tpm.format("emulator")))
+    assert not state_files.has_tpm(parse_xml(tpm.format("passthrough")))
+
+
+def test_uefi_variables_come_back_and_go_over_nothing(tmp_path: Path) -> None:
+    backup, place = tmp_path / "backup", tmp_path / "nvram" / "web1_VARS.fd"
+    backup.mkdir()
+    (tmp_path / "old.fd").write_bytes(b"variables")
+    state_files.copy_in(str(tmp_path / "old.fd"), str(backup / "nvram.fd"))
+    state_files.write_nvram(str(backup), "nvram.fd", str(place), replace=False)
+    assert place.read_bytes() == b"variables"
+    place.write_bytes(b"of another machine")
+    with pytest.raises(ConflictError, match="is there already"):
+        state_files.write_nvram(str(backup), "nvram.fd", str(place), replace=False)
+    assert place.read_bytes() == b"of another machine"
+    before = state_files.read_nvram(str(place))
+    state_files.write_nvram(str(backup), "nvram.fd", str(place), replace=True)
+    assert place.read_bytes() == b"variables"
+    state_files.take_back(str(place), before)
+    assert place.read_bytes() == b"of another machine"
+    state_files.take_back(str(tmp_path / "new"), None)
+    assert state_files.read_nvram(str(tmp_path / "new")) is None
+    assert [one.name for one in place.parent.iterdir()] == ["web1_VARS.fd"]
+
+
+def test_the_state_of_a_tpm_comes_back(tmp_path: Path, swtpm: Path) -> None:
+    (swtpm / "u1" / "tpm2").mkdir(parents=True)
+    assert state_files.tpm_state("u1") is None
+    for name, content in (("tpm2-00.permall", b"state"), (".lock", b"")):
+        (swtpm / "u1" / "tpm2" / name).write_bytes(content)
+    assert state_files.tpm_state("u1") == (f"{swtpm}/u1/tpm2", ["tpm2-00.permall"])
+    name = state_files.tpm_name("tpm2-00.permall")
+    state_files.copy_in(f"{swtpm}/u1/tpm2/tpm2-00.permall", str(tmp_path / name))
+    state_files.write_tpm(str(tmp_path), [name], "u2", "tpm2", replace=False)
+    assert (swtpm / "u2/tpm2/tpm2-00.permall").read_bytes() == b"state"
+    with pytest.raises(ConflictError, match="holds the state of a TPM already"):
+        state_files.write_tpm(str(tmp_path), [name], "u2", "tpm2", replace=False)
+    state_files.remove_tpm("u2")
+    state_files.remove_tpm("u2")
+    assert state_files.tpm_state("u2") is None
+
+
+def test_a_link_in_a_backup_is_not_followed(tmp_path: Path, swtpm: Path) -> None:
+    (tmp_path / "tpm-x").symlink_to("/etc/passwd")
+    with pytest.raises(HostError, match="cannot write"):
+        state_files.write_tpm(str(tmp_path), ["tpm-x"], "u1", "tpm2", replace=False)
+    assert not (swtpm / "u1" / "tpm2" / "x").exists()
+
+
+def test_a_file_that_no_backup_could_hold_is_named(swtpm: Path) -> None:
+    (swtpm / "u1" / "tpm2").mkdir(parents=True)
+    (swtpm / "u1" / "tpm2" / "a b").touch()
+    with pytest.raises(HostError, match="'a b' in it, which cannot be backed up"):
+        state_files.tpm_state("u1")

@@ -1,0 +1,147 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A manifest says what it said, and one that anybody could have written leads nowhere."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+from datetime import datetime, timezone
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
+    DiskEntry,
+    FileEntry,
+    Manifest,
+    ManifestError,
+    backup_id,
+    checkpoint_name,
+    is_backup_id,
+    is_own_checkpoint,
+    manifest_to_text,
+    read_manifest,
+)
+
+SHA = "0" * 64
+FULL, ID = "20261122T020000Z-full", "20261123T020000Z-incremental"
+SERIES = "0123456789abcdef"
+
+
+def manifest() -> Manifest:
+    names = ("vda.qcow2", "vdz.qcow2", "domain.xml", "nvram.fd", "tpm-tpm2-00.permall")
+    return Manifest(
+        id=ID,
+        machine="web1",
+        uuid="4dea22b3-1d52-4f1f-9a1c-7b2f5a3d6e10",
+        series=SERIES,
+        kind="incremental",
+        parent=FULL,
+        checkpoint=checkpoint_name(SERIES, ID),
+        reason="",
+        running=True,
+        quiesced=True,
+        disks=(
+            DiskEntry("vda", "vda.qcow2", FULL, 1 << 30, "qcow2", "default", "web1-system.qcow2", "system"),
+            DiskEntry("vdz", "vdz.qcow2", None, 1 << 20, "raw", "default", "web1-seed.iso", role="seed"),
+        ),
+        files={name: FileEntry(7, SHA) for name in names},
+        left_out={"sda": "it is a cdrom"},
+        nvram="nvram.fd",
+        tpm=("tpm-tpm2-00.permall",),
+        tpm_directory="tpm2",
+        made_by={"libvirt": "9.0.0"},
+    )
+
+
+def test_what_is_written_is_read() -> None:
+    found = manifest()
+    assert read_manifest(manifest_to_text(found), ID) == found
+    assert found.made == datetime(2026, 11, 23, 2, tzinfo=timezone.utc)
+    assert found.total_bytes == 35
+
+
+def test_what_a_later_version_adds_is_passed_over() -> None:
+    text = json.dumps({**json.loads(manifest_to_text(manifest())), "more": {"of": "it"}})
+    assert read_manifest(text, ID) == manifest()
+
+
+def set_at(path: str, value: t.Any) -> str:
+    whole = json.loads(manifest_to_text(manifest()))
+    at = whole
+    *above, last = path.split("/")
+    for key in above:
+        at = at[int(key) if isinstance(at, list) else key]
+    at[int(last) if isinstance(at, list) else last] = value
+    return json.dumps(whole)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("format", 2, "format 2"),
+        ("id", "../../etc", "'../../etc' is not allowed for id"),
+        ("id", "20269923T020000Z-full", "is not allowed for id"),
+        ("machine/uuid", "x", "machine.uuid"),
+        ("series", "", "series"),
+        ("kind", "full", "a full backup with the id"),
+        ("parent", None, "incremental backup"),
+        ("parent", "20261124T020000Z-full", "backed by another backup"),
+        ("parent", "/etc/passwd", "parent"),
+        ("running", "yes", "running"),
+        ("disks/0/file", "../vda.qcow2", r"disks\[0\].file"),
+        ("disks/0/file", "/etc/shadow", r"disks\[0\].file"),
+        ("disks/0/file", ".hidden", r"disks\[0\].file"),
+        ("disks/0/file", "vdz.qcow2", "one file twice"),
+        ("disks/0/file", "vdb.qcow2", "no checksum of vdb.qcow2"),
+        ("disks/1/target", "vda", "one disk twice"),
+        ("disks/0/target", "vda,x=y", "target"),
+        ("disks/0/backing", "../../x", "backing"),
+        ("disks/0/backing", "20261121T020000Z-full", "backed by another backup"),
+        ("disks/0/size_bytes", -1, "size_bytes"),
+        ("disks/0/size_bytes", True, "size_bytes"),
+        ("disks/0/format", "vmdk", "format"),
+        ("disks", {}, "disks"),
+        ("disks/0", "vda", "disks"),
+        ("files/vda.qcow2/sha256", "abc", "sha256"),
+        ("files", [], "files"),
+        ("nvram", "../x", "nvram"),
+        ("tpm", ["../x"], "not the name of a file"),
+        ("tpm", ["manifest.json"], "not the name of a file"),
+        ("tpm_directory", "", "without their directory"),
+        ("tpm_directory", "../..", "tpm_directory"),
+        ("left_out", {"sda": 1}, "left_out.sda"),
+    ],
+)
+def test_what_no_manifest_says_is_refused(path: str, value: t.Any, words: str) -> None:
+    with pytest.raises(ManifestError, match=words):
+        read_manifest(set_at(path, value), ID)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100000, '{"format": 1}'])
+def test_what_is_no_manifest_is_refused(text: str) -> None:
+    with pytest.raises(ManifestError):
+        read_manifest(text, ID)
+
+
+def test_it_belongs_to_its_directory() -> None:
+    with pytest.raises(ManifestError, match=f"belongs to backup {ID}"):
+        read_manifest(manifest_to_text(manifest()), "20261123T020001Z-incremental")
+
+
+def test_a_parent_is_earlier() -> None:
+    whole = copy.deepcopy(json.loads(manifest_to_text(manifest())))
+    whole["parent"] = whole["disks"][0]["backing"] = "20261124T020000Z-full"
+    with pytest.raises(ManifestError, match="later than itself"):
+        read_manifest(json.dumps(whole), ID)
+
+
+def test_names() -> None:
+    made = backup_id(datetime(2026, 11, 23, 2, tzinfo=timezone.utc), "full")
+    assert made == "20261123T020000Z-full"
+    assert is_backup_id(made)
+    assert not any(is_backup_id(text) for text in ("", "x", f"{made}\n", f"{made}x", ".unfinished-" + made))
+    assert is_own_checkpoint(checkpoint_name(SERIES, made), SERIES)
+    assert not is_own_checkpoint(checkpoint_name(SERIES, made), "f" * 16)

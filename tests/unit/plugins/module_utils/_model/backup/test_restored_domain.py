@@ -1,0 +1,132 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The definition of a restored machine: its disks and its identity; and what a stranger could have put into it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import (
+    NewDisk,
+    moved_nics,
+    require_harmless,
+    restored_domain,
+    with_notes,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    MachineNotes,
+    NicNote,
+    notes_to_element,
+    read_notes,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+
+UUID = "4dea22b3-1d52-4f1f-9a1c-7b2f5a3d6e10"
+NEW = "11111111-1d52-4f1f-9a1c-7b2f5a3d6e10"
+MAC = "52:54:00:00:00:01"
+DISKS = {"vda": NewDisk(DiskSource("file", "/p/new.qcow2"), "qcow2")}
+XML = f"""
+<domain type='kvm' id='7' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
+  <name>web1</name><uuid>{UUID}</uuid><genid>{UUID}</genid>
+  <metadata><x xmlns='urn:somebody'>/etc/shadow</x></metadata>
+  <sysinfo type='smbios'><system><entry name='uuid'>{UUID}</entry></system></sysinfo>
+  <resource><partition>/machine</partition></resource>
+  <os><loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE.fd</loader>
+    <nvram template='/usr/share/OVMF/OVMF_VARS.fd'>/var/lib/libvirt/qemu/nvram/web1_VARS.fd</nvram></os>
+  <devices>
+    <emulator>/bin/sh</emulator>
+    <disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='/old.raw'/>
+      <backingStore type='file'><source file='/base'/></backingStore><target dev='vda' bus='virtio'/></disk>
+    <disk type='file' device='disk'><source file='/etc/shadow'/><target dev='vdb' bus='virtio'/></disk>
+    <disk type='file' device='cdrom'><source file='/a.iso'/><target dev='sda' bus='sata'/><readonly/></disk>
+    <interface type='bridge'><mac address='{MAC}'/><source bridge='br0'/></interface>
+    <serial type='pty'><log file='/var/log/libvirt/qemu/web1-serial.log'/></serial>
+    <tpm model='tpm-crb'><backend type='emulator'><source type='dir' path='/x'/></backend></tpm>
+    <rng model='virtio'><backend model='random'>/dev/urandom</backend></rng>
+  </devices>
+</domain>"""
+
+
+def test_the_same_name_keeps_the_identity() -> None:
+    result = restored_domain(parse_xml(XML), "web1", None, DISKS)
+    root = result.root
+    assert (root.findtext("name"), root.findtext("uuid"), root.findtext("genid")) == ("web1", UUID, UUID)
+    assert root.find("devices/interface/mac").get("address") == MAC
+    assert not result.macs
+
+
+def test_another_name_gets_an_identity_of_its_own() -> None:
+    result = restored_domain(parse_xml(XML), "web2", NEW, DISKS)
+    root = result.root
+    assert (root.findtext("name"), root.findtext("uuid")) == ("web2", NEW)
+    assert root.findtext("sysinfo/system/entry") == NEW
+    assert root.find("genid").text is None
+    mac = root.find("devices/interface/mac").get("address")
+    assert mac != MAC
+    assert mac.startswith("52:54:00:")
+    assert result.macs == {MAC: mac}
+    assert root.find("devices/serial/log").get("file") == "/var/log/libvirt/qemu/web2-serial.log"
+    assert moved_nics(MachineNotes(nics=(NicNote("eth0", MAC.upper()),)), result.macs).nics[0].mac == mac
+
+
+def test_only_what_was_restored_is_a_disk() -> None:
+    result = restored_domain(parse_xml(XML), "web1", None, DISKS)
+    vda, sda = result.root.findall("devices/disk")
+    assert (vda.find("source").get("file"), vda.find("driver").get("type")) == ("/p/new.qcow2", "qcow2")
+    assert vda.find("backingStore") is None
+    assert sda.find("source") is None
+    assert result.lost == [
+        "disk vdb is gone, as it is not in the backup",
+        "drive sda is empty, as what was in it is not in the backup",
+    ]
+
+
+def test_what_libvirt_chooses_is_chosen_here() -> None:
+    root = restored_domain(parse_xml(XML), "web1", None, DISKS).root
+    assert root.get("id") is None
+    assert root.find("devices/emulator") is None
+    assert root.find("devices/tpm/backend/source") is None
+    assert root.find("os/nvram").text is None
+    assert root.find("os/nvram").get("template") == "/usr/share/OVMF/OVMF_VARS.fd"
+
+
+def test_the_notes_are_replaced_and_those_of_others_stay() -> None:
+    root = parse_xml(XML)
+    metadata = root.find("metadata")
+    assert metadata is not None
+    metadata.append(notes_to_element(MachineNotes(tags=("old",))))
+    text = with_notes(restored_domain(root, "web1", None, DISKS), MachineNotes(tags=("new",)))
+    found = parse_xml(text)
+    notes = read_notes(found)
+    assert notes is not None
+    assert notes.tags == ("new",)
+    assert len(found.findall("metadata/*")) == 2
+
+
+def test_an_ordinary_definition_is_harmless() -> None:
+    require_harmless(restored_domain(parse_xml(XML), "web1", None, DISKS).root, "domain.xml")
+
+
+@pytest.mark.parametrize(
+    ("where", "more", "words"),
+    [
+        ("</devices>", "<hostdev mode='subsystem'/></devices>", "has a <hostdev>"),
+        ("</devices>", "<filesystem><source dir='/'/></filesystem></devices>", "has a <filesystem>"),
+        ("</devices>", "<serial type='file'><source path='/etc/cron.d/x'/></serial></devices>", "names /etc/cron.d/x"),
+        ("</devices>", "<interface type='ethernet'><script path='/tmp/x'/></interface></devices>", "names /tmp/x"),
+        ("</os>", "<kernel>/etc/shadow</kernel></os>", "names /etc/shadow in <kernel>"),
+        ("/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/../../etc/shadow", "names /usr/share/../../etc/shadow"),
+        ("</domain>", "<qemu:commandline><qemu:arg value='-x'/></qemu:commandline></domain>", "arguments for QEMU"),
+        ("type='emulator'", "type='passthrough'", "names /x in <source>"),
+        ("/usr/share/OVMF/OVMF_VARS.fd", "/etc/shadow", "names /etc/shadow in <nvram>"),
+        ("</domain>", "<seclabel type='none'/></domain>", "has a <seclabel>"),
+    ],
+)
+def test_what_leads_to_the_hypervisor_is_refused(where: str, more: str, words: str) -> None:
+    result = restored_domain(parse_xml(XML.replace(where, more, 1)), "web1", None, DISKS)
+    with pytest.raises(InputError, match="the definition in domain.xml") as error:
+        require_harmless(result.root, "domain.xml")
+    assert words in str(error.value)

@@ -1,0 +1,159 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Backups of machines that are off: what is in them, what stops them, and what a run that fails leaves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import threading
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import begin, list_backups
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, make
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import preview, verify_all
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
+    UUID,
+    BackupHost,
+)
+
+
+def test_a_machine_that_is_off_gets_a_full_backup(machine: BackupHost) -> None:
+    result = machine.made(verify=True)
+    assert result.made is not None
+    assert (result.made.kind, result.made.reason, result.made.uuid) == ("full", "the machine is off", UUID)
+    (disk,) = result.made.disks
+    assert (disk.target, disk.name, disk.pool, disk.volume) == ("vda", "system", "default", "web1-system.qcow2")
+    assert set(result.made.files) == {"vda.qcow2", "domain.xml"}
+    backups = list_backups(str(machine.destination), "web1")
+    verify_chain(backups, backups.chain(result.made.id), threading.Event())
+    assert images.same_content(
+        f"{backups.path_of(result.made.id)}/vda.qcow2", str(machine.image), "qcow2", threading.Event()
+    )
+    assert result.verified == [result.made.id]
+    assert result.as_result()["changed"]
+
+
+def test_check_mode_says_the_same_and_writes_nothing(machine: BackupHost) -> None:
+    (shown,) = preview(machine.conn, ["web1"], machine.options)
+    assert shown.actions == ["make a full backup of web1"]
+    assert list(machine.destination.iterdir()) == []
+    made = machine.made().as_result()
+    assert {key: made[key] for key in ("kind", "reason", "left_out")} == {
+        key: shown.as_result()[key] for key in ("kind", "reason", "left_out")
+    }
+
+
+def test_what_is_not_backed_up_is_named(machine: BackupHost) -> None:
+    path = str(machine.host.path)
+    drives = machine.disk("vdb", path, device="cdrom", rest="<readonly/>")
+    machine.define(drives + machine.disk("vdc", path, rest="<shareable/>"))
+    assert machine.made().as_result()["left_out"] == {
+        "vdb": "it is a cdrom",
+        "vdc": "it is shared with other machines",
+    }
+
+
+def test_one_that_fails_does_not_stop_the_others(machine: BackupHost) -> None:
+    gone, made = machine.back_up("gone", "web1")
+    assert str(gone.error) == "there is no machine gone on this hypervisor"
+    assert made.error is None
+    assert [one.name for one in machine.destination.iterdir()] == ["web1"]
+
+
+def test_a_disk_that_somebody_writes_to_is_not_backed_up(machine: BackupHost) -> None:
+    with open(machine.image, "r+b") as file:
+        # As QEMU has it locked that writes to it.
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 101, 1, 0))
+        (result,) = machine.back_up()
+    assert "open for writing" in str(result.error)
+    assert list_backups(str(machine.destination), "web1").by_id == {}
+
+
+def test_a_disk_that_changes_meanwhile_fails_the_backup(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = images.convert
+
+    def convert(*arguments: t.Any, **settings: t.Any) -> None:
+        whole(*arguments, **settings)
+        with open(machine.image, "ab") as file:
+            file.write(b"more")
+
+    monkeypatch.setattr(make.images, "convert", convert)
+    (result,) = machine.back_up()
+    assert "was changed while it was being copied" in str(result.error)
+    backups = list_backups(str(machine.destination), "web1")
+    assert (backups.by_id, backups.unfinished) == ({}, [])
+
+
+def test_what_a_killed_run_has_left_goes_and_the_earlier_backup_stays(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = machine.made().made
+    path = str(machine.destination / "web1")
+    partial = begin(path, "20261101T000000Z-full")
+    (machine.destination / "web1" / os.path.basename(partial) / "vda.qcow2").write_bytes(b"half")
+
+    def fail(*_arguments: t.Any, **_settings: t.Any) -> None:
+        raise HostError("write failed: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(make.images, "convert", fail)
+        (result,) = machine.back_up()
+    assert "is full" in str(result.error)
+    assert not os.path.exists(partial)
+    backups = list_backups(str(machine.destination), "web1")
+    assert first is not None
+    assert (list(backups.by_id), backups.unfinished) == ([first.id], [])
+    assert verify_all(["web1"], machine.options, threading.Event(), ProgressFile(None))[0].verified == [first.id]
+
+
+def test_no_room_is_seen_beforehand(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disks, "chain_bytes", lambda _path, _size: 1 << 60)
+    (result,) = machine.back_up()
+    assert f"cannot back up machine web1: {machine.destination} is full" in str(result.error)
+    assert os.listdir(machine.destination / "web1") == [".lock"]
+
+
+def test_old_ones_go_and_those_of_another_machine_stay(machine: BackupHost) -> None:
+    first = machine.made().made
+    machine.conn.lookupByName("web1").undefine()
+    machine.conn.defineXML(
+        f"<domain type='test'><name>web1</name><memory>65536</memory><os><type>hvm</type></os><devices>"
+        f"{machine.disk('vda', str(machine.image))}</devices></domain>"
+    )
+    second, third = machine.made().made, machine.made(keep=Keep({"last": 1}))
+    assert first is not None
+    assert second is not None
+    assert third.removed == [second.id]
+    assert third.made is not None
+    assert set(list_backups(str(machine.destination), "web1").by_id) == {first.id, third.made.id}
+
+
+def test_several_in_one_second_have_names_of_their_own(machine: BackupHost) -> None:
+    names = [machine.made().made for _number in range(3)]
+    assert len({one.id for one in names if one is not None}) == 3
+
+
+def test_all_of_them_are_verified_and_what_is_built_on_damage_is_named(machine: BackupHost) -> None:
+    made = machine.made().made
+    assert made is not None
+    path = machine.destination / "web1" / made.id / "vda.qcow2"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    good = machine.made().made
+    (result,) = verify_all(["web1"], machine.options, threading.Event(), ProgressFile(None))
+    assert good is not None
+    assert result.verified == [good.id]
+    assert "has another content" in str(result.error)
+    (none,) = verify_all(["db1"], machine.options, threading.Event(), ProgressFile(None))
+    assert "there is no backup of machine db1" in str(none.error)

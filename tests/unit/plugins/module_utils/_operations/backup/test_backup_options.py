@@ -1,0 +1,49 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options of a backup that make no sense are refused before anything is done."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import (
+    BackupOptions,
+    read_backup_options,
+)
+from ansible_collections.brine.virt.plugins.modules.virt_backup import ARGUMENTS
+
+
+def read(**params: t.Any) -> BackupOptions:
+    validated = ArgumentSpecValidator(ARGUMENTS).validate({"name": ["web1"], "dest": "/srv/backup/", **params})
+    assert not validated.error_messages
+    return read_backup_options(validated.validated_parameters)
+
+
+def test_what_a_task_says() -> None:
+    assert read() == BackupOptions("/srv/backup")
+    found = read(kind="full", keep={"last": 3}, quiesce="true", full_every=2, verify=True, must_be_mounted=True)
+    assert (found.full, found.keep, found.quiesce, found.full_every) == (True, Keep({"last": 3}), "true", 2)
+    assert found.verify
+    assert found.must_be_mounted
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"name": []}, "no machine is named"),
+        ({"name": ["../etc"]}, "name: '../etc' is not the name of a machine"),
+        ({"name": [".."]}, "is not the name"),
+        ({"full_every": 0}, "full_every: 0 is not allowed"),
+        ({"freeze_timeout": 100000}, "freeze_timeout"),
+        ({"keep": {"last": 0}}, "keep"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(params: dict[str, t.Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read(**params)

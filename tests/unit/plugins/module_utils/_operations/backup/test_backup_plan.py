@@ -1,0 +1,139 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Full or incremental, and why: on libvirt's test driver, which has checkpoints and snapshots."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import checkpoints
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest, checkpoint_name
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import plan
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.disks import find_disks, require_local
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
+    UUID,
+    BackupHost,
+)
+
+SERIES = "0123456789abcdef"
+
+
+def tracked(machine: BackupHost) -> Manifest:
+    """A backup of which libvirt has the checkpoint."""
+    made = machine.made().made
+    assert made is not None
+    name = checkpoint_name(SERIES, made.id)
+    disks = "<disks><disk name='vda' checkpoint='bitmap'/></disks>"
+    handle = machine.conn.lookupByName("web1")
+    handle.create()
+    handle.checkpointCreateXML(f"<domaincheckpoint><name>{name}</name>{disks}</domaincheckpoint>", 0)
+    return replace(made, checkpoint=name, series=SERIES)
+
+
+def choose(machine: BackupHost, *known: Manifest, changed: int | None = 0, **options: t.Any) -> tuple[str | None, str]:
+    domain = list_domains(machine.conn)["web1"]
+    disks, _left_out = find_disks(domain, Pools(machine.conn))
+    backups = list_backups(str(machine.destination), "web1")
+    backups = Backups(backups.path, {one.id: one for one in known})
+    chosen = replace(machine.options, **options)
+    whole = plan.sizes_since
+
+    def sizes(handle: t.Any, name: str) -> dict[str, int | None] | None:
+        found = whole(handle, name)
+        # The test driver has the disks of a checkpoint, and no sizes.
+        return None if found is None else dict.fromkeys(found, changed)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "sizes_since", sizes)
+        parent, reason, _changed = plan._choose_parent(domain, UUID, disks, backups, chosen)
+    return (parent.id if parent else None), reason
+
+
+def test_what_libvirt_remembers_makes_it_incremental(machine: BackupHost) -> None:
+    made = tracked(machine)
+    assert choose(machine, made) == (made.id, "")
+
+
+def test_why_it_is_full(machine: BackupHost) -> None:
+    made = tracked(machine)
+    assert choose(machine) == (None, "there is no earlier one")
+    assert choose(machine, made, full=True)[1] == "it was requested"
+    assert "of another machine of this name" in choose(machine, replace(made, uuid=UUID[::-1]))[1]
+    assert choose(machine, replace(made, checkpoint=""))[1] == f"no checkpoint was made with {made.id}"
+    assert "has lost the checkpoint" in choose(machine, replace(made, checkpoint="brine-backup-gone"))[1]
+    assert "does not know what has changed on disk vda" in choose(machine, made, changed=None)[1]
+    assert "is number 1 of those" in choose(machine, made, full_every=1)[1]
+    (disk,) = made.disks
+    assert "vda has another size" in choose(machine, replace(made, disks=(replace(disk, size_bytes=1),)))[1]
+    other = replace(disk, target="vdb")
+    assert "disk vdb was removed" in choose(machine, replace(made, disks=(disk, other)))[1]
+    assert "disk vda was added" in choose(machine, replace(made, disks=(other,)))[1]
+
+
+def test_it_is_full_when_a_file_of_the_chain_is_gone(machine: BackupHost) -> None:
+    made = tracked(machine)
+    (machine.destination / "web1" / made.id / "vda.qcow2").unlink()
+    parent, reason = choose(machine, made)
+    assert parent is None
+    assert f"nothing can be built on {made.id}" in reason
+
+
+def test_an_older_one_that_can_be_built_on_is_taken(machine: BackupHost) -> None:
+    made = tracked(machine)
+    later = replace(made, id="20991231T000000Z-full", checkpoint="")
+    assert choose(machine, made, later) == (made.id, "")
+
+
+def test_no_checkpoint_with_snapshots(machine: BackupHost) -> None:
+    def why() -> str:
+        domain = list_domains(machine.conn)["web1"]
+        return plan._why_no_checkpoint(domain, find_disks(domain, Pools(machine.conn))[0])
+
+    assert why() == ""
+    machine.conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>s1</name></domainsnapshot>", 0)
+    assert "has the snapshot s1" in why()
+
+
+def test_no_checkpoint_with_raw_disks(machine: BackupHost) -> None:
+    made = tracked(machine)
+    machine.define(image_format="raw")
+    domain = list_domains(machine.conn)["web1"]
+    why = plan._why_no_checkpoint(domain, find_disks(domain, Pools(machine.conn))[0])
+    assert why == "disk vda is raw, and libvirt remembers changes in qcow2 images only"
+    assert "disk vda is raw" in choose(machine, made)[1]
+
+
+def test_only_checkpoints_of_the_series_are_ours(machine: BackupHost) -> None:
+    made = tracked(machine)
+    handle = machine.conn.lookupByName("web1")
+    handle.checkpointCreateXML("<domaincheckpoint><name>theirs</name></domaincheckpoint>", 0)
+    assert checkpoints.own_checkpoints(handle, SERIES) == [made.checkpoint]
+    assert checkpoints.own_checkpoints(handle, "f" * 16) == []
+    checkpoints.remove_checkpoint(handle, "gone")
+    assert checkpoints.sizes_since(handle, "gone") is None
+    assert checkpoints.snapshots(handle) == []
+
+
+def test_what_cannot_be_backed_up_is_refused(machine: BackupHost) -> None:
+    machine.define(rest="<encryption format='luks'/>")
+    with pytest.raises(UnsupportedError, match="disk vda of machine web1 is encrypted"):
+        plan.plan_backup(machine.conn, "web1", machine.options)
+    network = "<disk type='network' device='disk'><source protocol='rbd' name='p/v'><host name='m'/></source>"
+    machine.define(f"{network}<target dev='vdb' bus='virtio'/></disk>")
+    with pytest.raises(UnsupportedError, match="vdb of machine web1 is on a network, and is backed up only while"):
+        plan.plan_backup(machine.conn, "web1", machine.options)
+    require_local([], "web1")
+    machine.conn.defineXML(
+        "<domain type='test'><name>bare</name><memory>65536</memory><os><type>hvm</type></os></domain>"
+    )
+    with pytest.raises(ConflictError, match="machine bare has no disk"):
+        plan.plan_backup(machine.conn, "bare", BackupOptions(str(machine.destination)))

@@ -1,0 +1,210 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Machines and disks restored on libvirt's test driver, from backups of real images."""
+
+from __future__ import annotations
+
+import os
+import threading
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    InputError,
+    NotFoundError,
+    VirtError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore import volumes
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import (
+    RestoreResult,
+    preview,
+    restore,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import (
+    RestoreOptions,
+    read_restore_options,
+)
+from ansible_collections.brine.virt.plugins.modules.virt_restore import ARGUMENTS
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
+    UUID,
+    BackupHost,
+)
+
+
+def read(host: BackupHost | None = None, **params: t.Any) -> RestoreOptions:
+    source = str(host.destination) if host else "/srv/backup"
+    given = {"src": source, "machine": "web1", "lock_timeout": 0, **params}
+    validated = ArgumentSpecValidator(ARGUMENTS).validate(given)
+    assert not validated.error_messages
+    return read_restore_options(validated.validated_parameters)
+
+
+def bring_back(host: BackupHost, **params: t.Any) -> RestoreResult:
+    return restore(host.conn, read(host, **params), threading.Event(), ProgressFile(None))
+
+
+def backup_image(machine: BackupHost) -> Path:
+    backups = list_backups(str(machine.destination), "web1")
+    return Path(backups.path_of(backups.newest_first()[0].id)) / "vda.qcow2"
+
+
+def lose(machine: BackupHost) -> None:
+    machine.conn.lookupByName("web1").undefine()
+    machine.conn.storagePoolLookupByName("default").storageVolLookupByName(machine.image.name).delete()
+    machine.image.unlink()
+
+
+def volume(result: RestoreResult) -> str:
+    return str(result.as_result(read())["volumes"][0]["path"])
+
+
+def test_a_lost_machine_comes_back_as_it_was(machine: BackupHost) -> None:
+    lose(machine)
+    result = bring_back(machine)
+    domain = list_domains(machine.conn)["web1"]
+    assert domain.notes is not None
+    assert (domain.handle.UUIDString(), domain.notes.status, domain.notes.tags) == (UUID, READY, ("front",))
+    (note,) = domain.notes.volumes
+    assert (note.name, note.making, bool(note.identity)) == ("web1-system.qcow2", None, True)
+    assert volume(result) == str(machine.image)
+    assert images.same_content(str(backup_image(machine)), str(machine.image), "qcow2", threading.Event())
+
+
+def test_another_name_gets_an_identity_and_volumes_of_its_own(machine: BackupHost) -> None:
+    shown = preview(machine.conn, read(machine, name="web2"))
+    assert "web2" not in list_domains(machine.conn)
+    result = bring_back(machine, name="web2")
+    assert result.actions[:-1] == shown.actions
+    domain = list_domains(machine.conn)["web2"]
+    assert domain.handle.UUIDString() not in (UUID, "")
+    assert machine.host.files("web2") == ["web2-system.qcow2"]
+    assert machine.host.files("web1") == ["web1-system.qcow2"]
+
+
+def test_one_disk_becomes_a_volume(machine: BackupHost) -> None:
+    result = bring_back(machine, disk="system", volume="friday")
+    assert os.path.basename(volume(result)) == "friday.qcow2"
+    assert result.as_result(read())["name"] is None
+    with pytest.raises(ConflictError, match="has a volume 'friday.qcow2' already"):
+        bring_back(machine, disk="vda", volume="friday")
+    with pytest.raises(NotFoundError, match="disk: backup .* has no disk vdx. It has vda"):
+        bring_back(machine, disk="vdx")
+
+
+def test_nothing_goes_over_a_machine_that_is_there(machine: BackupHost) -> None:
+    with pytest.raises(ConflictError, match="there is a machine web1 already"):
+        bring_back(machine)
+    handle = machine.conn.lookupByName("web1")
+    handle.create()
+    with pytest.raises(ConflictError, match="web1 is running, so it is not replaced"):
+        bring_back(machine, replace=True)
+    handle.destroy()
+    machine.conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>s1</name></domainsnapshot>", 0)
+    with pytest.raises(ConflictError, match="has snapshots"):
+        bring_back(machine, replace=True)
+
+
+def test_a_machine_of_the_same_name_is_not_the_same(machine: BackupHost) -> None:
+    machine.conn.lookupByName("web1").undefine()
+    machine.conn.defineXML(
+        "<domain type='test'><name>web1</name><memory>65536</memory><os><type>hvm</type></os></domain>"
+    )
+    with pytest.raises(ConflictError, match="is not the one of the backup"):
+        bring_back(machine, replace=True)
+
+
+def test_the_identity_is_not_given_twice(machine: BackupHost) -> None:
+    machine.conn.lookupByName("web1").undefine()
+    xml = f"<domain type='test'><name>renamed</name><uuid>{UUID}</uuid><memory>65536</memory><os><type>hvm</type></os>"
+    machine.conn.defineXML(f"{xml}</domain>")
+    with pytest.raises(ConflictError, match="machine renamed has the UUID of web1"):
+        bring_back(machine)
+
+
+def test_a_damaged_backup_is_not_restored(machine: BackupHost) -> None:
+    image = backup_image(machine)
+    content = bytearray(image.read_bytes())
+    content[-1] ^= 1
+    image.write_bytes(content)
+    lose(machine)
+    with pytest.raises(HostError, match="has another content"):
+        bring_back(machine)
+    assert "web1" not in list_domains(machine.conn)
+    assert not machine.image.exists()
+
+
+def test_what_fails_half_way_is_taken_back(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose(machine)
+    monkeypatch.setattr(volumes.images, "same_content", lambda *_arguments: False)
+    with pytest.raises(HostError, match="does not read as the backup"):
+        bring_back(machine)
+    assert "web1" not in list_domains(machine.conn)
+    names = machine.conn.storagePoolLookupByName("default").listVolumes()
+    assert "web1-system.qcow2" not in names
+
+
+def test_the_newest_is_not_silently_another_one(machine: BackupHost) -> None:
+    first = list_backups(str(machine.destination), "web1").newest_first()[0].id
+    machine.made()
+    second = list_backups(str(machine.destination), "web1").newest_first()[0].id
+    (machine.destination / "web1" / second / "manifest.json").unlink()
+    with pytest.raises(VirtError, match=f"To restore the one before it: backup: {first}"):
+        bring_back(machine, name="web2")
+    with pytest.raises(NotFoundError, match="machine: there is no backup of machine db1"):
+        bring_back(machine, machine="db1")
+
+
+def test_a_definition_of_another_machine_is_refused(machine: BackupHost) -> None:
+    path = backup_image(machine).with_name("domain.xml")
+    path.write_text("<domain><name>web1</name><uuid>other</uuid></domain>", encoding="utf-8")
+    with pytest.raises(InputError, match="is not the definition of machine web1"):
+        bring_back(machine, name="web2")
+    path.write_text("<!DOCTYPE x []><domain/>", encoding="utf-8")
+    with pytest.raises(InputError, match="is not the definition of a machine"):
+        bring_back(machine, name="web2")
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"machine": "../x"}, "machine: '../x' is not the name"),
+        ({"backup": "../x"}, "backup: '../x' is not the id of a backup"),
+        ({"name": "a/b"}, "name"),
+        ({"volume": "x"}, "volume: it names the volume of one disk"),
+        ({"disk": "vda", "volume": "../x"}, "volume: '../x' is not the name of a volume"),
+        ({"disk": "vda", "replace": True}, "replace: a single disk"),
+        ({"disk": "vda", "started": True}, "started: a single disk"),
+        ({"disk": "vda", "name": "web2"}, "name: a single disk"),
+        ({"name": "web2", "replace": True}, "replace: a machine is replaced only by a backup of its own"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(params: dict[str, t.Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read(**params)
+
+
+def test_a_machine_is_replaced_and_what_cannot_be_told_to_be_its_own_stays(machine: BackupHost) -> None:
+    machine.write(1 << 20, 9)
+    result = bring_back(machine, replace=True)
+    (now,) = machine.host.files("web1")
+    assert now == os.path.basename(volume(result))
+    assert now != machine.image.name
+    assert images.same_content(str(backup_image(machine)), volume(result), "qcow2", threading.Event())
+    # The note of this volume has no mark, as those of earlier versions.
+    (remark,) = result.remarks
+    assert "nothing proves that volume web1-system.qcow2 of pool default is its own" in remark
+    assert machine.image.exists()
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None
+    assert [note.name for note in notes.volumes] == [now, machine.image.name]
