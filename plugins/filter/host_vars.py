@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 name: host_vars
 short_description: Get the inventory variables of a machine
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Turns the record of a machine, as M(brine.virt.virt_info) returns it, into the variables that the inventory plugin
     P(brine.virt.domains#inventory) would set for its host.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: mistakes
 short_description: Collect the errors that check mode found on all hypervisors
-version_added: "0.1.0"
+version_added: "1.0.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: numbered
 short_description: Put sentences into one line
-version_added: "0.1.0"
+version_added: "1.0.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:

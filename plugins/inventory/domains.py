@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 name: domains
 short_description: Use the machines of many libvirt hypervisors as hosts, from live data
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - >-
     Asks all hypervisors at once which machines they have, and adds each as a host. Nothing is stored except an optional

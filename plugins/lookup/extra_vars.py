@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: extra_vars
 short_description: Find which variables are set on the command line
-version_added: "0.1.0"
+version_added: "1.0.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_adopt
 short_description: Adopt machines that were not created by this collection
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Writes the metadata of this collection into machines that somebody has made with virsh, virt-install, virt-manager
     or anything else. From then on they are updated, moved, purged and listed like machines that

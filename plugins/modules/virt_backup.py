@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_backup
 short_description: Back up machines, in full or incrementally
-version_added: "0.1.0"
+version_added: "1.0.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_bridge_switch
 short_description: Create or change a host's bridge, with automatic rollback
-version_added: "0.1.0"
+version_added: "1.0.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:

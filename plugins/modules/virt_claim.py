@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_claim
 short_description: Claim the names of new machines, so that two runs cannot create the same machine
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Claims the names of new machines on a hypervisor, withdraws such claims, and says which names are taken there.
   - The role P(brine.virt.virt_provision#role) calls it before M(brine.virt.virt_init) if there are several hypervisors.

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_cpu_baseline
 short_description: Find the CPU that all hypervisors can give their machines
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Finds the best CPU that machines can have on each of several hypervisors, so that they can move between them while
     running.

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_firewall_switch
 short_description: Let the cloud's hosts through a hypervisor's firewall, with automatic rollback
-version_added: "0.1.0"
+version_added: "1.0.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_host_info
 short_description: Show the resources of a hypervisor, and how much of them its machines use
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Shows CPUs, memory, storage pools, bridges, networks, machines and stored images of one hypervisor, as they are now.
   - Also shows when its TLS certificates expire.

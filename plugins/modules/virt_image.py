@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_image
 short_description: Manage the disk images in a hypervisor's image store
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Brings a disk image from the controller, from the web, from a path on the hypervisor, or from a machine there into
     the image store, which is a storage pool of files. Removes images that nothing uses.
@@ -101,14 +101,14 @@ options:
         host keys, machine-id, logs and what cloud-init remembers of it, and the C(.ssh) directories of its users. The
         users and their passwords stay.
     type: str
-    version_added: "0.1.0"
+    version_added: "1.0.0"
   keep_identity:
     description:
       - Leaves everything in the image of O(machine) that tells the machine from others. Two machines that are created
         from it must not run side by side.
     type: bool
     default: false
-    version_added: "0.1.0"
+    version_added: "1.0.0"
   checksum:
     description:
       - The hash of the file, as C(sha256:) or C(sha512:) and the hex digits. A file with another hash is refused. It is

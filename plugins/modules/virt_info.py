@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_info
 short_description: Show the machines of a hypervisor
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Shows the current facts of all machines of a hypervisor, or of some of them.
   - A machine that cannot be read is still listed; RV(machines[].errors) says why.

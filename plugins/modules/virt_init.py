@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_init
 short_description: Create and update machines on a hypervisor, from profiles and images
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Creates one machine, or all those in O(machines), on the hypervisor that the task runs on. Each gets its disks as
     overlays on a stored image, its nics, and a seed that cloud-init reads at the first boot; then it is started,

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_kernel
 short_description: Set what a hypervisor's kernel does for its machines
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Sets sysctls, the netfilter of bridges, KSM, huge pages and nested KVM, in the running kernel and in files of its
     own that have each boot do it again. The role P(brine.virt.virt_hypervisor#role) calls it.

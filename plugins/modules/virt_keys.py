@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_keys
 short_description: Manage the TLS keys and certificates of libvirt and QEMU on a host
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Gives a host the TLS keys and certificates that libvirt and QEMU use, and keeps them up to date. Or gives an account
     a client certificate, with which it may connect to the hypervisors.

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_known_hosts
 short_description: Keep the controller's file of machines' host keys up to date
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Changes the file in which ssh finds the host keys of machines, on the controller. P(brine.virt.domains#inventory)
     writes it at each listing; this module does so without one, after machines have been removed or a hypervisor has

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_maintenance
 short_description: Begin or end the maintenance of a hypervisor
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - A hypervisor in maintenance gets no new machine, neither from P(brine.virt.place#filter) nor by a migration that
     P(brine.virt.moves#filter) plans. The machines that it has stay and keep running.

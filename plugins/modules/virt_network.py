@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_network
 short_description: Create, change and remove libvirt networks
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Defines networks, starts them, and has them start with the host. Machines use them by C(network) of a nic
     (M(brine.virt.virt_init)).

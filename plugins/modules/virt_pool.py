@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_pool
 short_description: Storage pools of a hypervisor
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Defines, starts, stops and removes libvirt's storage pools. Describe one by the options, or several in O(pools).
   - A pool that exists stays as it is where no option names anything else. It is never moved. Another O(type), O(path),

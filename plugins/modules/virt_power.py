@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_power
 short_description: Start, stop, pause, save, reboot and power-cycle machines
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Brings machines of a hypervisor into a power state, many of them side by side, and waits until they are in it.
   - All machines are looked at before the first one is changed, and each is looked at again before it is changed.

@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_profile_info
 short_description: Show what disk and nic profiles expand to
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Shows the disks and nics that a machine would get from its profiles and its own overrides, in the format of
     M(brine.virt.virt_init), including every default that does not depend on the hypervisor. Together with

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_purge
 short_description: Remove machines with the volumes that they own
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Removes machines from the hypervisor that this runs on. Of the volumes, exactly those go that were created for the
     machine and that nothing else uses. Check mode lists every volume with what becomes of it and why.

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_restore
 short_description: Restore a machine, or one of its disks, from a backup
-version_added: "0.1.0"
+version_added: "1.0.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_secret
 short_description: Secrets of libvirt, such as the key of a Ceph user
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Defines and removes libvirt's secrets, and sets their values. Pools and machines name them where a storage, the
     encryption of a volume or the state of a TPM needs a key or a password.

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_show
 short_description: Print text verbatim, or data as JSON
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Prints a text on the controller, line by line and unchanged.
   - The playbooks of this collection show their results with it.

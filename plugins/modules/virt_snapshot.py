@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_snapshot
 short_description: Take, revert and delete snapshots of machines
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Takes snapshots of machines of the hypervisor that this runs on, reverts machines to them, and deletes them, by name
     or by count and age (O(keep)). M(brine.virt.virt_info) lists them (C(snapshots) in

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_spec_info
 short_description: Export machines as the entries of virt_vms that would create them
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Returns each machine of the hypervisor as an entry for C(virt_vms) or for
     O(brine.virt.virt_init#module:machines), whoever created it. It changes nothing.

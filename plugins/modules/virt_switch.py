@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_switch
 short_description: Confirm or undo a change of a host's network or firewall that is rolled back automatically
-version_added: "0.1.0"
+version_added: "1.0.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_usage_info
 short_description: List who uses volumes that another hypervisor is about to delete
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Says which machines and volumes of this hypervisor use volumes in storage that it shares with another hypervisor,
     which is about to delete them (M(brine.virt.virt_purge)). Nothing is changed.

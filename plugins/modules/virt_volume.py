@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_volume
 short_description: Create, fill, grow and delete volumes of storage pools
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Makes sure that volumes are in storage pools of a hypervisor, empty or with the content of a file, such as ISO files
     and data disks that machines have by their name. Makes volumes larger, and deletes those that nothing uses.

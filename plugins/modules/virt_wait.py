@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 module: virt_wait
 short_description: Wait until machines answer, or report what was last seen of them
-version_added: "0.1.0"
+version_added: "1.0.0"
 description:
   - Waits on the hypervisor until each machine has an address where its SSH server answers.
   - While it waits, the play's output shows every few seconds which stage each machine has reached. The stages are
