@@ -130,13 +130,19 @@ def test_if_the_script_fails_libvirt_starts_the_machines(
     run_dir.mkdir()
     for path in ("/run/brine-virt/", "/run/libvirt/qemu/"):
         command = command.replace(path, f"{run_dir}/")
-    command = command.replace("systemctl", f"echo >{run_dir}/calls").replace("{{", "").replace("}}", "")
+    command = command.replace("systemctl", f"sh {run_dir}/systemctl").replace("{{", "").replace("}}", "")
+    calls = run_dir / "calls"
+    # Notes what it is called with, and whether libvirt's mark is there then.
+    program = f'echo "$@" "$(test -e {run_dir}/autostarted && echo marked)" >>{calls}\n'
+    (run_dir / "systemctl").write_text(program)
     (run_dir / "autostarted").write_text("")
     if flag:
         (run_dir / "start-order").write_text("")
     # The form of libvirt is the template's; here it is a word of the shell.
     command = command.replace("__virt_hypervisor_main_units[__virt_hypervisor_form]", "libvirtd")
     subprocess.run(["/bin/sh", "-c", command], env={"PATH": "/usr/bin:/bin", "SERVICE_RESULT": result}, check=True)
-    assert {path.name for path in run_dir.iterdir()} == left
+    assert {path.name for path in run_dir.iterdir()} - {"systemctl"} == left
     if "calls" in left:
-        assert (run_dir / "calls").read_text().split() == ["--no-block", "restart", "libvirtd", ".service"]
+        words = [line.split() for line in calls.read_text().splitlines()]
+        stop, start = ["stop", "libvirtd", ".service", "marked"], ["--no-block", "start", "libvirtd", ".service"]
+        assert words == [stop, start]
