@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter brine.virt.misspelled."""
+"""The filters brine.virt.misspelled and brine.virt.resource_mistakes: what is wrong with the variables of roles."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ import typing as t
 from collections.abc import Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import resource_mistakes
 
 # Those of the role's argument specification.
 VARIABLES = (
@@ -112,4 +114,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """The filters by name."""
-        return {"misspelled": misspelled}
+        return {"misspelled": misspelled, "resource_mistakes": resource_mistakes}

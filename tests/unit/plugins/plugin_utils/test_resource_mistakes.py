@@ -1,0 +1,77 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mistakes in the lists of the role virt_hypervisor, before it changes anything."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import resource_mistakes
+
+ROLES = Path(__file__).resolve().parents[4] / "roles"
+
+
+@pytest.mark.parametrize(
+    ("variable", "item", "sentence"),
+    [
+        ("v_pools", {"name": "a", "pth": "/x"}, "v_pools[1]: unknown option 'pth'. Did you mean path?"),
+        ("v_pools", {"name": "a", "type": "x"}, "v_pools[1].type: "),
+        ("v_networks", {"name": "a", "adresses": []}, "v_networks[1]: unknown option 'adresses'. Did you"),
+        ("v_volumes", {"name": "../a", "pool": "p", "size": 1}, "v_volumes[1].name: "),
+        ("v_volumes", {"name": "a", "pool": "p", "size": -5}, "v_volumes[1].size: "),
+        ("v_secrets", {"name": "a", "valu": "x"}, "v_secrets[1]: unknown option 'valu'. Did you mean value?"),
+    ],
+)
+def test_the_place_and_what_is_wrong(variable: str, item: dict[str, t.Any], sentence: str) -> None:
+    right = {
+        "_pools": {"name": "b", "path": "/b"},
+        "_volumes": {"name": "b", "pool": "p", "size": "1GiB"},
+        "_secrets": {"name": "b", "usage": "ceph"},
+    }
+    first = right.get(variable.removeprefix("v"), {"name": "b"})
+    (found,) = resource_mistakes({variable: [first, item]})
+    assert found.startswith(sentence)
+
+
+def test_all_of_them_each_once() -> None:
+    lists = {"v_pools": [{"name": "a", "x": 1, "y": 2}, "text"], "v_networks": "none", "v_volumes": [], "v_secrets": []}
+    assert [sentence.partition(":")[0] for sentence in resource_mistakes(lists)] == [
+        "v_pools[0]",
+        "v_pools[0]",
+        "v_pools[1]",
+        "v_networks",
+    ]
+
+
+def test_no_secret_is_in_a_sentence() -> None:
+    assert "hidden" not in str(
+        resource_mistakes({"v_secrets": [{"name": "a", "usage": "x", "value_base64": "hidden!"}]})
+    )
+
+
+@pytest.mark.parametrize("wrong", [[], {"v_disks": []}])
+def test_what_it_is_not_for(wrong: t.Any) -> None:
+    with pytest.raises(AnsibleFilterError):
+        resource_mistakes(wrong)
+
+
+def test_what_the_documentation_shows_is_right() -> None:
+    text = (ROLES / "virt_hypervisor/README.md").read_text(encoding="utf-8")
+    blocks = [yaml.safe_load(part.split("```")[0]) for part in text.split("```yaml\n")[1:]]
+    lists = [
+        {key: value}
+        for block in blocks
+        if isinstance(block, dict)
+        for key, value in block.items()
+        if key.endswith(("_pools", "_networks", "_volumes", "_secrets"))
+    ]
+    assert len(lists) > 2
+    # Ansible has templated it by then.
+    lists = [yaml.safe_load(yaml.safe_dump(one).replace("'{{ vault_ceph_key }}'", "aGlkZGVu")) for one in lists]
+    assert [resource_mistakes(one) for one in lists] == [[] for _one in lists]
