@@ -26,6 +26,7 @@ _OTHER_WORDS = {
     "timeout": ("stop_timeout",),
     "begin": ("start",),
     "end": ("stop",),
+    "new_name": ("name",),
     "reason": ("why", "comment"),
     "file": ("dest", "destination", "filename", "output_file"),
     "vcpus": ("cpus", "vcpu"),
@@ -41,13 +42,14 @@ _OTHERS = ("virt_", "ansible_")
 # have more done than was asked for, or something else.
 # fmt: off
 _OF_PLAYBOOKS = frozenset((
-    "adopt", "all", "anti_affinity", "autostart", "begin", "boot", "boot_dev", "checksum", "clock", "clone",
-    "consoles", "cpu", "cpu_mode", "delay_seconds", "description", "disk_profile", "disks", "enable_qcow",
-    "enable_vnc", "end", "events", "features", "file", "firmware", "force", "from", "graphics", "host_devices",
-    "hypervisor", "image", "in_state", "keep_disks", "labels", "limit", "lost", "machine_type", "memory", "nic_profile",
-    "nics", "numatune", "on", "only_pending", "order", "output", "reason", "rng", "secure_boot", "seed",
-    "seed_policy", "serials", "shared_folders", "start", "state", "stop", "stop_on_reboot", "stop_timeout", "tag",
-    "tags", "timeout", "title", "to", "tpm", "variables", "vcpus", "video", "vm", "watchdog", "xml",
+    "adopt", "all", "anti_affinity", "autostart", "backup", "begin", "boot", "boot_dev", "checksum", "clock",
+    "clone", "consoles", "cpu", "cpu_mode", "delay_seconds", "description", "dest", "disk", "disk_profile", "disks",
+    "enable_qcow", "enable_vnc", "end", "events", "features", "file", "firmware", "force", "from", "full",
+    "graphics", "host_devices", "hypervisor", "image", "in_state", "keep_disks", "labels", "limit", "lost",
+    "machine_type", "memory", "new_name", "nic_profile", "nics", "numatune", "on", "only_pending", "order",
+    "output", "pool", "reason", "replace", "rng", "secure_boot", "seed", "seed_policy", "serials", "shared_folders",
+    "src", "start", "started", "state", "stop", "stop_on_reboot", "stop_timeout", "tag", "tags", "timeout", "title",
+    "to", "tpm", "trust_definition", "variables", "vcpus", "verify", "video", "vm", "volume", "watchdog", "xml",
 ))
 # fmt: on
 # One letter too many or too few in a word of four.

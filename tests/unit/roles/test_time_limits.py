@@ -28,6 +28,8 @@ ASKING_BUILTIN = {"setup", "raw", "command", "ping"}
 # They take as long as their work, or have a limit of their own.
 WORKING = {
     "virt_init",
+    "virt_backup",
+    "virt_restore",
     "virt_image",
     "virt_migrate",
     "virt_power",

@@ -17,7 +17,7 @@ def crash(uuid: str = "a", hypervisor: str = "hv1", reason: str = "failed") -> d
 
 def test_only_crashes_count_each_machine_and_hypervisor_by_itself() -> None:
     counter = CrashCounter()
-    assert [counter.counted(crash(), 1.0)["crashes"] for _ in range(2)] == [1, 2]
+    assert [counter.counted(crash(), now)["crashes"] for now in (1.0, 1.5)] == [1, 2]
     assert counter.counted(crash(reason="crashed"), 2.0)["crashes"] == 3
     assert counter.counted(crash("b"), 2.0)["crashes"] == 1
     # The target of a failed move.
