@@ -269,15 +269,7 @@ class _Restore:
         if manifest.nvram:
             steps.append(self._nvram_step(manifest.nvram, replaced))
         if manifest.tpm:
-            steps.append(
-                Step(
-                    "restore the state of the TPM",
-                    lambda: state_files.write_tpm(
-                        self._backup, manifest.tpm, self._plan.identity, manifest.tpm_directory, replace=replaced
-                    ),
-                    None if replaced else lambda: state_files.remove_tpm(self._plan.identity),
-                )
-            )
+            steps.append(self._tpm_step(manifest, replaced))
         return steps
 
     def _nvram_step(self, name: str, replaced: bool) -> Step:
@@ -298,6 +290,22 @@ class _Restore:
                 state_files.take_back(path, before)
 
         return Step("restore the UEFI variables", apply, undo)
+
+    def _tpm_step(self, manifest: Manifest, replaced: bool) -> Step:
+        identity = self._plan.identity
+
+        def apply() -> None:
+            state_files.write_tpm(
+                self._backup, manifest.tpm, identity, manifest.tpm_directory, replace=replaced, began=began.set
+            )
+
+        def undo() -> None:
+            # A step that has refused to go over a state is undone as well: that one is not ours.
+            if began.is_set() and not replaced:
+                state_files.remove_tpm(identity)
+
+        began = threading.Event()
+        return Step("restore the state of the TPM", apply, undo)
 
     def _delete_replaced(self, old: MachineNotes) -> None:
         """The volumes that the machine had. What cannot be told to be them stays, and is still noted as its own."""

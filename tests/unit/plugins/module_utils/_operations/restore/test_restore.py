@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     VirtError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import images, state_files
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
@@ -173,6 +173,26 @@ def test_a_definition_of_another_machine_is_refused(machine: BackupHost) -> None
     path.write_text("<!DOCTYPE x []><domain/>", encoding="utf-8")
     with pytest.raises(InputError, match="is not the definition of a machine"):
         bring_back(machine, name="web2")
+
+
+def test_the_state_of_a_tpm_that_is_there_stays(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_files, "_SWTPM", str(machine.destination.parent / "swtpm"))
+    state = Path(state_files._SWTPM) / UUID / "tpm2" / "tpm2-00.permall"
+    state.parent.mkdir(parents=True)
+    state.write_bytes(b"old")
+    machine.define("<tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>")
+    machine.made()
+    lose(machine)
+    state.write_bytes(b"newer than the backup")
+    with pytest.raises(ConflictError, match="holds the state of a TPM already"):
+        bring_back(machine)
+    assert state.read_bytes() == b"newer than the backup"
+    assert "web1" not in list_domains(machine.conn)
+    state.unlink()
+    # The test driver leaves the file.
+    machine.image.unlink()
+    bring_back(machine)
+    assert state.read_bytes() == b"old"
 
 
 @pytest.mark.parametrize(
