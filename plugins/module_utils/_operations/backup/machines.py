@@ -145,15 +145,18 @@ def _back_up(
         maker = BackupMaker(conn, plan, options, stop, meter)
         result.made = maker.make()
         result.actions.append(f"{plan.words}: {result.made.id}")
+        if options.verify:
+            # Before anything goes: an earlier one may be all that there is.
+            result.backups = list_backups(options.destination, name)
+            chain = result.backups.chain(result.made.id)
+            verify_chain(result.backups, chain, stop)
+            result.verified = [one.id for one in chain]
         # What follows does not make the backup any worse: it is there.
         with _as_warning(result, "the checkpoint of the backup before it stays"):
             maker.drop_old_checkpoints()
         with _as_warning(result, "backups that are not to be kept stay"):
             _remove_old(result, plan, options)
         result.backups = list_backups(options.destination, name)
-        if options.verify:
-            verify_chain(result.backups, result.backups.chain(result.made.id), stop)
-            result.verified = [one.id for one in result.backups.chain(result.made.id)]
 
 
 def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions) -> None:

@@ -18,8 +18,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup import ima
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import begin, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, make
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import preview, verify_all
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
     UUID,
@@ -136,6 +137,24 @@ def test_old_ones_go_and_those_of_another_machine_stay(machine: BackupHost) -> N
     assert third.removed == [second.id]
     assert third.made is not None
     assert set(list_backups(str(machine.destination), "web1").by_id) == {first.id, third.made.id}
+
+
+def test_nothing_goes_before_the_new_one_is_verified(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = machine.made().made
+    whole = machines.BackupMaker.make
+
+    def make_damaged(maker: machines.BackupMaker) -> Manifest:
+        made = whole(maker)
+        path = machine.destination / "web1" / made.id / "vda.qcow2"
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+        return made
+
+    monkeypatch.setattr(machines.BackupMaker, "make", make_damaged)
+    (result,) = machine.back_up(keep=Keep({"last": 1}), verify=True)
+    assert "has another content" in str(result.error)
+    assert first is not None
+    assert first.id in list_backups(str(machine.destination), "web1").by_id
+    assert (result.removed, result.verified) == ([], [])
 
 
 def test_several_in_one_second_have_names_of_their_own(machine: BackupHost) -> None:
