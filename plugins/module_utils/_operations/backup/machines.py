@@ -30,6 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.make
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import (
     BackupPlan,
+    last_unread,
     plan_backup,
     removable_of,
     require_room,
@@ -170,7 +171,14 @@ def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions) -> Non
 
 
 def _remove_old(result: BackupResult, plan: BackupPlan, options: BackupOptions) -> None:
-    for manifest in removable_of(list_backups(options.destination, result.name), plan.uuid, options):
+    backups = list_backups(options.destination, result.name)
+    unread = last_unread(backups) if options.keep else ""
+    if unread:
+        result.remarks.append(
+            f"backups before {unread} are all kept, as it cannot be read and may be built on them: "
+            f"{backups.broken[unread].what}"
+        )
+    for manifest in removable_of(backups, plan.uuid, options):
         directory.remove(plan.backups.path, manifest.id)
         result.removed.append(manifest.id)
         result.actions.append(f"remove backup {manifest.id} of {result.name}")

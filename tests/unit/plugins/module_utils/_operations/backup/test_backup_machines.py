@@ -22,6 +22,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import preview, verify_all
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
+    FIRST,
+    FULL,
+    SECOND,
+    add_backup,
+)
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
     UUID,
     BackupHost,
@@ -137,6 +143,22 @@ def test_old_ones_go_and_those_of_another_machine_stay(machine: BackupHost) -> N
     assert third.removed == [second.id]
     assert third.made is not None
     assert set(list_backups(str(machine.destination), "web1").by_id) == {first.id, third.made.id}
+
+
+def test_what_one_that_cannot_be_read_may_be_built_on_stays(machine: BackupHost) -> None:
+    full, later, last = (add_backup(machine.destination, name, 1, uuid=UUID) for name in (FULL, FIRST, SECOND))
+    manifest = machine.destination / "web1" / later.id / "manifest.json"
+    # As of a later version of the collection, on another hypervisor that shares the directory.
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(text.replace('"format": 1', '"format": 2'), encoding="utf-8")
+    result = machine.made(keep=Keep({"last": 2}))
+    assert result.removed == []
+    (remark,) = result.remarks
+    assert f"backups before {later.id} are all kept" in remark
+    manifest.write_text(text, encoding="utf-8")
+    backups = list_backups(str(machine.destination), "web1")
+    assert [one.id for one in backups.chain(last.id)] == [last.id, later.id, full.id]
+    assert machine.made(keep=Keep({"last": 1})).removed[-3:] == [last.id, later.id, full.id]
 
 
 def test_nothing_goes_before_the_new_one_is_verified(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
