@@ -124,7 +124,7 @@ def test_what_a_killed_run_has_left_goes_and_the_earlier_backup_stays(
 
 
 def test_no_room_is_seen_beforehand(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disks, "chain_bytes", lambda _path, _size: 1 << 60)
+    monkeypatch.setattr(disks, "chain_bytes", lambda _path, _format, _size: 1 << 60)
     (result,) = machine.back_up()
     assert f"cannot back up machine web1: {machine.destination} is full" in str(result.error)
     assert os.listdir(machine.destination / "web1") == [".lock"]
