@@ -78,9 +78,9 @@ options:
     description:
       - Replace the machine, if it is there, by what the backup has. It has to be off, to have the same UUID, and no
         snapshots and no saved state.
-      - Its disks are deleted when the new ones are there and were compared with the backup, those that it owns, that the
-        backup has and that nothing else uses. The others stay, with a warning; a disk that was added since the backup was
-        made is a volume then that no machine has attached.
+      - Its disks are deleted when the new ones are there and were compared with the backup - those that it owns, that
+        the backup has, and that nothing else uses. The others stay, with a warning. A disk that was added
+        after the backup is a volume then that no machine has attached.
     type: bool
     default: false
   started:

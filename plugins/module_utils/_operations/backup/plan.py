@@ -193,7 +193,7 @@ def _why_not_on(
         if target not in then:
             return f"disk {target} was added since {manifest.id}"
         if (then[target].pool, then[target].volume) != (disk.pool, disk.volume):
-            # Such as two disks that have changed places: each has a bitmap of this name, and that of the other's content.
+            # Such as two disks that have changed places: each has a bitmap of this name, with what changed on it.
             return f"disk {target} is on another volume than in {manifest.id}"
         if then[target].size_bytes != disk.size_bytes:
             return f"disk {target} has another size than in {manifest.id}"
