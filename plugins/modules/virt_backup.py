@@ -97,7 +97,7 @@ options:
         the kept ones is built on. Without it, all are kept.
       - Days, weeks (from Monday on) and months are in UTC.
       - Backups in the directory that belong to another machine, which had the same name, are never removed, and neither
-        are directories that cannot be read as backups.
+        are directories that cannot be read as backups, nor what an incremental one of them may be built on.
     type: dict
     suboptions:
       last:

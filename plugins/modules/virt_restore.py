@@ -78,8 +78,9 @@ options:
     description:
       - Replace the machine, if it is there, by what the backup has. It has to be off, to have the same UUID, and no
         snapshots and no saved state.
-      - Its disks are deleted when the new ones are there and were compared with the backup, those that it owns and that
-        nothing else uses. The others stay, with a warning.
+      - Its disks are deleted when the new ones are there and were compared with the backup - those that it owns, that
+        the backup has, and that nothing else uses. The others stay, with a warning. A disk that was added
+        after the backup is a volume then that no machine has attached.
     type: bool
     default: false
   started:

@@ -10,11 +10,11 @@ import threading
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, stopped
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, RAW, run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import OnBytes, backing_name
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DiskEntry
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import referenced_names
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, read_header
 
 _SECONDS = 7 * 24 * 3600.0
 _HEADER_SECONDS = 600.0
@@ -106,24 +106,28 @@ def allocated_bytes(path: str) -> int:
         return 0
 
 
-def chain_bytes(path: str, size_bytes: int) -> int:
+def chain_bytes(path: str, image_format: str, size_bytes: int) -> int:
     """What a full backup of a disk takes at most: what all files of its chain hold, or its size for the guest.
 
-    path: of its file. A device, and what cannot be read, counts as written to from end to end.
+    path: of its file, in this format. A device, and what cannot be read, counts as written to from end to end. What
+    stands at the beginning of a raw file is the guest's, and leads nowhere.
     """
     total = 0
     for _number in range(_DEEPEST):
         try:
             if not os.path.isfile(path):
                 return size_bytes
+            total += allocated_bytes(path)
+            if image_format != QCOW2:
+                break
             with open(path, "rb") as file:
-                names = referenced_names(_reader(file.fileno()))
-        except OSError:
+                header = read_header(_reader(file.fileno()))
+        except (OSError, BrokenQcow2Error):
             return size_bytes
-        total += allocated_bytes(path)
-        if not names:
+        if header is None or header.backing_file is None:
             break
-        path = os.path.join(os.path.dirname(path), names[0])
+        path = os.path.join(os.path.dirname(path), header.backing_file)
+        image_format = header.backing_format or RAW
     return min(total, size_bytes)
 
 

@@ -114,11 +114,19 @@ def take_back(path: str, content: bytes | None) -> None:
         raise HostError(f"cannot write {path}: {exc.strerror}") from exc
 
 
-def write_tpm(backup: str, names: t.Sequence[str], uuid: str, directory: str, *, replace: bool) -> None:
+def write_tpm(
+    backup: str,
+    names: t.Sequence[str],
+    uuid: str,
+    directory: str,
+    *,
+    replace: bool,
+    began: t.Callable[[], t.Any] = lambda: None,
+) -> None:
     """Put the state of a TPM in its place. names: its files in the backup, each with ``tpm-`` before its own name.
 
-    directory: ``tpm2`` or ``tpm1.2``. libvirt gives it to swtpm when the machine starts. Raises ConflictError and
-    HostError.
+    directory: ``tpm2`` or ``tpm1.2``. libvirt gives it to swtpm when the machine starts. began: called when nothing of
+    another state is there, just before the first file is written. Raises ConflictError and HostError.
     """
     path = f"{_SWTPM}/{uuid}/{directory}"
     try:
@@ -126,6 +134,7 @@ def write_tpm(backup: str, names: t.Sequence[str], uuid: str, directory: str, *,
             raise ConflictError(
                 f"{path} holds the state of a TPM already", hint=f"If nobody needs it: rm -r {_SWTPM}/{uuid}"
             )
+        began()
         os.makedirs(path, mode=0o711, exist_ok=True)
         for name in names:
             _take_out(backup, name, f"{path}/{tpm_file(name)}")

@@ -31,6 +31,9 @@ _FOREIGN = ("filesystem", "hostdev", "seclabel", "shmem", "lease")
 # Firmware, programs and logs have their places; an entropy source is everybody's.
 _FINE_FOLDERS = ("/usr/share/", "/var/log/libvirt/")
 _FINE_PATHS = ("/dev/urandom", "/dev/random", "/dev/hwrng")
+# libvirt and QEMU take what is no absolute path from / on, and a program by its name alone.
+_PATH_ATTRIBUTES = ("path", "file", "socket", "tap", "vhost", "evdev", "rendernode", "template")
+_PATH_TAGS = ("kernel", "initrd", "dtb", "shim", "loader", "table", "path", "database")
 # Written here, or no path of a file.
 _NOT_LOOKED_AT = ("metadata", "disk", "resource", "title", "description", "name")
 
@@ -73,9 +76,14 @@ def _harmful(element: etree._Element) -> t.Iterator[str]:
         yield f"has a <{tag}>"
     if tag in _NOT_LOOKED_AT:
         return
-    for text in (*element.attrib.values(), (element.text or "").strip()):
-        if str(text).startswith("/") and not _is_fine(str(text)):
-            yield f"names {str(text):.200} in <{tag}>"
+    if tag == "interface" and element.get("type") == "hostdev":
+        yield "has an <interface> of type hostdev"
+    if tag == "input" and element.find("source") is not None:
+        yield "has an <input> of the hypervisor's own devices"
+    named = [(name in _PATH_ATTRIBUTES, str(text)) for name, text in element.attrib.items()]
+    for is_path, text in (*named, (tag in _PATH_TAGS, (element.text or "").strip())):
+        if text and (is_path or text.startswith("/")) and not _is_fine(text):
+            yield f"names {text:.200} in <{tag}>"
     for child in element:
         yield from _harmful(child)
 

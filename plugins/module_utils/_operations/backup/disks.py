@@ -45,7 +45,7 @@ class BackupDisk:
     @property
     def full_bytes(self) -> int:
         """What a full backup of it takes at most."""
-        return chain_bytes(self.path, self.size_bytes) if self.path else self.size_bytes
+        return chain_bytes(self.path, self.format, self.size_bytes) if self.path else self.size_bytes
 
 
 def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str, str]]:

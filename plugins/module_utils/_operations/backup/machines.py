@@ -30,6 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.make
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import (
     BackupPlan,
+    last_unread,
     plan_backup,
     removable_of,
     require_room,
@@ -145,15 +146,18 @@ def _back_up(
         maker = BackupMaker(conn, plan, options, stop, meter)
         result.made = maker.make()
         result.actions.append(f"{plan.words}: {result.made.id}")
+        if options.verify:
+            # Before anything goes: an earlier one may be all that there is.
+            result.backups = list_backups(options.destination, name)
+            chain = result.backups.chain(result.made.id)
+            verify_chain(result.backups, chain, stop)
+            result.verified = [one.id for one in chain]
         # What follows does not make the backup any worse: it is there.
         with _as_warning(result, "the checkpoint of the backup before it stays"):
             maker.drop_old_checkpoints()
         with _as_warning(result, "backups that are not to be kept stay"):
             _remove_old(result, plan, options)
         result.backups = list_backups(options.destination, name)
-        if options.verify:
-            verify_chain(result.backups, result.backups.chain(result.made.id), stop)
-            result.verified = [one.id for one in result.backups.chain(result.made.id)]
 
 
 def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions) -> None:
@@ -167,7 +171,14 @@ def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions) -> Non
 
 
 def _remove_old(result: BackupResult, plan: BackupPlan, options: BackupOptions) -> None:
-    for manifest in removable_of(list_backups(options.destination, result.name), plan.uuid, options):
+    backups = list_backups(options.destination, result.name)
+    unread = last_unread(backups) if options.keep else ""
+    if unread:
+        result.remarks.append(
+            f"backups before {unread} are all kept, as it cannot be read and may be built on them: "
+            f"{backups.broken[unread].what}"
+        )
+    for manifest in removable_of(backups, plan.uuid, options):
         directory.remove(plan.backups.path, manifest.id)
         result.removed.append(manifest.id)
         result.actions.append(f"remove backup {manifest.id} of {result.name}")

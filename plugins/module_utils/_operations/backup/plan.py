@@ -112,11 +112,19 @@ def require_room(plan: BackupPlan, options: BackupOptions) -> None:
 
 
 def removable_of(plan_backups: Backups, uuid: str, options: BackupOptions) -> list[Manifest]:
-    """The backups that go by the option ``keep``. Those of another machine that had this name stay."""
+    """The backups that go by the option ``keep``. Those of another machine that had this name stay, and those that one
+    which cannot be read may be built on."""
     if options.keep is None:
         return []
     own = [manifest for manifest in plan_backups.by_id.values() if manifest.uuid == uuid]
-    return removable(own, options.keep)
+    unread = last_unread(plan_backups)
+    # What is built on others is later than they are.
+    return [manifest for manifest in removable(own, options.keep) if manifest.id > unread]
+
+
+def last_unread(backups: Backups) -> str:
+    """The latest incremental backup that cannot be read, so that nobody knows what it is built on; empty for none."""
+    return max((name for name in backups.broken if name.endswith(INCREMENTAL)), default="")
 
 
 def _require_settled(domain: Domain) -> None:
@@ -184,6 +192,9 @@ def _why_not_on(
     for target, disk in now.items():
         if target not in then:
             return f"disk {target} was added since {manifest.id}"
+        if (then[target].pool, then[target].volume) != (disk.pool, disk.volume):
+            # Such as two disks that have changed places: each has a bitmap of this name, with what changed on it.
+            return f"disk {target} is on another volume than in {manifest.id}"
         if then[target].size_bytes != disk.size_bytes:
             return f"disk {target} has another size than in {manifest.id}"
         if changed.get(target) is None:

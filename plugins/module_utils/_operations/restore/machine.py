@@ -15,7 +15,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import state_files
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import locked
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
@@ -35,6 +35,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import with_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING, READY, MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.unfinished import steps_to_clear
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner
@@ -269,15 +270,7 @@ class _Restore:
         if manifest.nvram:
             steps.append(self._nvram_step(manifest.nvram, replaced))
         if manifest.tpm:
-            steps.append(
-                Step(
-                    "restore the state of the TPM",
-                    lambda: state_files.write_tpm(
-                        self._backup, manifest.tpm, self._plan.identity, manifest.tpm_directory, replace=replaced
-                    ),
-                    None if replaced else lambda: state_files.remove_tpm(self._plan.identity),
-                )
-            )
+            steps.append(self._tpm_step(manifest, replaced))
         return steps
 
     def _nvram_step(self, name: str, replaced: bool) -> Step:
@@ -299,19 +292,58 @@ class _Restore:
 
         return Step("restore the UEFI variables", apply, undo)
 
+    def _tpm_step(self, manifest: Manifest, replaced: bool) -> Step:
+        identity = self._plan.identity
+
+        def apply() -> None:
+            state_files.write_tpm(
+                self._backup, manifest.tpm, identity, manifest.tpm_directory, replace=replaced, began=began.set
+            )
+
+        def undo() -> None:
+            # A step that has refused to go over a state is undone as well: that one is not ours.
+            if began.is_set() and not replaced:
+                state_files.remove_tpm(identity)
+
+        began = threading.Event()
+        return Step("restore the state of the TPM", apply, undo)
+
     def _delete_replaced(self, old: MachineNotes) -> None:
-        """The volumes that the machine had. What cannot be told to be them stays, and is still noted as its own."""
+        """The volumes that the machine had. What cannot be told to be them, and what the backup does not have, stays,
+        and is still noted as its own."""
         staying = []
+        replaced = self._replaced_places()
         for note in old.volumes:
             try:
                 pool = self._hypervisor.pools.get(note.pool)
                 if identify(pool, note) != SAME:
                     raise ConflictError(f"nothing proves that volume {note.name} of pool {note.pool} is its own")
+                # One that was never whole is what an interrupted run has left.
+                if note.making is None and pool.volume_path(note.name) not in replaced:
+                    raise ConflictError(f"backup {self._plan.manifest.id} has no disk in its place")
                 delete_unused(self._hypervisor.conn, [(pool, note.name)], owner=self._name)
             except VirtError as exc:
                 staying.append(note)
                 self.remarks.append(f"the volume {note.name} of before stays: {exc}")
         self._write(replace(self._plan.notes, status=READY, volumes=(*self._plan.notes.volumes, *staying)))
+
+    def _replaced_places(self) -> set[str]:
+        """Where the disks were, before, that the backup has."""
+        if self._plan.existing is None:
+            return set()
+        targets = {entry.target for entry in self._plan.manifest.disks}
+        found = set()
+        for element in self._plan.existing.xml.iterfind("devices/disk"):
+            source = element.find("source")
+            if attribute(element, "target", "dev") not in targets or source is None:
+                continue
+            if element.get("type") == "volume":
+                pool = self._hypervisor.pools.get(source.get("pool", ""))
+                found.add(pool.volume_path(source.get("volume", "")))
+            else:
+                place = DiskSource.read(element)
+                found.update([] if place is None else [place.place])
+        return found
 
     def _start(self) -> None:
         with translate_errors(f"{self._name} is restored, but cannot be started"):

@@ -54,10 +54,22 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_what_a_full_backup_takes_is_what_the_chain_holds(tmp_path: Path) -> None:
     add_chain(tmp_path)
     path = str(tmp_path / "web1" / SECOND / "vda.qcow2")
-    held = images.chain_bytes(path, 1 << 40)
+    held = images.chain_bytes(path, "qcow2", 1 << 40)
     assert 3 * 65536 <= held < SIZE
-    assert images.chain_bytes(path, 1000) == 1000
-    assert images.chain_bytes(str(tmp_path / "gone"), SIZE) == SIZE
+    assert images.chain_bytes(path, "qcow2", 1000) == 1000
+    assert images.chain_bytes(str(tmp_path / "gone"), "qcow2", SIZE) == SIZE
+
+
+def test_what_a_guest_has_written_into_a_raw_disk_leads_to_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "of_the_host").write_bytes(b"x" * (1 << 20))
+    raw = tmp_path / "disk.raw"
+    run("qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", "raw", "-b", "of_the_host", str(raw), str(SIZE))
+    own = images.allocated_bytes(str(raw))
+    assert images.chain_bytes(str(raw), "raw", SIZE) == own
+    assert images.chain_bytes(str(raw), "qcow2", SIZE) == own + (1 << 20)
+    overlay = tmp_path / "overlay.qcow2"
+    run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(raw), str(overlay), str(SIZE))
+    assert images.chain_bytes(str(overlay), "qcow2", SIZE) == own + images.allocated_bytes(str(overlay))
 
 
 def test_a_full_directory_says_how_full(tmp_path: Path) -> None:

@@ -18,9 +18,16 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup import ima
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import begin, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, make
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import preview, verify_all
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
+    FIRST,
+    FULL,
+    SECOND,
+    add_backup,
+)
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
     UUID,
     BackupHost,
@@ -117,7 +124,7 @@ def test_what_a_killed_run_has_left_goes_and_the_earlier_backup_stays(
 
 
 def test_no_room_is_seen_beforehand(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disks, "chain_bytes", lambda _path, _size: 1 << 60)
+    monkeypatch.setattr(disks, "chain_bytes", lambda _path, _format, _size: 1 << 60)
     (result,) = machine.back_up()
     assert f"cannot back up machine web1: {machine.destination} is full" in str(result.error)
     assert os.listdir(machine.destination / "web1") == [".lock"]
@@ -136,6 +143,40 @@ def test_old_ones_go_and_those_of_another_machine_stay(machine: BackupHost) -> N
     assert third.removed == [second.id]
     assert third.made is not None
     assert set(list_backups(str(machine.destination), "web1").by_id) == {first.id, third.made.id}
+
+
+def test_what_one_that_cannot_be_read_may_be_built_on_stays(machine: BackupHost) -> None:
+    full, later, last = (add_backup(machine.destination, name, 1, uuid=UUID) for name in (FULL, FIRST, SECOND))
+    manifest = machine.destination / "web1" / later.id / "manifest.json"
+    # As of a later version of the collection, on another hypervisor that shares the directory.
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(text.replace('"format": 1', '"format": 2'), encoding="utf-8")
+    result = machine.made(keep=Keep({"last": 2}))
+    assert result.removed == []
+    (remark,) = result.remarks
+    assert f"backups before {later.id} are all kept" in remark
+    manifest.write_text(text, encoding="utf-8")
+    backups = list_backups(str(machine.destination), "web1")
+    assert [one.id for one in backups.chain(last.id)] == [last.id, later.id, full.id]
+    assert machine.made(keep=Keep({"last": 1})).removed[-3:] == [last.id, later.id, full.id]
+
+
+def test_nothing_goes_before_the_new_one_is_verified(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = machine.made().made
+    whole = machines.BackupMaker.make
+
+    def make_damaged(maker: machines.BackupMaker) -> Manifest:
+        made = whole(maker)
+        path = machine.destination / "web1" / made.id / "vda.qcow2"
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+        return made
+
+    monkeypatch.setattr(machines.BackupMaker, "make", make_damaged)
+    (result,) = machine.back_up(keep=Keep({"last": 1}), verify=True)
+    assert "has another content" in str(result.error)
+    assert first is not None
+    assert first.id in list_backups(str(machine.destination), "web1").by_id
+    assert (result.removed, result.verified) == ([], [])
 
 
 def test_several_in_one_second_have_names_of_their_own(machine: BackupHost) -> None:

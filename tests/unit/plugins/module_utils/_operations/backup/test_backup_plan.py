@@ -74,6 +74,7 @@ def test_why_it_is_full(machine: BackupHost) -> None:
     assert "is number 1 of those" in choose(machine, made, full_every=1)[1]
     (disk,) = made.disks
     assert "vda has another size" in choose(machine, replace(made, disks=(replace(disk, size_bytes=1),)))[1]
+    assert "vda is on another volume" in choose(machine, replace(made, disks=(replace(disk, volume="b.qcow2"),)))[1]
     other = replace(disk, target="vdb")
     assert "disk vdb was removed" in choose(machine, replace(made, disks=(disk, other)))[1]
     assert "disk vda was added" in choose(machine, replace(made, disks=(other,)))[1]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 import typing as t
@@ -20,11 +21,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     VirtError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import images, state_files
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore import volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import (
     RestoreResult,
@@ -175,6 +177,26 @@ def test_a_definition_of_another_machine_is_refused(machine: BackupHost) -> None
         bring_back(machine, name="web2")
 
 
+def test_the_state_of_a_tpm_that_is_there_stays(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_files, "_SWTPM", str(machine.destination.parent / "swtpm"))
+    state = Path(state_files._SWTPM) / UUID / "tpm2" / "tpm2-00.permall"
+    state.parent.mkdir(parents=True)
+    state.write_bytes(b"old")
+    machine.define("<tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>")
+    machine.made()
+    lose(machine)
+    state.write_bytes(b"newer than the backup")
+    with pytest.raises(ConflictError, match="holds the state of a TPM already"):
+        bring_back(machine)
+    assert state.read_bytes() == b"newer than the backup"
+    assert "web1" not in list_domains(machine.conn)
+    state.unlink()
+    # The test driver leaves the file.
+    machine.image.unlink()
+    bring_back(machine)
+    assert state.read_bytes() == b"old"
+
+
 @pytest.mark.parametrize(
     ("params", "words"),
     [
@@ -208,3 +230,28 @@ def test_a_machine_is_replaced_and_what_cannot_be_told_to_be_its_own_stays(machi
     notes = list_domains(machine.conn)["web1"].notes
     assert notes is not None
     assert [note.name for note in notes.volumes] == [now, machine.image.name]
+
+
+def test_of_a_replaced_machine_a_disk_that_is_not_in_the_backup_stays(machine: BackupHost) -> None:
+    bring_back(machine, name="web2")
+    domain = list_domains(machine.conn)["web2"]
+    # A backup of a machine whose volumes have marks.
+    (made,) = machine.back_up("web2")
+    assert made.error is None
+    assert domain.notes is not None
+    pool = Hypervisor(machine.conn, image_pool="images").pools.get("default")
+    volumes.create_empty(pool, "later.qcow2", size_bytes=1 << 20, image_format="qcow2", mark="later")
+    note = VolumeNote("default", "later.qcow2", "disk", format="qcow2", identity="later")
+    disk = machine.disk("vdb", pool.volume_path("later.qcow2"))
+    xml = domain.handle.XMLDesc(0).replace("</devices>", f"{disk}</devices>")
+    handle = machine.conn.defineXML(xml)
+    write_notes(handle, dataclasses.replace(domain.notes, volumes=(*domain.notes.volumes, note)))
+    result = bring_back(machine, machine="web2", replace=True)
+    (remark,) = result.remarks
+    assert "the volume later.qcow2 of before stays: backup" in remark
+    names = machine.conn.storagePoolLookupByName("default").listVolumes()
+    assert "later.qcow2" in names
+    assert "web2-system.qcow2" not in names
+    notes = list_domains(machine.conn)["web2"].notes
+    assert notes is not None
+    assert note in notes.volumes
