@@ -6,12 +6,17 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    libvirt,
+    suppress_codes,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 
 AUTO, YES, NO = "auto", "true", "false"
@@ -27,6 +32,7 @@ class Frozen:
         self._domain = domain
         self._lock = threading.Lock()
         self._is_frozen = False
+        self._seconds = seconds
         self._timer = threading.Timer(seconds, self._late)
         self._timer.daemon = True
         self._was_late = False
@@ -38,7 +44,7 @@ class Frozen:
         self._is_frozen = True
         self._timer.start()
         try:
-            with translate_errors("the guest agent could not freeze the file systems"):
+            with translate_errors("the guest agent could not freeze the file systems"), self._limited():
                 self._domain.fsFreeze()
         except BaseException:
             with contextlib.suppress(Exception):
@@ -53,15 +59,33 @@ class Frozen:
     def _thaw(self) -> None:
         with self._lock:
             if self._is_frozen:
-                with translate_errors("the guest agent could not thaw the file systems"):
+                with translate_errors("the guest agent could not thaw the file systems"), self._limited():
                     self._domain.fsThaw()
                 self._is_frozen = False
 
     def release(self) -> None:
-        """Have them go on; may be called twice. Raises VirtError."""
-        self._timer.cancel()
+        """Have them go on; may be called twice. Raises VirtError; then it is tried once more when the time is over."""
         self.held = self._is_frozen and not self._was_late
         self._thaw()
+        self._timer.cancel()
+
+    @property
+    def stays(self) -> bool:
+        """Whether they may be frozen still."""
+        return self._is_frozen
+
+    @contextlib.contextmanager
+    def _limited(self) -> t.Iterator[None]:
+        """An agent that takes a command and never answers would block libvirt's call, and all that comes after it."""
+        limit = max(1, math.ceil(self._seconds))
+        with suppress_codes(libvirt.VIR_ERR_NO_SUPPORT):
+            self._domain.agentSetResponseTimeout(limit)
+        try:
+            yield
+        finally:
+            # The limit belongs to the machine, not to the call.
+            with contextlib.suppress(libvirt.libvirtError):
+                self._domain.agentSetResponseTimeout(libvirt.VIR_DOMAIN_AGENT_RESPONSE_TIMEOUT_BLOCK)
 
 
 def can_freeze(domain: t.Any) -> bool:
@@ -87,7 +111,12 @@ def freeze(domain: t.Any, choice: str, seconds: float) -> Frozen | None:
     frozen = Frozen(domain, seconds)
     try:
         frozen.freeze()
-    except Exception:
+    except Exception as exc:
+        if frozen.stays:
+            raise HostError(
+                f"the guest agent of machine {domain.name()} was to freeze its disks, and does not thaw them: {exc}",
+                hint=f"See whether the guest is frozen, and have it go on: virsh domfsthaw {domain.name()}",
+            ) from exc
         if choice == YES:
             raise
         return None

@@ -144,6 +144,10 @@ def with_notes(restored: RestoredDomain, notes: MachineNotes) -> str:
     for old in find_notes(root):
         _remove(old)
     metadata = root.find("metadata")
+    # Notes of a move or of snapshots are of the machine as it was then; a forged one would have volumes deleted.
+    for child in list(metadata) if metadata is not None else []:
+        if isinstance(child.tag, str) and child.tag.startswith("{urn:brine:virt:"):
+            _remove(child)
     if metadata is None:
         metadata = etree.SubElement(root, "metadata")
     metadata.append(notes_to_element(notes))

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import quiesce
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 
 
 @pytest.fixture
@@ -40,3 +40,46 @@ def test_a_frozen_guest_goes_on_in_time(domain: t.Any) -> None:
     with pytest.raises(HostError, match="has not begun within the time"):
         quiesce.thawed(late, quiesce.YES, "test")
     assert not late.held
+
+
+class Stuck:
+    """A machine whose agent takes commands and does not do them. limits: what was set for its answers."""
+
+    def __init__(self, domain: t.Any, *broken: str) -> None:
+        self._domain, self._broken = domain, broken
+        self.limits: list[int] = []
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._domain, name)
+
+    def agentSetResponseTimeout(self, limit: int) -> None:  # noqa: N802 - libvirt's name
+        self.limits.append(limit)
+
+    def _does(self, what: str) -> None:
+        if what in self._broken:
+            raise libvirt.libvirtError(f"{what}: the guest agent does not answer")
+
+    def fsFreeze(self) -> None:  # noqa: N802 - libvirt's name
+        self._does("freeze")
+
+    def fsThaw(self) -> None:  # noqa: N802 - libvirt's name
+        self._does("thaw")
+
+
+@pytest.mark.parametrize("choice", [quiesce.AUTO, quiesce.YES])
+def test_a_guest_that_may_stay_frozen_is_an_error(monkeypatch: pytest.MonkeyPatch, domain: t.Any, choice: str) -> None:
+    monkeypatch.setattr(quiesce, "can_freeze", lambda _domain: True)
+    with pytest.raises(HostError, match="does not thaw them.*virsh domfsthaw test"):
+        quiesce.freeze(Stuck(domain, "freeze", "thaw"), choice, 60)
+    if choice == quiesce.AUTO:
+        # It goes on: the backup is made without.
+        assert quiesce.freeze(Stuck(domain, "freeze"), choice, 60) is None
+
+
+def test_no_answer_is_waited_for_without_end(domain: t.Any) -> None:
+    machine = Stuck(domain)
+    frozen = quiesce.Frozen(machine, 2.5)
+    frozen.freeze()
+    frozen.release()
+    block = libvirt.VIR_DOMAIN_AGENT_RESPONSE_TIMEOUT_BLOCK
+    assert machine.limits == [3, block, 3, block]

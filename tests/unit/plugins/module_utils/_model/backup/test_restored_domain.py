@@ -106,6 +106,18 @@ def test_the_notes_are_replaced_and_those_of_others_stay() -> None:
     assert len(found.findall("metadata/*")) == 2
 
 
+def test_notes_of_a_move_do_not_come_back() -> None:
+    root = parse_xml(XML)
+    metadata = root.find("metadata")
+    assert metadata is not None
+    before = len(metadata)
+    for kind in ("move", "snapshots"):
+        metadata.append(parse_xml(f"<x:{kind} xmlns:x='urn:brine:virt:{kind}:1'/>"))
+    found = parse_xml(with_notes(restored_domain(root, "web1", None, DISKS), MachineNotes()))
+    tags = [child.tag for child in found.iterfind("metadata/*")]
+    assert len(tags) == before + 1 and not [tag for tag in tags if "move" in tag or "snapshots" in tag]
+
+
 def test_an_ordinary_definition_is_harmless() -> None:
     require_harmless(restored_domain(parse_xml(XML), "web1", None, DISKS).root, "domain.xml")
 
