@@ -68,8 +68,9 @@ notes:
     and crashed; C(reason) in libvirt's words; and C(missed). A QEMU that has died is stopped with the reason failed, a
     guest that has panicked with the reason crashed; both have C(crashes), how often this machine has done so on this
     hypervisor in the last ten minutes.
-  - Texts such as a machine's name are what somebody on a hypervisor has written. Where one has C({{), C({%) or C({#) in
-    it, which would make a template of it in a playbook, a blank is put between the two characters.
+  - Texts such as a machine's name are what somebody on a hypervisor has written. A blank is put after each brace that
+    opens, after each backslash, and after a C(#) that could begin C(#jinja2:), as these would make a template of it in
+    a playbook.
   - C(io_error) has C(device), C(path), C(action), one of pause, report and none, and C(reason), where enospc means that
     no space is left. C(watchdog) has C(action).
   - C(block_job) has C(device), C(job) and C(change). C(migration) has C(change), either iteration with C(iteration), or
