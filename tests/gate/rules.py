@@ -80,7 +80,7 @@ CLOSURES = {
     "modules/virt_info": 17,
     "modules/virt_host_info": 25,
     "inventory/domains": 18,
-    "modules/virt_init": 129,
+    "modules/virt_init": 130,
     "modules/virt_migrate": 80,
 }
 # Rooms that unit tests reach only by way of another folder (those of `_operations` by its `machines`, which makes and

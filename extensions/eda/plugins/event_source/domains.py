@@ -98,6 +98,7 @@ EXAMPLES = r"""
           name: brine.virt.power
           extra_vars:
             vm: "{{ event.machine }}"
+            "on": "{{ event.hypervisor }}"
             state: running
 """
 

@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import threading
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.agent import agent_limit
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     libvirt,
-    suppress_codes,
     translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
@@ -44,7 +43,7 @@ class Frozen:
         self._is_frozen = True
         self._timer.start()
         try:
-            with translate_errors("the guest agent could not freeze the file systems"), self._limited():
+            with translate_errors("the guest agent could not freeze the file systems"), self._limit():
                 self._domain.fsFreeze()
         except BaseException:
             with contextlib.suppress(Exception):
@@ -59,7 +58,7 @@ class Frozen:
     def _thaw(self) -> None:
         with self._lock:
             if self._is_frozen:
-                with translate_errors("the guest agent could not thaw the file systems"), self._limited():
+                with translate_errors("the guest agent could not thaw the file systems"), self._limit():
                     self._domain.fsThaw()
                 self._is_frozen = False
 
@@ -69,23 +68,13 @@ class Frozen:
         self._thaw()
         self._timer.cancel()
 
+    def _limit(self) -> t.ContextManager[None]:
+        return agent_limit(self._domain, self._seconds)
+
     @property
     def stays(self) -> bool:
         """Whether they may be frozen still."""
         return self._is_frozen
-
-    @contextlib.contextmanager
-    def _limited(self) -> t.Iterator[None]:
-        """An agent that takes a command and never answers would block libvirt's call, and all that comes after it."""
-        limit = max(1, math.ceil(self._seconds))
-        with suppress_codes(libvirt.VIR_ERR_NO_SUPPORT):
-            self._domain.agentSetResponseTimeout(limit)
-        try:
-            yield
-        finally:
-            # The limit belongs to the machine, not to the call.
-            with contextlib.suppress(libvirt.libvirtError):
-                self._domain.agentSetResponseTimeout(libvirt.VIR_DOMAIN_AGENT_RESPONSE_TIMEOUT_BLOCK)
 
 
 def can_freeze(domain: t.Any) -> bool:

@@ -32,6 +32,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chai
     file_id,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
+    NAMESPACE as SNAPSHOTS_NAMESPACE,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.used_sources import Reference, references_in
 
 # Types of pools whose volumes are devices that others serve, and hold no overlay on a local file by themselves.
@@ -149,8 +153,15 @@ def descriptions_of(domain: t.Any) -> t.Iterator[tuple[str, str | None]]:
     """
     name, active = domain.name(), domain.isActive()
     machine = f"machine {name}"
-    for flag in [libvirt.VIR_DOMAIN_XML_INACTIVE, *([0] if active else [])]:
-        yield machine, domain.XMLDesc(flag)
+    permanent = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    yield machine, permanent
+    if active:
+        yield machine, domain.XMLDesc(0)
+    if SNAPSHOTS_NAMESPACE in permanent:
+        # A move that was interrupted has put them into the machine's notes.
+        with contextlib.suppress(HostError):
+            for one in read_set_aside(read_description(machine, permanent)):
+                yield f"snapshot {one.name} of {machine}", one.xml
     for snapshot in _all(domain.listAllSnapshots):
         with unless_gone("DOMAIN_SNAPSHOT", "cannot inspect a snapshot"):
             yield f"snapshot {snapshot.getName()} of {machine}", snapshot.getXMLDesc(0)

@@ -5,14 +5,20 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host.agent import agent_limit
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, INTERNAL, with_mark
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_free_places
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import Method
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+
+# A guest's file systems are frozen for a few seconds at most; an agent that needs longer is one that hangs.
+_FREEZE_SECONDS = 60
 
 
 def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Method, description: str) -> Step:
@@ -65,4 +71,6 @@ def _take(machine: SnapshotView, name: str, method: Method, description: str) ->
     with translate_errors(f"cannot take snapshot {name} of machine {machine.name}"):
         if method.kind == INTERNAL and bool(machine.power.handle.isActive()) != machine.active:
             raise ConflictError(f"machine {machine.name} was started or has stopped since this run looked")
-        machine.power.handle.snapshotCreateXML(snapshot_xml(name, method, description), flags)
+        limited = agent_limit(machine.power.handle, _FREEZE_SECONDS) if method.quiesce else contextlib.nullcontext()
+        with limited:
+            machine.power.handle.snapshotCreateXML(snapshot_xml(name, method, description), flags)

@@ -37,6 +37,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     VolumeNote,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
+    NAMESPACE as SNAPSHOTS_NAMESPACE,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
+    SetAside,
+    set_aside_to_xml,
+)
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
@@ -238,6 +245,18 @@ def test_snapshots_and_checkpoints(host: Host) -> None:
     machine.destroy()
     host.add_machine("c")
     assert host.use().users == ("checkpoint first of machine c", "snapshot before of machine b")
+
+
+def test_snapshots_that_a_move_has_set_aside(host: Host) -> None:
+    machine = host.add_machine("b", host.disk(), running=True)
+    snapshot = machine.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>", 0)
+    aside = set_aside_to_xml([SetAside("before", snapshot.getXMLDesc(0))])
+    machine.destroy()
+    snapshot.delete(0)
+    other = host.add_machine("b")
+    assert host.use().users == ()
+    other.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, aside, "brinesnapshots", SNAPSHOTS_NAMESPACE, 0)
+    assert host.use().users == ("snapshot before of machine b",)
 
 
 def test_a_volume_named_by_pool_and_by_other_ways_to_its_file(host: Host) -> None:
