@@ -279,8 +279,8 @@ options:
           - The VLAN that the nic is in (access port), a list of VLANs that the guest gets tagged (trunk port), or a
             list of mappings. On a Linux bridge this needs libvirt 11.0 or newer on the hypervisor, and a bridge with
             C(vlan_filtering) (role P(brine.virt.virt_bridge#role)); both are checked where the hypervisor is not
-            reached from afar. A running machine gets another VLAN at once. Open vSwitch needs a C(virtualport);
-            networks of libvirt and macvtap to SR-IOV cards are as libvirt says.
+            reached from afar. Open vSwitch needs a C(virtualport); networks of libvirt and macvtap to SR-IOV cards are
+            as libvirt says.
         type: list
         elements: raw
         suboptions:
