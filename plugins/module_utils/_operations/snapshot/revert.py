@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     READY,
     MachineNotes,
@@ -40,7 +40,6 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.plan import
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import (
     REVERTS_EXTERNAL,
-    written_disks,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
 
@@ -125,8 +124,8 @@ def _require_revertible(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
 
 
 def _require_same_disks(machine: SnapshotView, name: str, then: etree._Element, *, external: bool) -> None:
-    now_disks, then_disks = _places(machine.defined), _places(then)
-    for target in sorted({*now_disks, *_places(machine.xml)} - set(then_disks)):
+    now_disks, then_disks = written_places(machine.defined), written_places(then)
+    for target in sorted({*now_disks, *written_places(machine.xml)} - set(then_disks)):
         raise ConflictError(
             f"its disk {target} was attached after snapshot {name}, and a revert would take it away",
             hint="Detach it first, if it is not needed any more",
@@ -142,12 +141,6 @@ def _require_same_disks(machine: SnapshotView, name: str, then: etree._Element, 
                 f"its disk {target} is {now_disks[target]} now, and was {place} when snapshot {name} was taken",
                 hint="Attach that one again first",
             )
-
-
-def _places(domain: etree._Element) -> dict[str, str | None]:
-    return {
-        target: disk_source(disk.find("source"), disk.get("type")) for target, disk in written_disks(domain)[0].items()
-    }
 
 
 def _would_bring_back(then: etree._Element | None, wanted: MachineNotes | None) -> bool:
