@@ -27,7 +27,8 @@ description:
   - All machines are looked at before the first one is changed, and each is looked at again before it is changed. If a
     machine fails, the others go on, and the task fails in the end with all results.
   - Of an external snapshot, libvirt deletes and merges files. This is refused while anything but the machine itself
-    uses one of them.
+    uses one of them. So is any revert while anything else uses one of the machine's disks, such as a clone that is
+    backed by it.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -86,7 +87,8 @@ options:
     type: str
     choices: [auto, "true", "false"]
   description:
-    description: Description of a new snapshot. Only with O(state=present).
+    description:
+      - Description of a new snapshot, of one or more lines without control characters. Only with O(state=present).
     type: str
   keep:
     description:
@@ -268,6 +270,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import check_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import lines
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.machines import (
@@ -325,7 +328,7 @@ def read_options(params: dict[str, t.Any], now: float) -> SnapshotRequest:
         names=names,
         memory=params["memory"] or AUTO,
         quiesce=params["quiesce"] or AUTO,
-        description=params["description"] or "",
+        description=lines(params["description"] or "", "description"),
         keep=read_retention(params["keep"]),
         force=bool(params["force"]),
     )

@@ -53,7 +53,7 @@ def files_of(machine: SnapshotView) -> list[str]:
     for domain in (machine.xml, machine.defined):
         for disk in written_disks(domain)[0].values():
             path = disk_source(disk.find("source"), disk.get("type"))
-            if disk.get("type") == "file" and path:
+            if disk.get("type") in ("file", "block") and path:
                 found.append(path)
     return list(dict.fromkeys(found))
 
@@ -64,7 +64,7 @@ def require_unused_files(conn: VirConnect, machine: SnapshotView, what: str) -> 
     what: what is to be done, in words that follow «cannot be».
     """
     usage = Usage(conn)
-    paths = [*files_of(machine), *_below(machine)]
+    paths = [*files_of(machine), *_below(machine), *_volumes(machine, usage)]
     own = {usage.identity_at(path) for path in paths}
     for path in paths:
         for user in usage.users_at(path):
@@ -81,6 +81,18 @@ def require_unused_files(conn: VirConnect, machine: SnapshotView, what: str) -> 
             f"it cannot be {what}, as it cannot be determined whether something else uses its files: "
             f"{'; '.join(unknown)}"
         )
+
+
+def _volumes(machine: SnapshotView, usage: Usage) -> list[str]:
+    """Where the disks are that the machine's description names by pool and volume."""
+    sources = [
+        disk.find("source")
+        for domain in (machine.xml, machine.defined)
+        for disk in written_disks(domain)[0].values()
+        if disk.get("type") == "volume"
+    ]
+    names = [(source.get("pool", ""), source.get("volume", "")) for source in sources if source is not None]
+    return [usage.collected.paths[name] for name in names if name in usage.collected.paths]
 
 
 def _below(machine: SnapshotView) -> list[str]:
