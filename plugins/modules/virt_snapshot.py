@@ -197,7 +197,8 @@ machines:
       sample: "it is running, and what it does now would be lost, with all it has not saved elsewhere. Shut it down
         first, or set force: true"
     snapshot:
-      description: Name of the snapshot that was taken, was there already, or was reverted. Null with O(state=absent).
+      description: Name of the snapshot that was taken, was there already, or was reverted. Null with O(state=absent),
+        and if that failed.
       type: str
       returned: always
       sample: before-upgrade
@@ -217,7 +218,8 @@ machines:
       returned: always
       sample: false
     warnings:
-      description: What of the machine is not part of the new snapshot. Also shown as warnings.
+      description: What of the machine is not part of the new snapshot, and that its snapshots could not be listed
+        afterwards. Also shown as warnings.
       type: list
       elements: str
       returned: always
@@ -247,7 +249,7 @@ machines:
     snapshots:
       description:
         - Its snapshots afterwards, as in RV(brine.virt.virt_info#module:machines[].snapshots). Null in check mode, and
-          if nothing was to be done.
+          if nothing was to be done or they could not be listed.
       type: list
       elements: dict
       returned: always
@@ -380,7 +382,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             limits = {"concurrency": params["concurrency"], "lock_seconds": params["lock_timeout"]}
             carry_out(conn, results, request, **limits)
     for result in results:
-        for warning in result.plan.method.warnings if result.plan and result.plan.method else ():
+        for warning in result.warnings:
             module.warn(f"{result.name}: {warning}")
     diffs = [diff for diff in map(as_diff, results) if diff is not None]
     return answer_of_each(module, [result.as_result() for result in results], diffs)

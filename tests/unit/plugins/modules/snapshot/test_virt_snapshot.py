@@ -17,14 +17,14 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import machines
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete, machines, revert, take
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import view
 from ansible_collections.brine.virt.plugins.modules import virt_snapshot
@@ -267,6 +267,55 @@ def test_a_machine_whose_disks_are_others_is_not_reverted(conn: t.Any) -> None:
     conn.defineXML(text.replace("'vda'", "'vdc'"))
     answer = call(vm=["web1"], name=["a"], state="reverted")
     assert "its disk vdc was attached after snapshot a" in answer["msg"]
+
+
+def test_one_that_fails_says_what_was_done_and_no_more(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        call(vm=["web1"], name=[name])
+    really = delete._delete
+
+    def fail(machine: t.Any, snapshot: t.Any) -> None:
+        if snapshot.facts.name == "a":
+            raise HostError("it is stuck")
+        really(machine, snapshot)
+
+    monkeypatch.setattr(delete, "_delete", fail)
+    answer = call(vm=["web1"], name=["d"], keep={"last": 1})
+    (machine,) = answer["machines"]
+    assert (machine["failed"], machine["snapshot"], machine["kind"]) == (True, "d", "internal")
+    assert machine["deleted"] == ["b", "c"]
+    assert answer["diff"][0]["after"] == "snapshots:\n- a\n- d\nstate: running\n"
+    (machine,) = call(vm=["web1"], name=["a"], state="absent")["machines"]
+    assert (machine["failed"], machine["deleted"], machine["changed"]) == (True, [], False)
+
+    def refuse(*_what: t.Any) -> None:
+        raise HostError("it is full")
+
+    monkeypatch.setattr(take, "_take", refuse)
+    (machine,) = call(vm=["web1"], name=["e"])["machines"]
+    assert [machine[key] for key in ("snapshot", "kind", "memory", "quiesced", "warnings")] == [None] * 4 + [[]]
+    monkeypatch.setattr(revert, "_revert", refuse)
+    conn.lookupByName("web1").destroy()
+    (machine,) = call(vm=["web1"], name=["a"], state="reverted")["machines"]
+    assert (machine["snapshot"], machine["state_before"], machine["state"]) == (None, "shutoff", "shutoff")
+
+
+def test_a_look_that_fails_makes_no_failure(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_domain: t.Any) -> None:
+        raise ValueError("what libvirt says makes no sense")
+
+    monkeypatch.setattr(machines, "snapshot_records", fail)
+    answer = call(vm=["web1"], name=["a"])
+    (machine,) = answer["machines"]
+    assert "msg" not in answer
+    assert (machine["changed"], machine["failed"], machine["snapshot"], machine["snapshots"]) == (
+        True,
+        False,
+        "a",
+        None,
+    )
+    assert "its snapshots could not be listed afterwards: " in machine["warnings"][0]
+    assert names(conn) == ["a"]
 
 
 @pytest.mark.parametrize(
