@@ -64,6 +64,16 @@ options:
       - Several hypervisors may use one directory on a share. Machines are told apart by their names.
     type: path
     required: true
+  owner:
+    description:
+      - The user, by name or number, who may own O(dest), what is above it and what is in it, besides root.
+      - Backups are written and read as root, by their paths. Whoever can change these can have any file of the
+        hypervisor overwritten, or read into a machine. So it is an error if O(dest), a directory above it or anything
+        in it belongs to anybody else, or can be written to by others. Directories above it may have the sticky bit, as
+        C(/tmp) has.
+      - It is needed for a share on which root is another user (C(root_squash) of NFS), and for a directory that
+        belongs to a backup user on purpose. That user can then do all that root can.
+    type: str
   must_be_mounted:
     description: Refuse to work if O(dest) is on the file system of C(/), such as a share that is not mounted.
     type: bool
@@ -311,6 +321,7 @@ _KEEP = {name: {"type": "int"} for name in ("last", "daily", "weekly", "monthly"
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "list", "elements": "str", "required": True},
     "dest": {"type": "path", "required": True},
+    "owner": {"type": "str"},
     "must_be_mounted": {"type": "bool", "default": False},
     "state": {"type": "str", "choices": [PRESENT, VERIFIED], "default": PRESENT},
     "kind": {"type": "str", "choices": ["auto", "full"], "default": "auto"},

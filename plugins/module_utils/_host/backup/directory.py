@@ -30,6 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.files import (
     sync_folder,
     write_whole,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.trust import require_own, require_trusted
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     MANIFEST,
     MOST_BYTES,
@@ -106,12 +107,16 @@ def require_destination(path: str, where: str, *, mounted: bool = False) -> None
         )
 
 
-def list_backups(destination: str, machine: str) -> Backups:
-    """What there is of a machine. Nothing is changed. Raises HostError for a directory that cannot be used."""
+def list_backups(destination: str, machine: str, owner: int | None = None) -> Backups:
+    """What there is of a machine. Nothing is changed. owner: the number of the user who may own it besides root.
+
+    Raises HostError for a directory that cannot be used, or that somebody else could change.
+    """
     path = os.path.join(destination, machine)
     found = Backups(path)
     try:
-        _require_own(path)
+        require_trusted(destination, owner)
+        _require_own(path, owner)
         names = os.listdir(path)
     except FileNotFoundError:
         return found
@@ -122,18 +127,20 @@ def list_backups(destination: str, machine: str) -> Backups:
             found.unfinished.append(name)
         elif is_backup_id(name):
             try:
-                found.by_id[name] = load_manifest(path, name)
+                found.by_id[name] = load_manifest(path, name, owner)
             except VirtError as exc:
                 found.broken[name] = exc
     return found
 
 
-def load_manifest(path: str, name: str) -> Manifest:
-    """The manifest of one backup. Raises VirtError."""
+def load_manifest(path: str, name: str, owner: int | None = None) -> Manifest:
+    """The manifest of one backup. owner: as of list_backups. Raises VirtError."""
     file = f"{path}/{name}/{MANIFEST}"
     try:
-        if not stat.S_ISDIR(os.lstat(f"{path}/{name}").st_mode):
+        if not stat.S_ISDIR(require_own(f"{path}/{name}", owner).st_mode):
             raise ManifestError(f"{path}/{name} is not a directory")
+        for entry in os.listdir(f"{path}/{name}"):
+            require_own(f"{path}/{name}/{entry}", owner)
         with open_inside(f"{path}/{name}", MANIFEST) as descriptor:
             content = os.read(descriptor, MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
@@ -160,16 +167,17 @@ def open_inside(directory: str, name: str) -> t.Iterator[int]:
 
 
 @contextlib.contextmanager
-def locked(destination: str, machine: str, wait_seconds: float) -> t.Iterator[None]:
+def locked(destination: str, machine: str, wait_seconds: float, owner: int | None = None) -> t.Iterator[None]:
     """Hold the machine's directory for the block; it is made where it is missing. Of several hypervisors that see it,
-    one writes at a time. Raises ConflictError, HostError."""
+    one writes at a time. owner: as of list_backups. Raises ConflictError, HostError."""
     path = os.path.join(destination, machine)
     with contextlib.ExitStack() as held:
         try:
+            require_trusted(destination, owner)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, _MODE)
                 os.chmod(path, _MODE)
-            _require_own(path)
+            _require_own(path, owner)
             held.enter_context(locked_file(f"{path}/{_LOCK}", wait_seconds))
         except LockTimeout as exc:
             raise ConflictError(
@@ -238,10 +246,7 @@ def _is_marked(directory: str) -> bool:
     return MARKER in names or not names or MANIFEST in names
 
 
-def _require_own(path: str) -> None:
-    """Raise HostError for a directory that leads elsewhere, or that anybody can write to. Raises OSError."""
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode):
+def _require_own(path: str, owner: int | None) -> None:
+    """Raise HostError for a directory that leads elsewhere, or that somebody else can change. Raises OSError."""
+    if not stat.S_ISDIR(require_own(path, owner).st_mode):
         raise HostError(f"{path} is not a directory", hint="Remove it, or choose another directory with dest")
-    if found.st_mode & 0o002:
-        raise HostError(f"{path} can be written to by everybody", hint=f"chmod o-w {path}")

@@ -138,7 +138,7 @@ def _back_up(
     name, seconds = result.name, options.lock_seconds
     # Before anything is made: a machine that is not there gets no directory.
     plan_backup(conn, name, options)
-    with machine_lock(name, wait_seconds=seconds), locked(options.destination, name, seconds):
+    with machine_lock(name, wait_seconds=seconds), locked(options.destination, name, seconds, options.owner):
         _tidy(conn, result, options)
         # Under the locks, and without what a killed run has left.
         plan = result.plan = plan_backup(conn, name, options)
@@ -148,7 +148,7 @@ def _back_up(
         result.actions.append(f"{plan.words}: {result.made.id}")
         if options.verify:
             # Before anything goes: an earlier one may be all that there is.
-            result.backups = list_backups(options.destination, name)
+            result.backups = list_backups(options.destination, name, options.owner)
             chain = result.backups.chain(result.made.id)
             verify_chain(result.backups, chain, stop)
             result.verified = [one.id for one in chain]
@@ -157,7 +157,7 @@ def _back_up(
             maker.drop_old_checkpoints()
         with _as_warning(result, "backups that are not to be kept stay"):
             _remove_old(result, plan, options)
-        result.backups = list_backups(options.destination, name)
+        result.backups = list_backups(options.destination, name, options.owner)
 
 
 def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions) -> None:
@@ -171,7 +171,7 @@ def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions) -> Non
 
 
 def _remove_old(result: BackupResult, plan: BackupPlan, options: BackupOptions) -> None:
-    backups = list_backups(options.destination, result.name)
+    backups = list_backups(options.destination, result.name, options.owner)
     unread = last_unread(backups) if options.keep else ""
     if unread:
         result.remarks.append(
@@ -219,7 +219,7 @@ def verify_all(
 
 
 def _verify(result: BackupResult, options: BackupOptions, stop: threading.Event, meter: ProgressMeter) -> None:
-    backups = result.backups = list_backups(options.destination, result.name)
+    backups = result.backups = list_backups(options.destination, result.name, options.owner)
     if not backups.by_id and not backups.broken:
         raise InputError(f"there is no backup of machine {result.name} in {options.destination}", where="name")
     total, done = sum(one.total_bytes for one in backups.by_id.values()), 0

@@ -91,7 +91,7 @@ def plan_backup(conn: VirConnect, name: str, options: BackupOptions) -> BackupPl
     disks, left_out = find_disks(domain, Pools(conn))
     if not disks:
         raise ConflictError(f"machine {name} has no disk to be backed up")
-    backups = list_backups(options.destination, name)
+    backups = list_backups(options.destination, name, options.owner)
     if domain.active:
         no_checkpoint = _why_no_checkpoint(domain, disks)
         parent, reason, changed = _choose_parent(domain, uuid, disks, backups, options)

@@ -101,7 +101,7 @@ def restore(conn: VirConnect, options: RestoreOptions, stop: threading.Event, pr
     # All that can be seen to be wrong, before hours of reading.
     plan = plan_restore(Hypervisor(conn, image_pool=_IMAGE_POOL), options)
     # Nobody removes a backup meanwhile.
-    with locked(options.source, options.machine, seconds):
+    with locked(options.source, options.machine, seconds, options.owner):
         _verify(plan, options, stop, meter)
         with machine_lock(options.name, wait_seconds=seconds):
             hypervisor = Hypervisor(conn, image_pool=_IMAGE_POOL)
