@@ -65,6 +65,11 @@ class Backups:
         """The directory of a backup."""
         return f"{self.path}/{name}"
 
+    @property
+    def names(self) -> list[str]:
+        """Of all that is called like a backup."""
+        return [*self.by_id, *self.broken]
+
     def newest_first(self) -> list[Manifest]:
         """The backups that can be read."""
         return [self.by_id[name] for name in sorted(self.by_id, reverse=True)]
