@@ -247,8 +247,8 @@ def _is_marked(directory: str) -> bool:
         names = os.listdir(directory)
     except OSError:
         return False
-    # The marker goes just before the directory gets its name, when the manifest is there.
-    return MARKER in names or not names or MANIFEST in names
+    # The marker goes just before the directory gets its name, when the manifest is there. It begins as a draft, alone.
+    return MARKER in names or MANIFEST in names or all(name.startswith(f".{MARKER}.") for name in names)
 
 
 def _require_own(path: str, owner: int | None) -> None:

@@ -283,8 +283,8 @@ class _Restore:
                 self.remarks.append("its definition has no place for the UEFI variables, which are not restored")
                 return
             before = state_files.read_nvram(path) if replaced else None
-            state_files.write_nvram(self._backup, name, path, replace=replaced)
-            written.append((path, before))
+            if state_files.write_nvram(self._backup, name, path, replace=replaced):
+                written.append((path, before))
 
         def undo() -> None:
             for path, before in written:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base import files
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
@@ -77,6 +78,23 @@ def test_what_is_being_written_is_no_backup_and_is_removed_by_its_marker(tmp_pat
     remove(str(path), partial.name)
     assert not partial.exists()
     assert (path / ".unfinished-of-somebody" / "data").exists()
+
+
+def test_a_beginning_that_is_killed_is_unfinished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the directory and its marker there is the draft of the marker."""
+    (tmp_path / "web1").mkdir()
+    for name, call in ((FULL, "replace"), (LATER, "fchmod")):
+        with monkeypatch.context() as patch:
+            patch.setattr(files.os, call, lambda *_what: os._exit(9))
+            child = os.fork()
+            if child == 0:
+                begin(str(tmp_path / "web1"), name)
+            assert os.waitpid(child, 0)[1] != 0
+    found = list_backups(str(tmp_path), "web1")
+    assert found.unfinished == [f".unfinished-{FULL}", f".unfinished-{LATER}"]
+    for name in found.unfinished:
+        remove(found.path, name)
+    assert os.listdir(found.path) == []
 
 
 @pytest.mark.parametrize("call", ["unlink", "rename", "rmdir"])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import threading
 import typing as t
@@ -26,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory 
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore import volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import (
@@ -195,6 +197,44 @@ def test_the_state_of_a_tpm_that_is_there_stays(machine: BackupHost, monkeypatch
     machine.image.unlink()
     bring_back(machine)
     assert state.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_run_that_is_killed_before_the_tpm_is_finished_by_the_next_one(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch, replace: bool
+) -> None:
+    monkeypatch.setattr(state_files, "_SWTPM", str(machine.destination.parent / "swtpm"))
+    state = Path(state_files._SWTPM) / UUID / "tpm2" / "tpm2-00.permall"
+    state.parent.mkdir(parents=True)
+    state.write_bytes(b"old")
+    machine.define("<tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>")
+    machine.made()
+    if replace:
+        state.write_bytes(b"newer than the backup")
+    else:
+        lose(machine)
+        state.unlink()
+        state.parent.rmdir()
+
+    def run_and_die(steps: list[plans.Step], *, done: bool) -> None:
+        for step in steps:
+            last = step.description == "restore the state of the TPM"
+            if done or not last:
+                step.apply()
+            if last:
+                raise KeyboardInterrupt
+
+    for done in (False, True):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(plans, "run", functools.partial(run_and_die, done=done))
+            bring_back(machine, replace=replace)
+        # The test driver leaves the file of a volume.
+        machine.image.unlink(missing_ok=True)
+    bring_back(machine, replace=replace)
+    assert state.read_bytes() == b"old"
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None
+    assert notes.status == READY
 
 
 @pytest.mark.parametrize(
