@@ -48,6 +48,7 @@ options:
     description:
       - The directory on the hypervisor that holds the backups of all machines
         (O(brine.virt.virt_backup#module:dest)).
+      - Nothing is written there; it may be mounted read-only.
     type: path
     required: true
   owner:

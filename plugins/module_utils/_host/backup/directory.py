@@ -10,6 +10,7 @@ So what has the name of a backup is whole, and what a killed run has left is kno
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import stat
@@ -44,6 +45,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
 MARKER = ".brine-backup-unfinished"
 _PARTIAL = ".unfinished-"
 _LOCK = ".lock"
+# Of a directory that can only be read, or whose file system has no locks.
+_NO_LOCK = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.EOPNOTSUPP)
 # QEMU, which is another user, opens its files in there by their paths; nobody lists it.
 _MODE = 0o711
 
@@ -185,13 +188,41 @@ def locked(destination: str, machine: str, wait_seconds: float, owner: int | Non
             _require_own(path, owner)
             held.enter_context(locked_file(f"{path}/{_LOCK}", wait_seconds))
         except LockTimeout as exc:
-            raise ConflictError(
-                f"another run has been working on the backups in {path} for more than {wait_seconds:g} s",
-                hint=f"Wait for it to end; fuser {path}/{_LOCK} shows its process",
-            ) from exc
+            raise _busy(path, wait_seconds) from exc
         except OSError as exc:
             raise HostError(f"cannot write to {path}: {exc.strerror}", hint=root_hint(exc)) from exc
         yield
+
+
+@contextlib.contextmanager
+def locked_to_read(destination: str, machine: str, wait_seconds: float, owner: int | None = None) -> t.Iterator[None]:
+    """Keep writers out of the machine's directory for the block, and nobody who reads.
+
+    Where nothing can be written or locked, such as on a share that is mounted read-only, there is no lock: whoever
+    reads has to notice what changes meanwhile. Raises ConflictError, HostError.
+    """
+    path = os.path.join(destination, machine)
+    with contextlib.ExitStack() as held:
+        try:
+            require_trusted(destination, owner)
+            _require_own(path, owner)
+        except OSError as exc:
+            raise HostError(f"cannot read {path}: {exc.strerror}", hint=root_hint(exc)) from exc
+        try:
+            held.enter_context(locked_file(f"{path}/{_LOCK}", wait_seconds, shared=True))
+        except LockTimeout as exc:
+            raise _busy(path, wait_seconds) from exc
+        except OSError as exc:
+            if exc.errno not in _NO_LOCK:
+                raise HostError(f"cannot lock {path}: {exc.strerror}", hint=root_hint(exc)) from exc
+        yield
+
+
+def _busy(path: str, wait_seconds: float) -> ConflictError:
+    return ConflictError(
+        f"another run has been working on the backups in {path} for more than {wait_seconds:g} s",
+        hint=f"Wait for it to end; fuser {path}/{_LOCK} shows its process",
+    )
 
 
 def begin(path: str, name: str) -> str:

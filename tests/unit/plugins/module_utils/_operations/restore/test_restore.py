@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
+import subprocess
 import threading
 import typing as t
 from pathlib import Path
@@ -29,6 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore import machine as restore_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore import volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import (
     RestoreResult,
@@ -197,6 +200,40 @@ def test_the_state_of_a_tpm_that_is_there_stays(machine: BackupHost, monkeypatch
     machine.image.unlink()
     bring_back(machine)
     assert state.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("params", "locks"), [({"name": "web2"}, ["web2", "backups"]), ({"disk": "vda", "volume": "v"}, ["backups"])]
+)
+def test_the_locks_have_the_order_of_a_backup(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch, params: dict[str, t.Any], locks: list[str]
+) -> None:
+    """Otherwise the two may wait for each other. For a disk beside it a machine need not stand still for hours."""
+    taken: list[str] = []
+
+    def lock(name: str, **_settings: t.Any) -> t.ContextManager[None]:
+        taken.append(name)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(restore_machine, "machine_lock", lock)
+    monkeypatch.setattr(restore_machine, "locked_to_read", lambda *_place: lock("backups"))
+    bring_back(machine, **params)
+    assert taken == locks
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_backups_on_a_share_that_can_only_be_read(machine: BackupHost, tmp_path: Path) -> None:
+    (machine.destination / "web1" / ".lock").unlink()
+    share = tmp_path / "share"
+    share.mkdir()
+    if subprocess.run(["mount", "-o", "bind,ro", str(machine.destination), str(share)], check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        bring_back(machine, src=str(share), name="web2")
+    finally:
+        subprocess.run(["umount", str(share)], check=True)
+    assert "web2" in list_domains(machine.conn)
+    assert not (machine.destination / "web1" / ".lock").exists()
 
 
 @pytest.mark.parametrize("replace", [False, True])
