@@ -98,7 +98,7 @@ class _VlanField(ListField):
     def write(self, parent: etree._Element, value: Sequence[Mapping[str, t.Any]]) -> None:
         home = parent.find("vlan")
         if home is not None and len(value) < 2 and not any("native" in row for row in value):
-            home.attrib.pop("trunk", None)
+            home.attrib.pop("trunk", "")
         super().write(parent, value)
 
 
