@@ -373,8 +373,12 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
             "target": {"type": "str"},
             "memory_ratio": {"type": "float"},
             "memory_reserve_mib": {"type": "int"},
+            "pool": {"type": "str"},
+            "disks": {"type": "dict"},
         },
     },
+    "pool": {"type": "str"},
+    "disks": {"type": "dict"},
     "concurrency": {"type": "int", "default": 2},
     "live": {"type": "bool", "default": True},
     "copy_storage": {"type": "str", "choices": ["auto", "inc", "incremental", "all", "none"], "default": "auto"},
@@ -420,9 +424,7 @@ def read_specs(params: dict[str, t.Any]) -> list[MigrationSpec]:
     for index, machine in enumerate(machines):
         where = "" if params["machines"] is None else f"machines[{index}]"
         own = {key: value for key, value in machine.items() if value is not None}
-        target = own.get("target") or params["target"]
-        if not target:
-            raise InputError(f"{own['name']} has no target", where=where or None, hint="Name a hypervisor with target")
+        target = own.get("target") or params["target"] or ""
         if any(spec.name == own["name"] for spec in specs):
             raise InputError(f"{own['name']} is given twice", where=where)
         spec = MigrationSpec(own["name"], target, where, read_migration_options({**params, **own}))

@@ -213,7 +213,7 @@ def delete_unused(
 
 
 def delete_those_unused(
-    conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False
+    conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False, owner: str | None = None
 ) -> dict[int, VolumeUse]:
     """Delete those of the volumes that nothing uses at this moment; of the others, by their place in the list, who uses
     them, or may: why_kept says it in words.
@@ -227,7 +227,7 @@ def delete_those_unused(
     usage = Usage(conn)
     while True:
         together = [volumes[index] for index in going]
-        uses = {index: usage.of(*volumes[index], together=together) for index in going}
+        uses = {index: usage.of(*volumes[index], owner=owner, together=together) for index in going}
         found = {index: use for index, use in uses.items() if why_kept(use, fresh=fresh) is not None}
         kept.update(found)
         going = [index for index in going if index not in found]

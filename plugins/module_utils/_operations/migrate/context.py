@@ -49,7 +49,7 @@ class MigrationPlan:
     holds while it lasts. switched: libvirt has moved the machine, and nothing is rolled back from then on.
     figures: what libvirt says of a move that has ended; measure asks for it. mirrored_bytes: how much of its disks was
     to be copied while it ran, as far as it was seen. kept: volumes that were to be deleted and
-    were not, in sentences.
+    were not, in sentences. switched_words: what has happened when it is switched, after the machine's name.
     """
 
     name: str
@@ -62,6 +62,7 @@ class MigrationPlan:
     timeout_seconds: float | None = None
     began: float | None = None
     switched: bool = False
+    switched_words: str = ""
     recheck: t.Callable[[], None] = lambda: None
     release: t.Callable[[], None] = lambda: None
     measure: t.Callable[[], dict[str, t.Any]] = dict
@@ -138,13 +139,13 @@ class NoteWriter:
 
     def begin(self, domain: t.Any, left: t.Iterable[VolumeRef], mark: str) -> None:
         """Write it, with what tells the volumes at the source, and the mark that those on the target will get."""
-        made = tuple(VolumeRef(ref.pool, ref.name, VolumeIdentity(mark)) for ref in self.note.made)
+        made = tuple(dataclasses.replace(ref, identity=VolumeIdentity(mark)) for ref in self.note.made)
         self.note = dataclasses.replace(self.note, left=tuple(left), made=made)
         write_note(domain, self.note)
 
     def know(self, domain: t.Any, ref: VolumeRef, identity: VolumeIdentity) -> None:
         """What tells a volume on the target from now on."""
-        made = tuple(VolumeRef(r.pool, r.name, identity) if r == ref else r for r in self.note.made)
+        made = tuple(dataclasses.replace(r, identity=identity) if r == ref else r for r in self.note.made)
         changed = [r.identity for r in made] != [r.identity for r in self.note.made]
         self.note = dataclasses.replace(self.note, made=made)
         if identity == VolumeIdentity():

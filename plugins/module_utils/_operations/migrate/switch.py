@@ -172,7 +172,7 @@ def _target_xml(machine: SourceMachine, disks: Sequence[DiskMigration]) -> dict[
     attached = {disk.ref for disk in disks}
     notes = machine.notes
     left = {VolumeRef(n.pool, n.name) for n in notes.volumes} - attached if notes else set()
-    renewed: dict[VolumeRef, VolumeRef | None] = {disk.ref: disk.ref for disk in disks if disk.travels}
+    renewed: dict[VolumeRef, VolumeRef | None] = {disk.ref: disk.ref_there for disk in disks if disk.travels}
     renewed.update(dict.fromkeys(left))
     secure = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
     with translate_errors(f"cannot read the XML of {machine.name}"):
