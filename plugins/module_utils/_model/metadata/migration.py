@@ -82,6 +82,14 @@ class MigrationNote:
         """What happens to the machine, after its name: ``is being moved from hv1 to hv2``."""
         return "is having its disks moved" if self.stays else f"is being moved from {self.source} to {self.target}"
 
+    @property
+    def again(self) -> str:
+        """What whoever began it has to do once more: ``move it from hv1 to hv2``."""
+        if self.stays:
+            pools = ", ".join(dict.fromkeys(ref.pool for ref in self.made))
+            return f"run virt_migrate with pool: {pools}"
+        return f"move it from {self.source} to {self.target}"
+
 
 def migration_note_to_xml(note: MigrationNote) -> str:
     """The element as virDomainSetMetadata wants it, without the namespace; see metadata.notes_to_bare_xml."""

@@ -50,6 +50,7 @@ class MigrationPlan:
     figures: what libvirt says of a move that has ended; measure asks for it. mirrored_bytes: how much of its disks was
     to be copied while it ran, as far as it was seen. kept: volumes that were to be deleted and
     were not, in sentences. switched_words: what has happened when it is switched, after the machine's name.
+    timeout_hint: what helps against the time limit.
     """
 
     name: str
@@ -63,6 +64,7 @@ class MigrationPlan:
     began: float | None = None
     switched: bool = False
     switched_words: str = ""
+    timeout_hint: str = "Raise timeout, or allow postcopy"
     recheck: t.Callable[[], None] = lambda: None
     release: t.Callable[[], None] = lambda: None
     measure: t.Callable[[], dict[str, t.Any]] = dict
@@ -81,7 +83,7 @@ class MigrationPlan:
     def timed_out(self) -> HostError:
         """The error of a migration that took longer than its limit."""
         words = f"it did not finish within {self.timeout_seconds or 0:g} s"
-        return HostError(words, hint="Raise timeout, or allow postcopy")
+        return HostError(words, hint=self.timeout_hint)
 
     def limit(self, on_progress: ProgressCallback) -> ProgressCallback:
         """The same callback, which ends a copy of ours when the time is up."""

@@ -19,10 +19,21 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, suppress_codes, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    libvirt,
+    suppress_codes,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 
 _LOOK_SECONDS = 0.25
+# What libvirt says of a copy that it is ending: https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms
+_ENDING = frozenset({"pivot", "abort"})
+_ENDING_SECONDS = 60.0
+
+
+class BlockCopyError(HostError):
+    """QEMU has given up a copy, and does not say why."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +62,12 @@ class BlockCopy:
 
 @dataclass(frozen=True)
 class Mirror:
-    """A copy that is under way: where it goes, and whether both volumes have been the same once."""
+    """A copy that is under way: where it goes, whether both volumes have been the same once, and whether libvirt is
+    ending it now, in one way or the other."""
 
     place: str
     ready: bool
+    ending: bool = False
 
 
 def begin_block_copy(domain: t.Any, copy: BlockCopy) -> None:
@@ -76,7 +89,8 @@ def wait_until_mirrored(
     """Come back when all copies are the same as the disks, and are kept so.
 
     on_progress: takes a disk, the bytes done and all bytes, at every look; what it raises ends the wait, and leaves
-    the copies as they are. Raises ConflictError for a machine that has stopped, HostError for a copy that has failed.
+    the copies as they are. Raises ConflictError for a machine that has stopped, BlockCopyError for a copy that has
+    failed.
     """
     name, waiting = domain.name(), list(copies)
     while waiting:
@@ -84,7 +98,8 @@ def wait_until_mirrored(
         for copy in list(waiting):
             found = mirrors.get(copy.device)
             if found is None or found.place != copy.there.place:
-                raise HostError(f"QEMU has given up the copy of disk {copy.device} of machine {name}")
+                _require_running(domain)
+                raise BlockCopyError(f"QEMU has given up the copy of disk {copy.device} of machine {name}")
             with translate_errors(f"cannot inspect the copy of disk {copy.device} of machine {name}"):
                 job = domain.blockJobInfo(copy.device, 0)
             if job:
@@ -97,18 +112,41 @@ def wait_until_mirrored(
 
 def read_mirrors(domain: t.Any) -> dict[str, Mirror]:
     """The copies that are under way, by disk. Raises ConflictError for a machine that does not run (any more)."""
+    _require_running(domain)
     with translate_errors(f"cannot inspect machine {domain.name()}"):
-        if not domain.isActive():
-            raise ConflictError(f"machine {domain.name()} was shut down while its disks were being copied")
         xml = read_description(f"machine {domain.name()}", domain.XMLDesc(0))
     found = {}
     for disk in xml.iterfind("devices/disk[mirror]"):
         mirror, target = disk.find("mirror"), disk.find("target")
         source = None if mirror is None else DiskSource.read(mirror)
         if mirror is not None and target is not None and source is not None:
-            ready = mirror.get("ready") == "yes" and mirror.get("job") == "copy"
-            found[target.get("dev", "")] = Mirror(source.place, ready)
+            state = mirror.get("ready")
+            found[target.get("dev", "")] = Mirror(source.place, state == "yes", state in _ENDING)
     return found
+
+
+def _require_running(domain: t.Any) -> None:
+    with translate_errors(f"cannot inspect machine {domain.name()}"):
+        if not domain.isActive():
+            raise ConflictError(f"machine {domain.name()} has stopped while its disks were being copied")
+
+
+def wait_for_pivot(domain: t.Any) -> None:
+    """Wait until libvirt has ended what it is just ending: it goes on with that when the one who asked for it is dead.
+
+    Raises HostError when it takes too long.
+    """
+    end = time.monotonic() + _ENDING_SECONDS
+    while True:
+        with translate_errors(f"cannot inspect machine {domain.name()}"):
+            ending = domain.isActive() and any(mirror.ending for mirror in read_mirrors(domain).values())
+        if not ending:
+            return
+        if time.monotonic() > end:
+            raise HostError(
+                f"libvirt has not ended a copy of a disk of machine {domain.name()} in {_ENDING_SECONDS:g} s"
+            )
+        time.sleep(_LOOK_SECONDS)
 
 
 def pivot(domain: t.Any, copy: BlockCopy) -> None:
@@ -119,6 +157,7 @@ def pivot(domain: t.Any, copy: BlockCopy) -> None:
 
 def cancel_block_copies(domain: t.Any, places: Collection[str]) -> None:
     """End all copies that go to these places; the disks stay where they are. Raises an error of ours."""
+    wait_for_pivot(domain)
     with translate_errors(f"cannot inspect machine {domain.name()}"):
         if not domain.isActive():
             return

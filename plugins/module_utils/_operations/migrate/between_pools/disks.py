@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which disks of a machine go to other pools of its hypervisor, and how, decided and checked before anything changes."""
+"""Which disks of a machine go to other pools of its hypervisor, and how: decided before anything is changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_fa
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import mirrors_of
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import (
+    is_empty_copy,
+    mirrors_of,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import (
     ALL,
     MigrationOptions,
@@ -129,6 +132,13 @@ class _Planner(DiskPlanner):
             base=base,
             flattened=volume.backing_path is not None and base is None,
         )
+
+    def is_cleared(self, there: Pool, volume: Volume) -> bool:
+        """As of any move; a volume that holds nothing yet, as a killed run has left it, is cleared too."""
+        left = self.noted(there, volume.name)
+        if left is None or (there.name, volume.name) in self.target.volumes:
+            return False
+        return super().is_cleared(there, volume) or is_empty_copy(there, left, volume)
 
     def _check_copyable(self, disk: etree._Element, in_use: bool) -> None:
         if disk.find("shareable") is not None:

@@ -12,9 +12,12 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import read_domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.block_copy import wait_for_pivot
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, MigrationNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.disks import plan_pool_disks
@@ -63,9 +66,17 @@ def plan_between_pools(
     target, options, old = context.target, context.options, machine.moving
     if old is not None:
         _check_earlier_move(machine, old, context, where)
+        # Who was killed may have asked for it a moment ago.
+        wait_for_pivot(machine.handle)
+        with translate_errors(f"cannot inspect machine {name}", where):
+            machine = read_source_machine(read_domain(machine.handle), where)
     disks = plan_pool_disks(machine, context.source, target, options, where)
     migration = MigrationPlan(
-        name, disks=disks, timeout_seconds=options.timeout_seconds, switched_words="has its disks in the new pools"
+        name,
+        disks=disks,
+        timeout_seconds=options.timeout_seconds,
+        switched_words="has its disks in the new pools",
+        timeout_hint="Raise timeout or bandwidth",
     )
     if not disks and old is None:
         return migration

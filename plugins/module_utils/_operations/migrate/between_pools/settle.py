@@ -21,9 +21,16 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import redefine
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.block_copy import cancel_block_copies
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    CreationNote,
+    VolumeNote,
+    read_notes,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import MigrationNote, VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import NETWORK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.migrated_domain import migrated_domain_xml
@@ -69,8 +76,8 @@ def settle(
     """End the copies that are under way, and delete of each pair of volumes the one that the machine does not have.
 
     trusted_made, trusted_left: volumes that this very run has made or copied, which need no proof.
-    What stays of those, and why, in sentences. The note stays as well. Raises an error of ours, and deletes nothing, when
-    the machine is not here.
+    What stays of those, and why, in sentences. The note stays as well. Raises an error of ours, and deletes nothing,
+    when the machine is not here.
     """
     domain = find(conn, uuid)
     if domain is None:
@@ -85,8 +92,35 @@ def settle(
             flush(arrived)
             gone = {one.old for one in arrived}
             kept += delete_proven(conn, [ref for ref in note.left if ref in gone], trusted=trusted_left, owner=name)
-        useless = [one.made for one in copied if one not in arrived]
-        return kept + delete_proven(conn, useless, trusted=trusted_made, fresh=True, owner=name)
+        useless = [one for one in copied if one not in arrived]
+        formats = _formats(domain)
+        trusted = [*trusted_made, *(one.made for one in useless if _is_empty(conn, one, formats))]
+        return kept + delete_proven(conn, [one.made for one in useless], trusted=trusted, fresh=True, owner=name)
+
+
+def _is_empty(conn: VirConnect, one: CopiedVolume, formats: t.Mapping[str, str]) -> bool:
+    pools = Pools(conn)
+    image_format = formats.get(one.old_place or "")
+    if image_format is None:
+        return False
+    old = find_volume(pools.get(one.old.pool), one.old.name, image_format=image_format)
+    return old is not None and is_empty_copy(pools.get(one.made.pool), one.made, old)
+
+
+def is_empty_copy(pool: Pool, made: VolumeRef, old: Volume) -> bool:
+    """Whether a volume is what was made for a copy of the old one, and holds nothing yet: a run that is killed then has
+    not marked it."""
+    making = CreationNote(made.identity.mark, old.capacity_bytes, old.backing_path or "")
+    note = VolumeNote(made.pool, made.name, "disk", format=old.format, making=making)
+    return is_proven(pool, note)
+
+
+def _formats(domain: t.Any) -> dict[str, str]:
+    """What the machine takes its disks for, by their places."""
+    with translate_errors(f"cannot inspect machine {domain.name()}"):
+        xml = read_description(f"machine {domain.name()}", domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+    found = ((DiskSource.read(disk), driver_format(disk)) for disk in xml.iterfind("devices/disk"))
+    return {source.place: image_format for source, image_format in found if source is not None}
 
 
 def arrived_volumes(domain: t.Any, copied: Iterable[CopiedVolume]) -> list[CopiedVolume]:

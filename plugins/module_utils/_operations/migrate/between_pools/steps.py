@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage import vo
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.block_copy import (
     BlockCopy,
+    BlockCopyError,
     begin_block_copy,
     cancel_block_copies,
     pivot,
@@ -191,7 +192,7 @@ class PoolSteps:
                 begin_block_copy(self.machine.handle, one)
             try:
                 wait_until_mirrored(self.machine.handle, copies, progress)
-            except HostError as exc:
+            except BlockCopyError as exc:
                 raise HostError(f"{exc.what}{_free_words(self._disks)}", where=exc.where, hint=exc.hint) from exc
 
         def undo() -> None:
@@ -282,8 +283,8 @@ def _require_same_backing(disk: DiskMigration) -> None:
     backing_path = None if found is None else found.backing_path
     if backing_path != disk.volume.backing_path:
         raise UnsupportedError(
-            f"disk {disk.device} is backed by {disk.volume.backing_path}, and would be backed by {backing_path} in pool "
-            f"{disk.target_pool.name}",
+            f"disk {disk.device} is backed by {disk.volume.backing_path}, and would be backed by {backing_path} in "
+            f"pool {disk.target_pool.name}",
             hint="Start the machine, and move its disk while it runs",
         )
 
@@ -297,12 +298,10 @@ def _names(disks: Sequence[DiskMigration]) -> str:
 
 
 def _free_words(disks: Sequence[DiskMigration]) -> str:
-    """What is free now in the pools of files that QEMU was writing to, which is why it has given up, most of the time."""
+    """What is free now in the pools of files that QEMU was writing to, which is mostly why it has given up."""
     words = []
     for pool in {disk.target_pool.name: disk.target_pool for disk in disks}.values():
         if pool.local and pool.source_type == FILE:
             found = os.statvfs(pool.path)
             words.append(f"pool {pool.name} has {format_size(found.f_bavail * found.f_frsize)} free")
     return f"; {', '.join(words)}" if words else ""
-
-

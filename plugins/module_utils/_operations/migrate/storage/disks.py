@@ -339,14 +339,14 @@ class DiskPlanner:
 
     def require_free(self, there: Pool, volume: Volume, known: t.Container[str]) -> None:
         """Raise ConflictError when the pool has a volume of this name, which is not going."""
-        if (volume.name in known or (there.name, volume.name) in self.target.volumes) and not self._is_cleared(
+        if (volume.name in known or (there.name, volume.name) in self.target.volumes) and not self.is_cleared(
             there, volume
         ):
             raise self._taken(there, volume.name)
 
     def _taken(self, there: Pool, name: str) -> ConflictError:
         words = f"pool {there.name} of {self.target.name} has a volume {name} already"
-        ref = self._noted(there, name)
+        ref = self.noted(there, name)
         if ref is None:
             hint = "Nothing is ever overwritten: check what it is, and remove or rename it"
             return ConflictError(words, where=self.place, hint=hint)
@@ -358,21 +358,21 @@ class DiskPlanner:
             hint=manual_deletion(self.target.hypervisor.conn, ref),
         )
 
-    def _noted(self, there: Pool, name: str) -> VolumeRef | None:
+    def noted(self, there: Pool, name: str) -> VolumeRef | None:
         """The volume of this name that an earlier move of this machine has made on the target, by that move's note."""
         stale = self.machine.moving
         if stale is None or (stale.uri != self.target.uri and stale.target != self.target.name):
             return None
         return next((ref for ref in stale.made if ref == VolumeRef(there.name, name)), None)
 
-    def _is_cleared(self, there: Pool, volume: Volume) -> bool:
+    def is_cleared(self, there: Pool, volume: Volume) -> bool:
         """Whether the target's volume of this name was left by a move of this machine, which is removed first.
 
         A volume that only has the name of one that was left there may be somebody else's.
         """
         if (there.name, volume.name) in self.target.volumes:
             return False
-        left = self._noted(there, volume.name)
+        left = self.noted(there, volume.name)
         return left is not None and is_the_one(there, left, self.target.hypervisor.conn) is not False
 
     def base(self, backing_path: str | None, there_pool: Pool) -> BaseImage | None:
@@ -405,4 +405,3 @@ class DiskPlanner:
             return self.target.hypervisor.pools.get(name)
         except NotFoundError:
             return there_pool
-

@@ -25,7 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
     MachineLocation,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.task.machines import (
     MigrationResult,
     MigrationSpec,
     TaskMigrations,
