@@ -70,6 +70,7 @@ FULL_SCENARIOS = (
     "migration",
     "failed_migrations",
     "interrupted_migrations",
+    "disk_moves",
     "firewall",
     # Before others bring a third hypervisor, which joins here.
     "retiring",
