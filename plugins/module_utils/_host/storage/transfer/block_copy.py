@@ -115,8 +115,13 @@ def read_mirrors(domain: t.Any) -> dict[str, Mirror]:
     _require_running(domain)
     with translate_errors(f"cannot inspect machine {domain.name()}"):
         xml = read_description(f"machine {domain.name()}", domain.XMLDesc(0))
+    return mirrors_in(xml)
+
+
+def mirrors_in(running_xml: etree._Element) -> dict[str, Mirror]:
+    """The same, from the XML of a machine that runs."""
     found = {}
-    for disk in xml.iterfind("devices/disk[mirror]"):
+    for disk in running_xml.iterfind("devices/disk[mirror]"):
         mirror, target = disk.find("mirror"), disk.find("target")
         source = None if mirror is None else DiskSource.read(mirror)
         if mirror is not None and target is not None and source is not None:

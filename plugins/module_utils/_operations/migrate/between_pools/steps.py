@@ -132,7 +132,7 @@ class PoolSteps:
                 except volumes.VolumeExistsError:
                     made.remove(disk.ref_there)
                     raise
-                _check_size(disk)
+                check_size(disk)
                 identity = identify_source(disk.target_pool, disk.volume.name, upload.token)
                 if identity == VolumeIdentity():
                     filled = disk.method == CONTENT
@@ -263,7 +263,7 @@ class PoolSteps:
         return BlockCopy(disk.device, disk.there, disk.format, disk.base is not None, limit)
 
 
-def _check_size(disk: DiskMigration) -> None:
+def check_size(disk: DiskMigration) -> None:
     """Raise UnsupportedError when the pool has rounded the size: the disk would be another one."""
     found = find_volume(disk.target_pool, disk.volume.name, image_format=disk.format)
     if disk.method == CONTENT and disk.target_pool.source_type == FILE:
