@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 
@@ -37,6 +38,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("killed at any time: the next run finishes it", lambda: _kill(cloud))
         scenario.step("the next backup is a full one", lambda: _back_up(cloud))
         scenario.step("off, its disks move as well", lambda: _off(cloud))
+        scenario.step("the playbook does it as well", lambda: _play(cloud))
         scenario.step("to the other hypervisor, into another pool", lambda: _elsewhere(cloud))
     finally:
         _clear(cloud)
@@ -213,10 +215,24 @@ def _off(cloud: Cloud) -> None:
     must(_sum(cloud) == still, "the disk has another content")
 
 
+def _play(cloud: Cloud) -> None:
+    had = volumes(cloud, HOST, MACHINE)
+    words = ("migrate", "-e", f"vm={MACHINE}", "-e", "pool=default")
+    answer = cloud.play(*words, "--check", "--diff", live=False)
+    must(answer.status == 0 and f"-vdb: {FAST}/{MACHINE}-data" in answer.text, answer.text)
+    _is_in(cloud, PLACES[FAST], had)
+    cloud.play_well(*words, live=False)
+    _is_in(cloud, "/var/lib/libvirt/images", had)
+    answer = cloud.play("migrate", "-e", "vm=nobody", "-e", "pool=default", live=False)
+    must(answer.status != 0 and "There is no machine nobody on the hypervisors" in answer.one_line, answer.text)
+    cloud.play_well("migrate", "-e", json.dumps({"vm": MACHINE, "disks": {"data": {"pool": FAST}}}), live=False)
+    must(len(_places(cloud)) == len({FAST, "default"}), f"its disks are in {_places(cloud)}")
+
+
 def _elsewhere(cloud: Cloud) -> None:
     had, still = volumes(cloud, HOST, MACHINE), _sum(cloud)
-    options: dict[str, t.Any] = {"name": MACHINE, "target": OTHER, "pool": "default"}
-    answer, result = module(cloud, HOST, "virt_migrate", **options, disks={"data": {"pool": FAST}})
+    options: dict[str, t.Any] = {"name": MACHINE, "target": OTHER, "pool": FAST}
+    answer, result = module(cloud, HOST, "virt_migrate", **options, disks={"data": {"pool": "default"}})
     must(answer.status == 0 and result["changed"], answer.text)
     has_moved(cloud, MACHINE, HOST, OTHER, had)
     must(_places(cloud, OTHER) == {"/var/lib/libvirt/images", PLACES[FAST]}, f"it is in {_places(cloud, OTHER)}")
