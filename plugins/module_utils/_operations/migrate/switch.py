@@ -93,7 +93,7 @@ def move_step(
             guard.check()
             _require_images(migration, context)
             recheck_definition(machine)
-            libvirt_parameters.update(_target_xml(machine, migration.disks))
+            libvirt_parameters.update(target_xml(machine, migration.disks))
             if machine.active:
                 # It may take hours. From now on the note, which was not there when it was planned, keeps others away.
                 held.close()
@@ -165,7 +165,7 @@ def _how_it_stays(machine: SourceMachine, context: MigrationContext) -> str:
     return "stays"
 
 
-def _target_xml(machine: SourceMachine, disks: Sequence[DiskMigration]) -> dict[str, str]:
+def target_xml(machine: SourceMachine, disks: Sequence[DiskMigration]) -> dict[str, str]:
     """The XML for the target, where it is another than here."""
     places = {disk.here.place: disk.there for disk in disks}
     flattened = {disk.here.place for disk in disks if disk.flattened}

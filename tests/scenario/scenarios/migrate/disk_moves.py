@@ -77,9 +77,9 @@ def _write_all_the_time(cloud: Cloud) -> None:
         "(n=0; while [ ! -e /tmp/end ]; do n=$((n+1)); at=$((n%16+48)); yes $n | dd of=/dev/vdb bs=1M seek=$at count=1 "
         "iflag=fullblock conv=fsync 2>/dev/null; yes $n | head -c 1048576 | md5sum > /tmp/a; echo 3 > "
         "/proc/sys/vm/drop_caches; dd if=/dev/vdb bs=1M skip=$at count=1 2>/dev/null | md5sum > /tmp/b; "
-        "cmp -s /tmp/a /tmp/b || echo $n >> /tmp/wrong; echo $n > /tmp/count; done) &"
+        '[ "$(cat /tmp/a)" = "$(cat /tmp/b)" ] || echo $n >> /tmp/wrong; echo $n > /tmp/count; done) &'
     )
-    type_line(cloud, HOST, MACHINE, f"rm -f /tmp/end /tmp/wrong; {loop}")
+    type_line(cloud, HOST, MACHINE, f"mkdir -p /tmp; rm -f /tmp/end /tmp/wrong /tmp/count; {loop}")
 
 
 def _end_writing(cloud: Cloud) -> None:
