@@ -64,6 +64,9 @@ def plan_between_pools(
     domain.require_readable(where)
     machine = read_source_machine(domain, where)
     target, options, old = context.target, context.options, machine.moving
+    if not options.names_pools and (old is None or not old.stays):
+        # It is where it is to be. What another move has left behind is for a run on its old hypervisor.
+        return MigrationPlan(name)
     if old is not None:
         _check_earlier_move(machine, old, context, where)
         # Who was killed may have asked for it a moment ago.

@@ -223,6 +223,13 @@ def test_what_was_interrupted_elsewhere_is_ended_there(world: World, special: di
         plan(pool="fast")
 
 
+def test_a_machine_that_is_to_be_where_it_is_needs_nothing(world: World) -> None:
+    plan = world()
+    assert plan().actions == []
+    write_note(plan.conn.lookupByName("web1"), note(plan, source="hv0"))  # type: ignore[attr-defined]
+    assert plan().actions == []
+
+
 def test_what_has_changed_since_it_was_planned_is_said(world: World) -> None:
     plan = world()
     migration = plan(pool="fast")
