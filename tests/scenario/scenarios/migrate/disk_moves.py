@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import typing as t
 
 from ...cloud import FLEET, Cloud, must
-from ...driving.consoles import clear, tell, type_line, wait_until_up
+from ...driving.consoles import clear, tell, wait_until_up
 from ...driving.tasks import have, module, refused
 from ...moving import forget, has_moved, volumes
 from ...needs import MOVER
@@ -56,6 +57,7 @@ def _begin(cloud: Cloud) -> None:
     must(answer.status == 0, answer.text)
     wait_until_up(cloud, HOST, MACHINE)
     _tell(cloud, f"dd if=/dev/urandom of=/dev/vdb bs=1M count={STILL_MIB}; sync")
+    _lay_writer_down(cloud)
 
 
 def _tell(cloud: Cloud, command: str, host: str = HOST) -> str:
@@ -71,15 +73,31 @@ def _sum(cloud: Cloud, host: str = HOST) -> str:
     return found[0] if found else ""
 
 
+# Numbers, each a MiB of them, and read back; what was not the same then, by its number.
+_WRITER = """
+n=0
+while [ ! -e /tmp/end ]; do
+n=$((n+1)); at=$((n%16+48))
+yes $n | head -c 1048576 > /tmp/a
+dd if=/tmp/a of=/dev/vdb bs=1M seek=$at conv=notrunc 2>/tmp/err; sync
+echo 3 > /proc/sys/vm/drop_caches
+dd if=/dev/vdb of=/tmp/b bs=1M skip=$at count=1 2>>/tmp/err
+[ "$(md5sum < /tmp/a)" = "$(md5sum < /tmp/b)" ] || echo $n >> /tmp/wrong
+echo $n > /tmp/count
+done
+"""
+
+
+def _lay_writer_down(cloud: Cloud) -> None:
+    _tell(cloud, "mkdir -p /tmp; rm -f /tmp/writer")
+    for line in _WRITER.strip().splitlines():
+        # Line by line: the console loses some of a long one.
+        _tell(cloud, f"echo {shlex.quote(line)} >> /tmp/writer")
+
+
 def _write_all_the_time(cloud: Cloud) -> None:
-    """The guest writes numbers to the rest of the disk, and says on its console what it could not read back."""
-    loop = (
-        "(n=0; while [ ! -e /tmp/end ]; do n=$((n+1)); at=$((n%16+48)); yes $n | dd of=/dev/vdb bs=1M seek=$at count=1 "
-        "iflag=fullblock conv=fsync 2>/dev/null; yes $n | head -c 1048576 | md5sum > /tmp/a; echo 3 > "
-        "/proc/sys/vm/drop_caches; dd if=/dev/vdb bs=1M skip=$at count=1 2>/dev/null | md5sum > /tmp/b; "
-        '[ "$(cat /tmp/a)" = "$(cat /tmp/b)" ] || echo $n >> /tmp/wrong; echo $n > /tmp/count; done) &'
-    )
-    type_line(cloud, HOST, MACHINE, f"mkdir -p /tmp; rm -f /tmp/end /tmp/wrong /tmp/count; {loop}")
+    """The guest writes to the rest of the disk, and notes what it could not read back."""
+    _tell(cloud, "rm -f /tmp/end /tmp/wrong /tmp/count; (sh /tmp/writer < /dev/null > /dev/null 2>&1 &)")
 
 
 def _end_writing(cloud: Cloud) -> None:
