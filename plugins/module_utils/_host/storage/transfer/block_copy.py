@@ -173,3 +173,7 @@ def cancel_block_copies(domain: t.Any, places: Collection[str]) -> None:
             what = f"cannot end the copy of disk {device} of machine {domain.name()}"
             with translate_errors(what), suppress_codes(*gone):
                 domain.blockJobAbort(device, 0)
+    with translate_errors(f"cannot inspect machine {domain.name()}"):
+        left = [one for one in read_mirrors(domain).values() if one.place in places] if domain.isActive() else []
+    if left:
+        raise HostError(f"libvirt does not end the copies of the disks of machine {domain.name()}")

@@ -91,11 +91,11 @@ def settle(
             record(conn, domain, arrived)
             flush(arrived)
             gone = {one.old for one in arrived}
-            kept += delete_proven(conn, [ref for ref in note.left if ref in gone], trusted=trusted_left, owner=name)
+            kept += delete_proven(conn, [ref for ref in note.left if ref in gone], trusted=trusted_left, left_by=name)
         useless = [one for one in copied if one not in arrived]
         formats = _formats(domain)
         trusted = [*trusted_made, *(one.made for one in useless if _is_empty(conn, one, formats))]
-        return kept + delete_proven(conn, [one.made for one in useless], trusted=trusted, fresh=True, owner=name)
+        return kept + delete_proven(conn, [one.made for one in useless], trusted=trusted, fresh=True, left_by=name)
 
 
 def _is_empty(conn: VirConnect, one: CopiedVolume, formats: t.Mapping[str, str]) -> bool:
