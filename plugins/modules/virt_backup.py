@@ -44,7 +44,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - With O(state=verified) nothing is read in check mode.
+      - With O(state=verified) the backups are only listed in check mode, and none is read.
   diff_mode:
     support: full
   idempotent:
@@ -64,6 +64,16 @@ options:
       - Several hypervisors may use one directory on a share. Machines are told apart by their names.
     type: path
     required: true
+  owner:
+    description:
+      - The user, by name or number, who may own O(dest), what is above it and what is in it, besides root.
+      - Backups are written and read as root, by their paths. Whoever can change these can have any file of the
+        hypervisor overwritten, or read into a machine. So it is an error if O(dest), a directory above it or anything
+        in it belongs to anybody else, or can be written to by others. Directories above it may have the sticky bit, as
+        C(/tmp) has.
+      - It is needed for a share on which root is another user (C(root_squash) of NFS), and for a directory that
+        belongs to a backup user on purpose. That user can then do all that root can.
+    type: str
   must_be_mounted:
     description: Refuse to work if O(dest) is on the file system of C(/), such as a share that is not mounted.
     type: bool
@@ -240,7 +250,7 @@ machines:
       returned: always
       sample: ["make a full backup of web1: 20261123T020000Z-full"]
     removed:
-      description: The backups that were removed.
+      description: The backups that were removed, or would be in check mode.
       type: list
       elements: str
       returned: always
@@ -250,6 +260,12 @@ machines:
       type: list
       elements: str
       returned: always
+      sample: [20261123T020000Z-full]
+    to_verify:
+      description: The backups that would be read back, the newest first.
+      type: list
+      elements: str
+      returned: in check mode with O(state=verified)
       sample: [20261123T020000Z-full]
     backups:
       description: All backups of this name in O(dest), the newest first.
@@ -299,6 +315,7 @@ from ansible_collections.brine.virt.plugins.module_utils._module import answer_o
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import (
     back_up,
     preview,
+    preview_verify,
     verify_all,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import (
@@ -311,6 +328,7 @@ _KEEP = {name: {"type": "int"} for name in ("last", "daily", "weekly", "monthly"
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "list", "elements": "str", "required": True},
     "dest": {"type": "path", "required": True},
+    "owner": {"type": "str"},
     "must_be_mounted": {"type": "bool", "default": False},
     "state": {"type": "str", "choices": [PRESENT, VERIFIED], "default": PRESENT},
     "kind": {"type": "str", "choices": ["auto", "full"], "default": "auto"},
@@ -336,7 +354,9 @@ def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     path = None if module.check_mode else params[PROGRESS_FILE]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:
         if params["state"] == VERIFIED:
-            outcomes = [] if module.check_mode else verify_all(params["name"], options, stop, progress)
+            check = module.check_mode
+            names = params["name"]
+            outcomes = preview_verify(names, options) if check else verify_all(names, options, stop, progress)
         elif module.check_mode:
             outcomes = preview(conn, params["name"], options)
         else:
@@ -345,10 +365,11 @@ def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
 
 
 def as_diff(result: dict[str, t.Any]) -> dict[str, t.Any]:
-    """What is new in the directory of one machine, as a difference."""
+    """What is new in the directory of one machine, and what goes, as a difference."""
+    before = as_yaml({"removed": result["removed"]}) if result["removed"] else ""
     after = {"new": f"{result['path']}: {result['kind']}"}
     header = f"backups of {result['name']}"
-    return {"before": "", "after": as_yaml(after), "before_header": header, "after_header": header}
+    return {"before": before, "after": as_yaml(after), "before_header": header, "after_header": header}
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:

@@ -48,8 +48,19 @@ options:
     description:
       - The directory on the hypervisor that holds the backups of all machines
         (O(brine.virt.virt_backup#module:dest)).
+      - Nothing is written there; it may be mounted read-only.
     type: path
     required: true
+  owner:
+    description:
+      - The user, by name or number, who may own O(src), what is above it and what is in it, besides root.
+      - Backups are written and read as root, by their paths. Whoever can change these can have any file of the
+        hypervisor overwritten, or read into a machine. So it is an error if O(src), a directory above it or anything
+        in it belongs to anybody else, or can be written to by others. Directories above it may have the sticky bit, as
+        C(/tmp) has.
+      - It is needed for a share on which root is another user (C(root_squash) of NFS), and for a directory that
+        belongs to a backup user on purpose. That user can then do all that root can.
+    type: str
   machine:
     description: The name of the machine that was backed up.
     type: str
@@ -199,6 +210,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.restore.opt
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "src": {"type": "path", "required": True},
+    "owner": {"type": "str"},
     "machine": {"type": "str", "required": True},
     "backup": {"type": "str", "default": LATEST},
     "name": {"type": "str"},

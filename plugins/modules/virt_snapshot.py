@@ -27,7 +27,8 @@ description:
   - All machines are looked at before the first one is changed, and each is looked at again before it is changed. If a
     machine fails, the others go on, and the task fails in the end with all results.
   - Of an external snapshot, libvirt deletes and merges files. This is refused while anything but the machine itself
-    uses one of them.
+    uses one of them. So is any revert while anything else uses one of the machine's disks, such as a clone that is
+    backed by it.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -86,7 +87,8 @@ options:
     type: str
     choices: [auto, "true", "false"]
   description:
-    description: Description of a new snapshot. Only with O(state=present).
+    description:
+      - Description of a new snapshot, of one or more lines without control characters. Only with O(state=present).
     type: str
   keep:
     description:
@@ -195,7 +197,8 @@ machines:
       sample: "it is running, and what it does now would be lost, with all it has not saved elsewhere. Shut it down
         first, or set force: true"
     snapshot:
-      description: Name of the snapshot that was taken, was there already, or was reverted. Null with O(state=absent).
+      description: Name of the snapshot that was taken, was there already, or was reverted. Null with O(state=absent),
+        and if that failed.
       type: str
       returned: always
       sample: before-upgrade
@@ -215,7 +218,8 @@ machines:
       returned: always
       sample: false
     warnings:
-      description: What of the machine is not part of the new snapshot. Also shown as warnings.
+      description: What of the machine is not part of the new snapshot, and that its snapshots could not be listed
+        afterwards. Also shown as warnings.
       type: list
       elements: str
       returned: always
@@ -245,7 +249,7 @@ machines:
     snapshots:
       description:
         - Its snapshots afterwards, as in RV(brine.virt.virt_info#module:machines[].snapshots). Null in check mode, and
-          if nothing was to be done.
+          if nothing was to be done or they could not be listed.
       type: list
       elements: dict
       returned: always
@@ -268,6 +272,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import check_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import lines
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.machines import (
@@ -325,7 +330,7 @@ def read_options(params: dict[str, t.Any], now: float) -> SnapshotRequest:
         names=names,
         memory=params["memory"] or AUTO,
         quiesce=params["quiesce"] or AUTO,
-        description=params["description"] or "",
+        description=lines(params["description"] or "", "description"),
         keep=read_retention(params["keep"]),
         force=bool(params["force"]),
     )
@@ -377,7 +382,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             limits = {"concurrency": params["concurrency"], "lock_seconds": params["lock_timeout"]}
             carry_out(conn, results, request, **limits)
     for result in results:
-        for warning in result.plan.method.warnings if result.plan and result.plan.method else ():
+        for warning in result.warnings:
             module.warn(f"{result.name}: {warning}")
     diffs = [diff for diff in map(as_diff, results) if diff is not None]
     return answer_of_each(module, [result.as_result() for result in results], diffs)

@@ -8,12 +8,13 @@ import signal
 import sys
 import types
 import typing as t
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .catalogue import LEFT_OUT, LEFT_TO_FULL, make_catalogue
 from .lab.molecule import Molecule
-from .lab.scenario import Scenario
+from .lab.scenario import OTHER_LABS, Scenario
 from .results import Counts, Result, table
 from .runner import Runner
 
@@ -24,18 +25,30 @@ def run_checks(runner: Runner, *, quick: bool, full: bool = False, gently: bool 
     """Run the checks. `quick`: without LEFT_OUT. `full`: with LEFT_TO_FULL. `gently`: see Runner.run."""
     checks = make_catalogue(ROOT, quick=quick, full=full)
     print(f"== {len(checks)} checks, output in {runner.logs}", flush=True)
-    return runner.run(checks, gently=gently)
+    return runner.run(checks, gently=gently, full=full)
 
 
-def run_all(runner: Runner, scenario: Scenario, molecule: Molecule, *, full: bool) -> list[Result]:
-    """Run the checks at the same time as the scenario and molecule: much of those is waiting for guests and hosts.
+def run_all(runner: Runner, scenarios: Sequence[Scenario], molecule: Molecule, *, full: bool) -> list[Result]:
+    """Run the checks at the same time as the scenarios and molecule: much of those is waiting for guests and hosts.
 
-    The checks get a small share of the processors, so that little in the lab is slower for them.
+    The checks get a small share of the processors, so that little in the lab is slower for them. Other labs than the
+    first, and molecule's, run beside that one, one after another.
     """
-    with ThreadPoolExecutor(1) as pool:
+    first, *others = scenarios
+    with ThreadPoolExecutor(2) as pool:
         checks = pool.submit(run_checks, runner, quick=False, full=full, gently=True)
-        outcomes = [scenario.run(), *molecule.run()]
+        beside = pool.submit(run_one_by_one, others, molecule) if others else None
+        outcomes = [first.run()]
+        outcomes += beside.result() if beside else molecule.run()
         return [*checks.result(), *outcomes]
+
+
+def run_one_by_one(scenarios: Sequence[Scenario], molecule: Molecule) -> list[Result]:
+    """Run the scenarios of each lab, which ends then, and those of molecule."""
+    results: list[Result] = []
+    for scenario in scenarios:
+        results += [scenario.run(), *scenario.tear_down()]
+    return [*results, *molecule.run()]
 
 
 def close(results: list[Result], interrupted: bool) -> t.NoReturn:
@@ -64,7 +77,7 @@ def main() -> t.NoReturn:
 
     runner = Runner(ROOT / ".build/log")
     full = word == "test-full"
-    scenario = Scenario(ROOT, full=full)
+    scenarios = [Scenario(ROOT, full=full), *(Scenario(ROOT, full=True, lab=lab) for lab in OTHER_LABS if full)]
     molecule = Molecule(ROOT, runner.logs, full=full)
     interrupted = False
 
@@ -72,7 +85,8 @@ def main() -> t.NoReturn:
         nonlocal interrupted
         interrupted = True
         runner.stop()
-        scenario.stop()
+        for scenario in scenarios:
+            scenario.stop()
         molecule.stop()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -83,10 +97,10 @@ def main() -> t.NoReturn:
         if word == "check":
             results += run_checks(runner, quick=True)
         else:
-            results += run_all(runner, scenario, molecule, full=full)
+            results += run_all(runner, scenarios, molecule, full=full)
     finally:
         if word != "check":
-            results += [*molecule.tear_down(), *scenario.tear_down()]
+            results += [*molecule.tear_down(), *(result for one in scenarios for result in one.tear_down())]
     print(f"\n{table(results)}\n", flush=True)
     if word != "test-full":
         left, to = (LEFT_OUT, "test") if word == "check" else (LEFT_TO_FULL, "test-full")

@@ -40,7 +40,7 @@ LEFT_OUT = (
 LEFT_TO_FULL = (
     "ansible-core 2.20, but that the collection is built, installed and run with it",
     "unit tests with the mark `slow` and four in five of the examples of hypothesis with ansible-core 2.19",
-    "unit tests by ansible-test, but for those with Python 3.9; its integration targets",
+    "the integration targets of ansible-test",
     "the page of the playbook picture in a browser",
     "the collection in an execution environment",
     "the tarball as Ansible Galaxy reads it",
@@ -169,30 +169,28 @@ def core_checks(core: Core, build: Path, *, newest: bool, full: bool, old_python
     """Return sanity and unit tests of one ansible-core, in a lane of its own: ansible-test works in one directory.
 
     `newest`: sanity also compiles and imports with every Python of the machine that a hypervisor may have, and all unit
-    tests run, where another core has those of `make check`. `full`: the integration targets, and
-    all unit tests by ansible-test, a process for each.
-    `old_python`: one more Python, older than the controller's, for the unit tests of what runs on hypervisors.
+    tests run, where another core has those of `make check`. `full`: all unit tests on each core, and the integration
+    targets. `old_python`: one more Python, older than the controller's, for the unit tests of what runs on hypervisors.
     """
     environment = {**clean_environment(core, build), "HOME": str(core.home)}
     check = functools.partial(Check, directory=core.copy, environment=environment, lane=core.version)
     tool = str(core.bin / "ansible-test")
     pythons = [] if newest else ["--python", core.python]
-    units = [
-        check(
-            f"unit tests {core.version}, Python {python}",
-            [tool, "units", "--venv", "--python", python, "--num-workers", "2"],
-            count=functools.partial(unit_counts, core, f"python{python}-*.xml"),
+    units = [replace(pytest_units(core, build, quick=not (newest or full)), lane=core.version)]
+    if old_python:
+        # By ansible-test, which knows what a hypervisor's Python is given. It takes a process for each test.
+        units.append(
+            check(
+                f"unit tests {core.version}, Python {old_python}",
+                [tool, "units", "--venv", "--python", old_python, "--num-workers", "2"],
+                count=functools.partial(unit_counts, core, f"python{old_python}-*.xml"),
+            )
         )
-        for python in (core.python if full else None, old_python)
-        if python
-    ]
     if full:
         # What needs no hypervisor; the rest is in the scenarios.
         units.append(
             check(f"integration targets {core.version}", [tool, "integration", "--venv", "--python", core.python])
         )
-    else:
-        units.insert(0, replace(pytest_units(core, build, quick=not newest), lane=core.version))
     return [*units, check(f"sanity {core.version}", [tool, "sanity", "--venv", *pythons], errors=SANITY_ERRORS)]
 
 

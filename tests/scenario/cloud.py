@@ -51,17 +51,22 @@ class Answer:
 
 
 class Cloud:
-    """The lab of this checkout, and the collection installed from its tarball.
+    """A lab of this checkout, and the collection installed from its tarball: with a name, a lab beside the others.
 
     hosts: those that the inventory has now. The lab may have more, of another scenario.
+    tools: what the set-up has installed. build: files of this cloud alone, so that two can be driven at once.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, name: str = "") -> None:
         self.root = root
-        self.build = root / ".build"
-        self.bin = self.build / "venv-demo" / "bin"
+        self.tools = root / ".build"
+        self.build = self.tools / f"cloud-{name}" if name else self.tools
+        self.build.mkdir(parents=True, exist_ok=True)
+        self.bin = self.tools / "venv-demo" / "bin"
         self.inventory = self.build / "scenario-inventory"
-        self.lab_inventory = self.build / "lab" / "inventory"
+        self.lab_command = [str(root / "tests/lab/lab"), *(["--name", name] if name else [])]
+        self.lab_files = self.tools / (f"lab-{name}" if name else "lab")
+        self.lab_inventory = self.lab_files / "inventory"
         self.hosts: tuple[str, ...] = FLEET
         self.installed = False
 
@@ -155,7 +160,7 @@ class Cloud:
 
     def lab(self, *words: str) -> Answer:
         """The lab's own program."""
-        return self.run(str(self.root / "tests/lab/lab"), *words)
+        return self.run(*self.lab_command, *words)
 
     def lab_well(self, *words: str) -> str:
         """The lab's own program, which has to end well."""

@@ -44,7 +44,7 @@ def expired(cloud: Cloud, host: str, path: str, key_path: str) -> t.Iterator[Non
 
 def _key_of_issuer(cloud: Cloud, certificate: str) -> Path:
     """The authority's key that signed it; a former authority may be there too."""
-    for key in (cloud.build / "lab" / "authority").glob("*.key"):
+    for key in (cloud.lab_files / "authority").glob("*.key"):
         verify = ("openssl", "verify", "-CAfile", str(key.with_suffix(".pem")), "/dev/stdin")
         if cloud.run(*verify, stdin=certificate).status == 0:
             return key

@@ -67,7 +67,7 @@ def address(cloud: Cloud, host: str, name: str) -> str:
     mac = found.group(0) if found else ""
     end = time.monotonic() + 90
     while True:
-        leases = (cloud.build / "lab" / "dnsmasq.leases").read_text(encoding="utf-8")
+        leases = (cloud.lab_files / "dnsmasq.leases").read_text(encoding="utf-8")
         given = re.findall(rf"^(\d+) {mac} (\S+)", leases, re.MULTILINE)
         if given:
             # A guest that boots for the first time once more is another client to the server. The newest ends last.
@@ -263,7 +263,7 @@ def counting(cloud: Cloud, name: str) -> t.Iterator[Counting]:
 def ssh(cloud: Cloud, name: str) -> list[str]:
     """The command that logs in to a machine as Ansible does, over a connection of its own."""
     known = cloud.listed()["_meta"]["hostvars"][name]
-    key = str(cloud.build / "lab" / "id_ed25519")
+    key = str(cloud.lab_files / "id_ed25519")
     words = shlex.split(known["ansible_ssh_common_args"])
     who = f"{known['ansible_user']}@{known['ansible_host']}"
     return ["ssh", "-i", key, *words, "-o", "ControlPath=none", "-o", "BatchMode=yes", who]

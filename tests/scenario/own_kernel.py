@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import time
 
-from .cloud import SUDO_HOST, Cloud, must
+from .cloud import Cloud, must
 
-# After the two of most scenarios, and the one of a later release. The second is of the later release too: it has a
-# libvirt that gives nics their VLANs.
-HOST, NEWER_HOST = "hv4", "hv5"
-RELEASES = "bookworm,bookworm,trixie,bookworm,trixie"
-_KINDS = "container,container,container,{}"
+# In a lab of their own. The second has a libvirt that gives nics their VLANs.
+HOST, NEWER_HOST = "hv1", "hv2"
+_RELEASES = "bookworm,trixie"
 # Beside the card that has the address, in the same network and without a configuration.
 CARDS = ("enp0s4", "enp0s5", "enp0s6")
 # Beside the system's. Empty, and with no more blocks on this machine than are written.
@@ -26,10 +24,10 @@ _BOOT_SECONDS = 400
 
 
 def start(cloud: Cloud, *hosts: str) -> None:
-    """Bring these up, beside all before them. The inventory has them alone from now on."""
+    """Bring these up, and one that comes before them. The inventory has them alone from now on."""
     hardware = ["--nics", str(1 + len(CARDS)), "--disks", str(len(DISKS)), "--prepared"]
-    kind = _KINDS.format("vm" if cloud.lab("kvm").status == 0 else "uml")
-    new = ["--release", RELEASES, "--kind", kind, "--sudo", SUDO_HOST, *hardware]
+    kind = "vm" if cloud.lab("kvm").status == 0 else "uml"
+    new = ["--release", _RELEASES, "--kind", kind, *hardware]
     there = cloud.lab_hosts()
     count = max(len(there), *(int(host.removeprefix("hv")) for host in hosts))
     cloud.lab_well("up", "--hosts", str(count), *([] if set(hosts) <= set(there) else new))
@@ -51,6 +49,5 @@ def reboot(cloud: Cloud, host: str = HOST) -> None:
 
 def _boot_id(cloud: Cloud, host: str) -> str:
     """Which boot this is; nothing when the host does not answer."""
-    lab = str(cloud.root / "tests/lab/lab")
-    answer = cloud.run("timeout", "40", lab, "ssh", host, "cat /proc/sys/kernel/random/boot_id")
+    answer = cloud.run("timeout", "40", *cloud.lab_command, "ssh", host, "cat /proc/sys/kernel/random/boot_id")
     return answer.text.strip() if answer.status == 0 else ""

@@ -9,6 +9,7 @@ takes away. So each can be run alone, in any order, and a failed one keeps no ot
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import sys
 import time
@@ -37,64 +38,67 @@ SCENARIOS = (
     "evacuating",
     "ending",
 )
-# With the scenarios that take long, because real guests boot in them.
-FULL_SCENARIOS = (
-    "hypervisors",
-    "provisioning",
-    "machines",
-    "trust",
-    "images",
-    "storage",
-    "pools",
-    "hostile_disks",
-    "volumes",
-    "backups",
-    "description",
-    "refusals",
-    "secrets",
-    "mistakes",
-    "seeding",
-    "killing",
-    "deletion",
-    "purge",
-    "adoption",
-    "silence",
-    "stuck",
-    "two_at_once",
-    "visible",
-    "waiting",
-    "power",
-    "booting",
-    "states",
-    "events",
-    "migration",
-    "failed_migrations",
-    "interrupted_migrations",
-    "disk_moves",
-    "firewall",
-    # Before others bring a third hypervisor, which joins here.
-    "retiring",
-    "demanding_migrations",
-    "sudo_user",
-    "evacuating",
-    "fleet",
-    "mixed",
-    "snapshots",
-    "kernel",
-    "lvm",
-    "iscsi",
-    "nfs",
-    "vlans",
-    "confined",
-    # In labs of their own.
-    "managers",
-    "modular",
-    # From bare hosts again.
-    "tutorial",
-    "ending",
-)
-# In place of names of scenarios: all of FULL_SCENARIOS.
-FULL = "full"
+# With the scenarios that take long, because real guests boot in them: by the lab that they are run in, each beside the
+# others. The one without a name is that of SCENARIOS too.
+LABS: dict[str, tuple[str, ...]] = {
+    "": (
+        "hypervisors",
+        "provisioning",
+        "machines",
+        "trust",
+        "images",
+        "storage",
+        "pools",
+        "hostile_disks",
+        "volumes",
+        "backups",
+        "description",
+        "refusals",
+        "secrets",
+        "mistakes",
+        "seeding",
+        "killing",
+        "deletion",
+        "purge",
+        "adoption",
+        "silence",
+        "stuck",
+        "two_at_once",
+        "visible",
+        "waiting",
+        "power",
+        "booting",
+        "states",
+        "events",
+        "migration",
+        "failed_migrations",
+        "interrupted_migrations",
+        "disk_moves",
+        "firewall",
+        # Before others bring a third hypervisor, which joins here.
+        "retiring",
+        "demanding_migrations",
+        "sudo_user",
+        "evacuating",
+        "fleet",
+        "mixed",
+        "snapshots",
+        "ending",
+    ),
+    # Hosts with kernels of their own.
+    "kernel": (
+        "kernel",
+        "lvm",
+        "iscsi",
+        "nfs",
+        "vlans",
+        "confined",
+    ),
+    # Each begins with bare hosts, and with others than the one before.
+    "bare": ("managers", "modular", "tutorial"),
+}
+# Before the name of a lab, in place of names of scenarios: all that run in it.
+LAB = "lab:"
 
 
 class ScenarioRun:
@@ -104,6 +108,7 @@ class ScenarioRun:
         self.passed = 0
         self.failed: list[str] = []
         self.skipped = 0
+        self._name = ""
 
     def step(self, title: str, proof: t.Callable[[], t.Any], *, vital: bool = False) -> None:
         """One thing to prove. vital: without it the rest of the scenario makes no sense."""
@@ -112,7 +117,7 @@ class ScenarioRun:
         try:
             proof()
         except Exception as exc:
-            self.failed.append(title)
+            self.failed.append(f"{self._name}: {title}")
             words = str(exc) if isinstance(exc, Failure) else traceback.format_exc()
             print(f"   FAILED: {title}\n{words}", flush=True)
             if vital:
@@ -124,6 +129,7 @@ class ScenarioRun:
     def run(self, name: str, cloud: Cloud) -> None:
         """One scenario, with what it needs before it and nothing left of it behind it."""
         print(f"-- {name}", flush=True)
+        self._name = name
         try:
             module = find_scenario(name)
             wanted: tuple[str, ...] = module.NEEDS
@@ -148,27 +154,51 @@ class ScenarioAborted(Exception):
     """A vital step failed."""
 
 
+def lab_of(name: str) -> str:
+    """The lab that the scenario of this name runs in. Raises Failure when there is no such scenario."""
+    for lab, names in LABS.items():
+        if name in names:
+            return lab
+    there = ", ".join(itertools.chain(*LABS.values()))
+    raise Failure(f"there is no scenario {name!r}; there are: {there}")
+
+
 def find_scenario(name: str) -> types.ModuleType:
-    """Import the scenario of this name, whichever folder below scenarios/ it is in. Raises Failure when there is
-    none."""
-    if name not in FULL_SCENARIOS:
-        raise Failure(f"there is no scenario {name!r}; there are: {', '.join(FULL_SCENARIOS)}")
+    """Import the scenario of this name, whichever folder below scenarios/ it is in."""
     (path,) = Path(__file__).parent.glob(f"scenarios/*/{name}.py")
     return importlib.import_module(f"tests.scenario.scenarios.{path.parent.name}.{name}")
 
 
+def chosen(words: list[str]) -> list[str]:
+    """The names that these words stand for: SCENARIOS for none, all of a lab for LAB with its name, else themselves.
+
+    Raises Failure for what is none."""
+    names: list[str] = []
+    for word in words:
+        lab = word.removeprefix(LAB)
+        names += LABS[lab] if word.startswith(LAB) and lab in LABS else [word]
+    for name in names:
+        lab_of(name)
+    return names or list(SCENARIOS)
+
+
 def main(arguments: list[str]) -> int:
-    """Run the scenarios of SCENARIOS, or those of FULL_SCENARIOS, or the named ones. Returns the exit status."""
+    """Run the scenarios that the arguments choose, after a file for the counts. Returns the exit status."""
     report = Path(arguments[0]) if arguments else None
-    names = arguments[1:] or list(SCENARIOS)
-    if names == [FULL]:
-        names = list(FULL_SCENARIOS)
+    try:
+        names = chosen(arguments[1:])
+    except Failure as exc:
+        print(exc, file=sys.stderr)
+        return 2
     scenario = ScenarioRun()
-    cloud = Cloud(Path(__file__).resolve().parents[2])
+    clouds: dict[str, Cloud] = {}
     try:
         for name in names:
             began = time.monotonic()
-            scenario.run(name, cloud)
+            lab = lab_of(name)
+            if lab not in clouds:
+                clouds[lab] = Cloud(Path(__file__).resolve().parents[2], lab)
+            scenario.run(name, clouds[lab])
             print(f"-- {name}: {time.monotonic() - began:.0f} s", flush=True)
     except KeyboardInterrupt:
         scenario.failed.append("interrupted")

@@ -107,15 +107,15 @@ class LockTimeout(TimeoutError):
     """Somebody else has held the lock all the while; who asked knows what to say of it."""
 
 
-def lock_descriptor(descriptor: int, wait_seconds: float) -> None:
+def lock_descriptor(descriptor: int, wait_seconds: float, *, shared: bool = False) -> None:
     """Lock an open file for this process alone, by flock(2). Raises LockTimeout; OSError where it cannot be locked.
 
-    The kernel lets go of it when the process dies, however it dies.
+    shared: together with others who ask for the same. The kernel lets go of it when the process dies, however it dies.
     """
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
@@ -124,14 +124,16 @@ def lock_descriptor(descriptor: int, wait_seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def locked_file(path: str, wait_seconds: float) -> t.Iterator[None]:
+def locked_file(path: str, wait_seconds: float, *, shared: bool = False) -> t.Iterator[None]:
     """Hold the lock of a file for the block. The file is made where it is missing, for its owner alone, and stays.
 
+    shared: together with others who ask for the same; one that is there need only be readable.
     Raises LockTimeout, and OSError where it cannot be opened; a link is not followed.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    access = os.O_RDONLY if shared else os.O_RDWR
+    descriptor = os.open(path, access | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        lock_descriptor(descriptor, wait_seconds)
+        lock_descriptor(descriptor, wait_seconds, shared=shared)
         yield
     finally:
         os.close(descriptor)

@@ -67,13 +67,13 @@ def hypervisor_lock(
 
 
 def machine_lock(name: str, wait_seconds: float) -> t.ContextManager[None]:
-    """The lock of one machine, held for as long as it is moved, backed up, removed, or its power state changed.
+    """The lock of one machine, held while it is moved, backed up, restored or removed, or its power state changed.
 
     What is done to it may take long, such as the copy of its disks, and the hypervisor's lock is not held as long. Who
     holds that one already waits no time for this one: others take the two the other way round.
     Raises as hypervisor_lock does.
     """
-    words = f"another run is moving machine {name}, backing it up, changing its power state or removing it"
+    words = f"another run is moving, backing up, restoring or removing machine {name}, or changing its power state"
     return hypervisor_lock(f"move-{name.replace('/', '_')}", wait_seconds=wait_seconds, held_words=words)
 
 

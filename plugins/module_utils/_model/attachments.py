@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 
 # The attribute of <source> that says what a nic is plugged into, by the type of the nic. A nic on a network also names
 # the network's bridge while it runs; what the user chose is the network.
@@ -91,6 +91,37 @@ def disk_source(source: etree._Element | None, kind: str | None) -> str | None:
     if kind == "vhostuser":
         return source.get("path")
     return source.get("file") or source.get("dev") or source.get("dir")
+
+
+def written_disks(domain: etree._Element) -> tuple[dict[str, etree._Element], list[str]]:
+    """The disks that a machine can write to, by target; the targets of the others."""
+    kept, left_out = {}, []
+    for disk in domain.iterfind("devices/disk"):
+        target = attribute(disk, "target", "dev") or ""
+        source = disk_source(disk.find("source"), disk.get("type"))
+        if source is None or _only_reads(disk):
+            left_out.append(target)
+        else:
+            kept[target] = disk
+    return kept, left_out
+
+
+def written_places(domain: etree._Element) -> dict[str, str | None]:
+    """Where the disks are that a machine can write to, by target, as disk_source has it."""
+    return {
+        target: disk_source(disk.find("source"), disk.get("type")) for target, disk in written_disks(domain)[0].items()
+    }
+
+
+def read_only_disks(domain: etree._Element) -> dict[str, etree._Element]:
+    """The disks that a machine only reads, by target, also empty ones."""
+    return {
+        attribute(disk, "target", "dev") or "": disk for disk in domain.iterfind("devices/disk") if _only_reads(disk)
+    }
+
+
+def _only_reads(disk: etree._Element) -> bool:
+    return disk.find("readonly") is not None or disk.get("device") == "cdrom"
 
 
 def nic_source(nic: etree._Element) -> str | None:

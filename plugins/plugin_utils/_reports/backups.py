@@ -63,6 +63,8 @@ def _time(machine: Mapping[str, t.Any]) -> str | None:
 def _words(machine: Mapping[str, t.Any]) -> str:
     if machine["failed"]:
         return f"failed: {machine['msg']}"
+    if machine.get("to_verify") is not None:
+        return f"{len(machine['to_verify'])} would be verified"
     if not machine["actions"]:
         return f"{len(machine['verified'])} verified"
     parts = [machine.get("id") or "would be backed up"]
@@ -71,7 +73,7 @@ def _words(machine: Mapping[str, t.Any]) -> str:
     if machine.get("quiesced") is False:
         parts.append("not quiesced")
     if machine["removed"]:
-        parts.append(f"{len(machine['removed'])} removed")
+        parts.append(f"{len(machine['removed'])} {'removed' if machine.get('id') else 'would be removed'}")
     return ", ".join(parts)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The long part of `make test` and `make test-full`: the scenario in the lab, and the lab's end."""
+"""The long part of `make test` and `make test-full`: the scenarios in a lab, and the lab's end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 import typing as t
 from pathlib import Path
@@ -18,38 +19,43 @@ from ..results import Counts, Result
 TIMEOUT_SECONDS = 4500
 # CI has no part in these.
 FULL_TIMEOUT_SECONDS = 4 * 3600
+# Of `make test-full`: labs beside the first one, with scenarios of their own.
+OTHER_LABS = ("kernel", "bare")
 
 
 class Scenario:
     """Runs `tests/scenario/run FILE`, which prints its own progress and writes its counts into FILE.
 
-    `full`: with the scenarios that take long.
+    `full`: with the scenarios that take long. `lab`: those of the lab of this name, of OTHER_LABS.
 
     FILE holds JSON: {"passed": n, "failed": n, "skipped": n}. In the environment, SCENARIO=no leaves the scenario out,
     and KEEP_LAB=1 leaves the lab up.
     """
 
-    def __init__(self, root: Path, *, full: bool = False) -> None:
+    def __init__(self, root: Path, *, full: bool = False, lab: str = "") -> None:
         """Run the scenario of the checkout at `root`."""
         self._root = root
         self._full = full
+        self._lab = lab
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self._ending = False
 
     def run(self) -> Result:
         """Run the scenario, and return its counts; a scenario that is not there or gives no counts has failed."""
-        name = "scenario in the lab"
+        name = f"scenarios in the lab {self._lab}" if self._lab else "scenario in the lab"
         program = self._root / "tests/scenario/run"
-        report = self._root / ".build/scenario.json"
+        report = self._root / (f".build/scenario-{self._lab}.json" if self._lab else ".build/scenario.json")
         if os.environ.get("SCENARIO") == "no":
             return Result(name, "skipped", 0, Counts(skipped=1), "SCENARIO=no")
+        if self._stopped:
+            return Result(name, "skipped", 0, Counts(skipped=1), "interrupted")
         if not program.exists():
             return Result(name, "FAILED", 0, Counts(failed=1), "tests/scenario/run is not there")
         report.unlink(missing_ok=True)
         print(f"== {name}", flush=True)
         began = time.monotonic()
-        words = ["full"] if self._full else []
+        words = [f"lab:{self._lab}"] if self._full else []
         status = self._call(program, str(report), *words, is_stopped=lambda: self._stopped)
         seconds = time.monotonic() - began
         try:
@@ -78,21 +84,44 @@ class Scenario:
         lab = self._root / "tests/lab/lab"
         if os.environ.get("SCENARIO") == "no" or not lab.exists():
             return []
+        if self._lab and not (self._root / f".build/lab-{self._lab}").exists():
+            return []
         if os.environ.get("KEEP_LAB") == "1":
             print("== the lab stays up, as KEEP_LAB=1 says; `make lab-down` ends it", flush=True)
             return []
         began = time.monotonic()
         self._ending = True  # a second Ctrl-C must not leave half a lab
-        status = self._call(lab, "down")
+        status = self._call(lab, *(["--name", self._lab] if self._lab else []), "down")
         if status == 0:
             return []
-        return [Result("lab down", "FAILED", time.monotonic() - began, Counts(failed=1), f"exit {status}")]
+        return [
+            Result(
+                f"lab {self._lab} down" if self._lab else "lab down",
+                "FAILED",
+                time.monotonic() - began,
+                Counts(failed=1),
+                f"exit {status}",
+            )
+        ]
 
     def _call(self, program: Path, *words: str, is_stopped: t.Callable[[], bool] = lambda: False) -> int | None:
         self._process = subprocess.Popen(
-            [str(program), *words], cwd=self._root, stdin=subprocess.DEVNULL, start_new_session=True
+            [str(program), *words],
+            cwd=self._root,
+            stdin=subprocess.DEVNULL,
+            # What is said in one lab is told from what is said in another.
+            stdout=subprocess.PIPE if self._lab else None,
+            start_new_session=True,
         )
+        if self._lab:
+            threading.Thread(target=_repeat, args=(self._process.stdout, f"{self._lab} | "), daemon=True).start()
         seconds = FULL_TIMEOUT_SECONDS if self._full else TIMEOUT_SECONDS
         status = wait_for(self._process, seconds, is_stopped)
         self._process = None
         return status
+
+
+def _repeat(lines: t.IO[bytes], mark: str) -> None:
+    """Print what is said there, with a mark before each line."""
+    for line in lines:
+        print(mark + line.decode(errors="replace").rstrip("\n"), flush=True)

@@ -319,3 +319,7 @@ def test_a_backup_of_the_first_version_is_read(fixtures: Path) -> None:
     ]
     assert sorted(manifest.files) == ["domain.xml", "vda.qcow2", "vdb.qcow2", "vdz.qcow2"]
     assert manifest_to_text(manifest) == text
+    # As later ones are.
+    text = (fixtures / "formats/backup/1-made-at.json").read_text(encoding="utf-8")
+    manifest = read_manifest(text, "20261123T105753Z-incremental")
+    assert (manifest.made_at, manifest_to_text(manifest)) == ("20261123T105753Z", text)

@@ -45,6 +45,20 @@ def own_checkpoints(domain: t.Any, series: str) -> list[str]:
         return [found.getName() for found in domain.listAllCheckpoints(0) if is_own_checkpoint(found.getName(), series)]
 
 
+def described_checkpoints(domain: t.Any, words: t.Collection[str]) -> list[str]:
+    """The names of those of ours, of whatever series, that have one of these descriptions. Raises VirtError."""
+    if not words:
+        return []
+    found = []
+    with translate_errors(f"cannot list the checkpoints of machine {domain.name()}"):
+        for checkpoint in domain.listAllCheckpoints(0):
+            name = checkpoint.getName()
+            root = read_description(f"checkpoint {name}", checkpoint.getXMLDesc(0))
+            if is_own_checkpoint(name) and root.findtext("description") in words:
+                found.append(name)
+    return found
+
+
 def remove_checkpoint(domain: t.Any, name: str) -> None:
     """Delete a checkpoint with its bitmaps; one that is not there is no error. Raises VirtError."""
     what = f"cannot delete checkpoint {name} of machine {domain.name()}"

@@ -10,6 +10,7 @@ So what has the name of a backup is whole, and what a killed run has left is kno
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import stat
@@ -30,6 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.files import (
     sync_folder,
     write_whole,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.trust import require_own, require_trusted
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     MANIFEST,
     MOST_BYTES,
@@ -43,6 +45,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
 MARKER = ".brine-backup-unfinished"
 _PARTIAL = ".unfinished-"
 _LOCK = ".lock"
+# Of a directory that can only be read, or whose file system has no locks.
+_NO_LOCK = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.EOPNOTSUPP)
 # QEMU, which is another user, opens its files in there by their paths; nobody lists it.
 _MODE = 0o711
 
@@ -63,6 +67,11 @@ class Backups:
     def path_of(self, name: str) -> str:
         """The directory of a backup."""
         return f"{self.path}/{name}"
+
+    @property
+    def names(self) -> list[str]:
+        """Of all that is called like a backup."""
+        return [*self.by_id, *self.broken]
 
     def newest_first(self) -> list[Manifest]:
         """The backups that can be read."""
@@ -106,12 +115,16 @@ def require_destination(path: str, where: str, *, mounted: bool = False) -> None
         )
 
 
-def list_backups(destination: str, machine: str) -> Backups:
-    """What there is of a machine. Nothing is changed. Raises HostError for a directory that cannot be used."""
+def list_backups(destination: str, machine: str, owner: int | None = None) -> Backups:
+    """What there is of a machine. Nothing is changed. owner: the number of the user who may own it besides root.
+
+    Raises HostError for a directory that cannot be used, or that somebody else could change.
+    """
     path = os.path.join(destination, machine)
     found = Backups(path)
     try:
-        _require_own(path)
+        require_trusted(destination, owner)
+        _require_own(path, owner)
         names = os.listdir(path)
     except FileNotFoundError:
         return found
@@ -122,18 +135,20 @@ def list_backups(destination: str, machine: str) -> Backups:
             found.unfinished.append(name)
         elif is_backup_id(name):
             try:
-                found.by_id[name] = load_manifest(path, name)
+                found.by_id[name] = load_manifest(path, name, owner)
             except VirtError as exc:
                 found.broken[name] = exc
     return found
 
 
-def load_manifest(path: str, name: str) -> Manifest:
-    """The manifest of one backup. Raises VirtError."""
+def load_manifest(path: str, name: str, owner: int | None = None) -> Manifest:
+    """The manifest of one backup. owner: as of list_backups. Raises VirtError."""
     file = f"{path}/{name}/{MANIFEST}"
     try:
-        if not stat.S_ISDIR(os.lstat(f"{path}/{name}").st_mode):
+        if not stat.S_ISDIR(require_own(f"{path}/{name}", owner).st_mode):
             raise ManifestError(f"{path}/{name} is not a directory")
+        for entry in os.listdir(f"{path}/{name}"):
+            require_own(f"{path}/{name}/{entry}", owner)
         with open_inside(f"{path}/{name}", MANIFEST) as descriptor:
             content = os.read(descriptor, MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
@@ -160,25 +175,54 @@ def open_inside(directory: str, name: str) -> t.Iterator[int]:
 
 
 @contextlib.contextmanager
-def locked(destination: str, machine: str, wait_seconds: float) -> t.Iterator[None]:
+def locked(destination: str, machine: str, wait_seconds: float, owner: int | None = None) -> t.Iterator[None]:
     """Hold the machine's directory for the block; it is made where it is missing. Of several hypervisors that see it,
-    one writes at a time. Raises ConflictError, HostError."""
+    one writes at a time. owner: as of list_backups. Raises ConflictError, HostError."""
     path = os.path.join(destination, machine)
     with contextlib.ExitStack() as held:
         try:
+            require_trusted(destination, owner)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, _MODE)
                 os.chmod(path, _MODE)
-            _require_own(path)
+            _require_own(path, owner)
             held.enter_context(locked_file(f"{path}/{_LOCK}", wait_seconds))
         except LockTimeout as exc:
-            raise ConflictError(
-                f"another run has been working on the backups in {path} for more than {wait_seconds:g} s",
-                hint=f"Wait for it to end; fuser {path}/{_LOCK} shows its process",
-            ) from exc
+            raise _busy(path, wait_seconds) from exc
         except OSError as exc:
             raise HostError(f"cannot write to {path}: {exc.strerror}", hint=root_hint(exc)) from exc
         yield
+
+
+@contextlib.contextmanager
+def locked_to_read(destination: str, machine: str, wait_seconds: float, owner: int | None = None) -> t.Iterator[None]:
+    """Keep writers out of the machine's directory for the block, and nobody who reads.
+
+    Where nothing can be written or locked, such as on a share that is mounted read-only, there is no lock: whoever
+    reads has to notice what changes meanwhile. Raises ConflictError, HostError.
+    """
+    path = os.path.join(destination, machine)
+    with contextlib.ExitStack() as held:
+        try:
+            require_trusted(destination, owner)
+            _require_own(path, owner)
+        except OSError as exc:
+            raise HostError(f"cannot read {path}: {exc.strerror}", hint=root_hint(exc)) from exc
+        try:
+            held.enter_context(locked_file(f"{path}/{_LOCK}", wait_seconds, shared=True))
+        except LockTimeout as exc:
+            raise _busy(path, wait_seconds) from exc
+        except OSError as exc:
+            if exc.errno not in _NO_LOCK:
+                raise HostError(f"cannot lock {path}: {exc.strerror}", hint=root_hint(exc)) from exc
+        yield
+
+
+def _busy(path: str, wait_seconds: float) -> ConflictError:
+    return ConflictError(
+        f"another run has been working on the backups in {path} for more than {wait_seconds:g} s",
+        hint=f"Wait for it to end; fuser {path}/{_LOCK} shows its process",
+    )
 
 
 def begin(path: str, name: str) -> str:
@@ -234,14 +278,11 @@ def _is_marked(directory: str) -> bool:
         names = os.listdir(directory)
     except OSError:
         return False
-    # The marker goes just before the directory gets its name, when the manifest is there.
-    return MARKER in names or not names or MANIFEST in names
+    # The marker goes just before the directory gets its name, when the manifest is there. It begins as a draft, alone.
+    return MARKER in names or MANIFEST in names or all(name.startswith(f".{MARKER}.") for name in names)
 
 
-def _require_own(path: str) -> None:
-    """Raise HostError for a directory that leads elsewhere, or that anybody can write to. Raises OSError."""
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode):
+def _require_own(path: str, owner: int | None) -> None:
+    """Raise HostError for a directory that leads elsewhere, or that somebody else can change. Raises OSError."""
+    if not stat.S_ISDIR(require_own(path, owner).st_mode):
         raise HostError(f"{path} is not a directory", hint="Remove it, or choose another directory with dest")
-    if found.st_mode & 0o002:
-        raise HostError(f"{path} can be written to by everybody", hint=f"chmod o-w {path}")

@@ -88,11 +88,17 @@ def set_backing(directory: str, disk: DiskEntry) -> None:
 
 
 def settle(path: str) -> None:
-    """Have a file be ours alone, and on the disk. Raises OSError."""
+    """Have a file be its owner's alone, who is that of its directory, and on the disk. Raises OSError.
+
+    On a share where root is another user (root_squash), nothing can be given to root.
+    """
+    folder = os.stat(os.path.dirname(path))
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fchmod(descriptor, 0o600)
-        os.fchown(descriptor, os.geteuid(), os.getegid())
+        found = os.fstat(descriptor)
+        if (found.st_uid, found.st_gid) != (folder.st_uid, folder.st_gid):
+            os.fchown(descriptor, folder.st_uid, folder.st_gid)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -9,6 +9,7 @@ https://libvirt.org/formatdomain.html#bios-bootloader (nvram), #tpm-device; libv
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import typing as t
@@ -25,6 +26,8 @@ _SWTPM = "/var/lib/libvirt/swtpm"
 _NVRAM = "/var/lib/libvirt/qemu/nvram"
 _DIRECTORIES = ("tpm2", "tpm1.2")
 _LOCK = ".lock"
+# What is written beside its place, until it is whole.
+_DRAFT = ".restored"
 
 
 def nvram_path(domain: etree._Element) -> str | None:
@@ -71,21 +74,26 @@ def copy_in(source: str, target: str) -> None:
         raise HostError(f"cannot copy {source} to {target}: {exc.strerror}") from exc
 
 
-def write_nvram(backup: str, name: str, path: str, *, replace: bool) -> None:
+def write_nvram(backup: str, name: str, path: str, *, replace: bool) -> bool:
     """Put the UEFI variables of a backup in their place. replace: over a file that is there.
 
-    libvirt gives the file to QEMU when the machine starts. Raises ConflictError, HostError.
+    libvirt gives the file to QEMU when the machine starts. False where they are there already, as after a run that was
+    killed. Raises ConflictError, HostError.
     """
-    if os.path.lexists(path) and not replace:
-        raise ConflictError(
-            f"{path} is there already, and may hold the UEFI variables of another machine",
-            hint=f"If nobody needs it: rm {path}",
-        )
     try:
+        _drop(path + _DRAFT)
+        if os.path.lexists(path) and not replace:
+            if _is_same(backup, name, path):
+                return False
+            raise ConflictError(
+                f"{path} is there already, and may hold the UEFI variables of another machine",
+                hint=f"If nobody needs it: rm {path}",
+            )
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         _take_out(backup, name, path)
     except OSError as exc:
         raise HostError(f"cannot write {path}: {exc.strerror}") from exc
+    return True
 
 
 def read_nvram(path: str) -> bytes | None:
@@ -126,21 +134,57 @@ def write_tpm(
     """Put the state of a TPM in its place. names: its files in the backup, each with ``tpm-`` before its own name.
 
     directory: ``tpm2`` or ``tpm1.2``. libvirt gives it to swtpm when the machine starts. began: called when nothing of
-    another state is there, just before the first file is written. Raises ConflictError and HostError.
+    another state is there, just before the first file is written; not where the same one is there already, as after a
+    run that was killed. Raises ConflictError and HostError.
     """
     path = f"{_SWTPM}/{uuid}/{directory}"
     try:
-        if os.path.lexists(path) and os.listdir(path) and not replace:
+        there = _state_in(path)
+        if there and not replace:
+            if there == sorted(map(tpm_file, names)) and all(
+                _is_same(backup, name, f"{path}/{tpm_file(name)}") for name in names
+            ):
+                return
             raise ConflictError(
                 f"{path} holds the state of a TPM already", hint=f"If nobody needs it: rm -r {_SWTPM}/{uuid}"
             )
         began()
-        os.makedirs(path, mode=0o711, exist_ok=True)
-        for name in names:
-            _take_out(backup, name, f"{path}/{tpm_file(name)}")
-        sync_folder(path)
+        if there:
+            for name in names:
+                _take_out(backup, name, f"{path}/{tpm_file(name)}")
+            sync_folder(path)
+        else:
+            _write_directory(backup, names, path)
     except OSError as exc:
         raise HostError(f"cannot write {path}: {exc.strerror}") from exc
+
+
+def _state_in(path: str) -> list[str]:
+    """The files of a state. What a killed run has left beside them goes."""
+    if not os.path.lexists(path):
+        return []
+    for file in os.listdir(path):
+        if file.endswith(_DRAFT):
+            _drop(f"{path}/{file}")
+    return sorted(file for file in os.listdir(path) if file != _LOCK)
+
+
+def _write_directory(backup: str, names: t.Sequence[str], path: str) -> None:
+    """All files at once, or none: a run that is killed leaves a directory that is known as a draft."""
+    draft = path + _DRAFT
+    if os.path.lexists(draft):
+        shutil.rmtree(draft)
+    os.makedirs(draft, mode=0o711)
+    for name in names:
+        _take_out(backup, name, f"{draft}/{tpm_file(name)}")
+    sync_folder(draft)
+    if os.path.lexists(path):
+        _drop(f"{path}/{_LOCK}")
+        # With its owner, which swtpm runs as.
+        owner = os.lstat(path)
+        os.chown(draft, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    os.rename(draft, path)
+    sync_folder(os.path.dirname(path))
 
 
 def remove_tpm(uuid: str) -> None:
@@ -172,9 +216,26 @@ def _copy(source: str, target: str) -> None:
             os.fsync(descriptor)
 
 
+def _drop(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _is_same(backup: str, name: str, path: str) -> bool:
+    """Whether a file is what the backup has. Raises OSError."""
+    folder, file = os.path.split(path)
+    with open_inside(backup, name) as one, open_inside(folder, file) as other:
+        return _read(one) == _read(other)
+
+
+def _read(descriptor: int) -> bytes:
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read()
+
+
 def _take_out(backup: str, name: str, path: str) -> None:
     """Over what is there, whole or not at all, and with its owner."""
-    draft = f"{path}.restored"
+    draft = path + _DRAFT
     owner = os.lstat(path) if os.path.lexists(path) else None
     with open_inside(backup, name) as descriptor, open(descriptor, "rb", closefd=False) as old:
         new = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -97,8 +97,7 @@ def check_bridge_vlan(conn: VirConnect, bridge: str, where: str, *, root: str | 
     text = read_text(os.path.join(root, bridge, "bridge", "vlan_filtering"))
     if text is None:
         return
-    with translate_errors("cannot read the version of libvirt"):
-        version = conn.getLibVersion()
+    version = _libvirt_version(conn)
     if version < _VLANS_SINCE:
         major, minor = version // 1_000_000, version // 1_000 % 1_000
         raise UnsupportedError(
@@ -112,6 +111,18 @@ def check_bridge_vlan(conn: VirConnect, bridge: str, where: str, *, root: str | 
             where=where,
             hint="Set vlan_filtering: true for it, in virt_bridge_bridges of the role virt_bridge",
         )
+
+
+def changes_bridge_vlans(conn: VirConnect) -> bool:
+    """Tell whether libvirt changes the VLANs of a running machine's nic on a bridge of the kernel's: those that set
+    them do (seen with 11.3)."""
+    return _libvirt_version(conn) >= _VLANS_SINCE
+
+
+def _libvirt_version(conn: VirConnect) -> int:
+    """As major * 1,000,000 + minor * 1,000 + release."""
+    with translate_errors("cannot read the version of libvirt"):
+        return int(conn.getLibVersion())
 
 
 def _kernel_bridges(root: str = _LINKS) -> list[str]:

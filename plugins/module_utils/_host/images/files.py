@@ -229,10 +229,10 @@ def partial_file(directory: str) -> t.Iterator[PartialFile]:
             os.unlink(path)
 
 
-def publish(part: PartialFile, final_path: str) -> None:
+def publish(part: PartialFile, final_path: str, mode: int = STORED_MODE) -> None:
     """Give a complete part its name, read-only and safe on the disk. For who holds the lock and saw the name free."""
     with disk_errors(f"cannot store {final_path}"):
-        os.fchmod(part.fd, STORED_MODE)
+        os.fchmod(part.fd, mode)
         os.fsync(part.fd)
         os.rename(part.path, final_path)
         sync_folder(os.path.dirname(final_path))

@@ -11,6 +11,7 @@ import urllib.parse
 from dataclasses import asdict, dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import read_setting
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
@@ -32,14 +33,20 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.notes impo
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import (
+    PRIVATE_MODE,
+    STORED_MODE,
     ImageName,
     image_name,
     parse_image_volume,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import Provenance
+
+# https://libvirt.org/drvqemu.html#posix-users-groups
+_QEMU_SETTINGS = "/etc/libvirt/qemu.conf"
 
 
 @dataclass(frozen=True)
@@ -142,7 +149,8 @@ class ImageStore:
             # libvirt may have taken them for volumes.
             self._look_again(bool(image_files.clear_parts(directory)))
             # Another run may have brought it while this one waited for the lock.
-            kept = self.find(name, source.checksum) if source.checksum else None
+            sought = [*filter(None, [source.checksum]), *(source.origins if source.write else ())]
+            kept = self.find(name, *sought) if sought else None
             if kept is not None:
                 self.remember(kept, source.origins)
                 return StoreResult(kept, new=False)
@@ -164,7 +172,7 @@ class ImageStore:
                 new = image.volume not in self.volumes(name)
                 if new:
                     remembered = keep_provenance(part.fd, provenance)
-                    image_files.publish(part, final_path)
+                    image_files.publish(part, final_path, self._mode(source, part.fd))
                 else:
                     known = load_provenance(final_path, image.digest)
                     remembered = keep_provenance(final_path, known.joined(provenance))
@@ -172,6 +180,13 @@ class ImageStore:
             forgets = bool(taken.how or source.write) and not remembered
             kept = self._keep(image, checksums(taken.content))
             return StoreResult(kept, new=new, forgets=forgets)
+
+    def _mode(self, source: ImageSource, fd: int) -> int:
+        """Who may read an image. What a machine had on its disk is for nobody else, where libvirt can give it to QEMU:
+        not on a share, which other hypervisors' QEMU may have as another user, or on which root is nobody."""
+        given = read_setting(_QEMU_SETTINGS, "dynamic_ownership") != "0" and os.fstat(fd).st_uid == os.geteuid()
+        private = source.write is not None and given and shared_because(self._pool) is None
+        return PRIVATE_MODE if private else STORED_MODE
 
     def _look_again(self, changed: bool = False) -> None:
         """Have libvirt see what has changed in the directory, if anything has: another hypervisor that shares it may

@@ -30,6 +30,7 @@ _CHECKPOINT = "brine-backup-"
 
 _ID = re.compile(r"^(\d{8}T\d{6}Z)-(full|incremental)\Z", re.ASCII)
 _TIME = "%Y%m%dT%H%M%SZ"
+_MOMENT = re.compile(r"^\d{8}T\d{6}Z\Z", re.ASCII)
 _FILE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z", re.ASCII)
 _TARGET = re.compile(r"^[a-z]{2,5}[0-9]{0,3}\Z", re.ASCII)
 _SERIES = re.compile(r"^[0-9a-f]{16}\Z", re.ASCII)
@@ -82,7 +83,8 @@ class Manifest:
     checkpoint: the name of libvirt's checkpoint that was made together with it, empty where there is none. reason: why
     it is a full one, empty for an incremental one. left_out: the disks that are not in it, by target, with the reason.
     nvram: the file with the UEFI variables, empty where there is none. tpm: the files of the TPM's state, and
-    tpm_directory the directory that they were in. made_by: the programs, by name, with their versions.
+    tpm_directory the directory that they were in. made_by: the programs, by name, with their versions. made_at: when it
+    was begun by the clock (UTC); by its id it is later where an earlier one was made while the clock was ahead.
     """
 
     id: str
@@ -102,11 +104,12 @@ class Manifest:
     tpm: tuple[str, ...] = ()
     tpm_directory: str = ""
     made_by: Mapping[str, str] = field(default_factory=dict)
+    made_at: str = ""
 
     @property
     def made(self) -> datetime:
         """When it was begun (UTC)."""
-        return time_of(self.id)
+        return time_of(self.made_at or self.id)
 
     @property
     def total_bytes(self) -> int:
@@ -120,7 +123,12 @@ class Manifest:
 
 def backup_id(made: datetime, kind: str) -> str:
     """The name of a backup. made: in UTC."""
-    return f"{made.strftime(_TIME)}-{kind}"
+    return f"{time_text(made)}-{kind}"
+
+
+def time_text(moment: datetime) -> str:
+    """A time as it stands in such a name. moment: in UTC."""
+    return moment.strftime(_TIME)
 
 
 def is_backup_id(text: str) -> bool:
@@ -146,15 +154,22 @@ def checkpoint_name(series: str, name: str) -> str:
     return f"{_CHECKPOINT}{series}-{name.partition('-')[0]}"
 
 
-def is_own_checkpoint(name: str, series: str) -> bool:
-    """Whether a checkpoint was made for a backup of this series."""
-    return name.startswith(f"{_CHECKPOINT}{series}-")
+def checkpoint_words(name: str, path: str) -> str:
+    """The description of a checkpoint. name: of the backup, in this directory."""
+    return f"for the backup {name} in {path} (brine.virt)"
+
+
+def is_own_checkpoint(name: str, series: str | None = None) -> bool:
+    """Whether a checkpoint was made for a backup, of this series."""
+    return name.startswith(_CHECKPOINT if series is None else f"{_CHECKPOINT}{series}-")
 
 
 def manifest_to_text(manifest: Manifest) -> str:
     """The text of the file."""
     flat = asdict(manifest)
     machine = {"name": flat.pop("machine"), "uuid": flat.pop("uuid")}
+    if not manifest.made_at:
+        del flat["made_at"]
     return json.dumps({"format": FORMAT, "machine": machine, **flat}, indent=2, sort_keys=True) + "\n"
 
 
@@ -208,6 +223,7 @@ class _Reader:
             tpm=tuple(_file(name, "tpm") for name in self._list("tpm")),
             tpm_directory=self._like("tpm_directory", _TPM_DIRECTORY, optional=True),
             made_by=self._texts("made_by"),
+            made_at=self._time("made_at"),
         )
         _check_whole(manifest)
         return manifest
@@ -274,6 +290,13 @@ class _Reader:
         if value and not is_backup_id(value):
             raise self._wrong(key)
         return value
+
+    def _time(self, key: str) -> str:
+        value = self._like(key, _MOMENT, optional=True)
+        try:
+            return value and time_text(time_of(value))
+        except ValueError as exc:
+            raise self._wrong(key) from exc
 
     def _one_of(self, key: str, words: tuple[str, ...]) -> str:
         value = self._values.get(key)

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 
 # Nobody writes to it any more: overlays on all hypervisors rely on its content.
 STORED_MODE = 0o444
+# Of one that nobody has published, such as of a machine. libvirt makes QEMU's user the owner of all that the disks of
+# a machine are backed by when it starts, and leaves it so (virSecurityDACSetImageLabelInternal in
+# src/security/security_dac.c).
+PRIVATE_MODE = 0o400
 _VOLUME = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)-(?P<digest>[0-9a-f]{16})\.(?P<format>qcow2|raw)\Z")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
@@ -89,13 +89,26 @@ class _SourceMode(AttributeField):
         return super().read(parent) if parent.get("type", "direct") == "direct" else None
 
 
+class _VlanField(ListField):
+    """One VLAN is that of an access port, several make a trunk port.
+
+    libvirt marks the latter with an attribute (https://libvirt.org/formatdomain.html#setting-vlan-tag-on-supported-network-types),
+    and a mark that stays makes a trunk port of one VLAN."""
+
+    def write(self, parent: etree._Element, value: Sequence[Mapping[str, t.Any]]) -> None:
+        home = parent.find("vlan")
+        if home is not None and len(value) < 2 and not any("native" in row for row in value):
+            home.attrib.pop("trunk", None)
+        super().write(parent, value)
+
+
 _KIB_PER_SECOND = validators.whole_number(1, 2**32)
 _BANDWIDTH = tuple(AttributeField(word, _KIB_PER_SECOND, f"@{word}") for word in ("average", "peak", "burst", "floor"))
 # Lines below <interface>.
 NIC_OPTIONS: tuple[Field, ...] = (
     _SourceMode("mode", validators.choice("bridge", "vepa", "private", "passthrough"), "source@mode"),
     AttributeField("portgroup", validators.name, "source@portgroup"),
-    ListField(
+    _VlanField(
         "vlan",
         "vlan/tag",
         (

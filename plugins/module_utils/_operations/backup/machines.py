@@ -9,7 +9,7 @@ import threading
 import time
 import typing as t
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     InputError,
@@ -32,20 +32,25 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan
     BackupPlan,
     last_unread,
     plan_backup,
+    removable_after,
     removable_of,
+    removal_words,
     require_room,
+    tidy_words,
 )
 
 
 @dataclass
 class BackupResult:
-    """What became of one machine. remarks: what the user should know though nothing has failed."""
+    """What became of one machine. remarks: what the user should know though nothing has failed. to_verify: what would
+    be read back, in check mode."""
 
     name: str
     plan: BackupPlan | None = None
     made: Manifest | None = None
     backups: Backups | None = None
     verified: list[str] = field(default_factory=list)
+    to_verify: list[str] | None = None
     removed: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -67,6 +72,8 @@ class BackupResult:
             "remarks": self.remarks,
             "seconds": round(self.seconds, 1),
         }
+        if self.to_verify is not None:
+            result["to_verify"] = self.to_verify
         if self.plan is not None:
             parent = self.plan.parent
             result.update(
@@ -103,10 +110,15 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
     for name in dict.fromkeys(names):
         result = BackupResult(name)
         try:
-            result.plan = plan_backup(conn, name, options)
-            require_room(result.plan, options)
-            result.backups = result.plan.backups
-            result.actions = [result.plan.words]
+            plan = result.plan = plan_backup(conn, name, options)
+            require_room(plan, options)
+            result.backups = plan.backups
+            result.removed = [one.id for one in removable_after(plan, options)]
+            result.actions = [
+                *(tidy_words(plan.backups, left) for left in plan.backups.unfinished),
+                plan.words,
+                *(removal_words(one, name) for one in result.removed),
+            ]
         except Exception as exc:  # whatever it is, it is not the other machines' fault
             result.error = as_virt_error(exc)
         results.append(result)
@@ -138,17 +150,18 @@ def _back_up(
     name, seconds = result.name, options.lock_seconds
     # Before anything is made: a machine that is not there gets no directory.
     plan_backup(conn, name, options)
-    with machine_lock(name, wait_seconds=seconds), locked(options.destination, name, seconds):
+    with machine_lock(name, wait_seconds=seconds), locked(options.destination, name, seconds, options.owner):
         _tidy(conn, result, options)
         # Under the locks, and without what a killed run has left.
         plan = result.plan = plan_backup(conn, name, options)
         require_room(plan, options)
         maker = BackupMaker(conn, plan, options, stop, meter)
         result.made = maker.make()
+        result.plan = replace(plan, no_checkpoint=maker.no_checkpoint)
         result.actions.append(f"{plan.words}: {result.made.id}")
         if options.verify:
             # Before anything goes: an earlier one may be all that there is.
-            result.backups = list_backups(options.destination, name)
+            result.backups = list_backups(options.destination, name, options.owner)
             chain = result.backups.chain(result.made.id)
             verify_chain(result.backups, chain, stop)
             result.verified = [one.id for one in chain]
@@ -157,7 +170,7 @@ def _back_up(
             maker.drop_old_checkpoints()
         with _as_warning(result, "backups that are not to be kept stay"):
             _remove_old(result, plan, options)
-        result.backups = list_backups(options.destination, name)
+        result.backups = list_backups(options.destination, name, options.owner)
 
 
 def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions) -> None:
@@ -167,11 +180,11 @@ def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions) -> Non
         end_job_of_killed_run(plan.domain.handle, plan.backups.path)
     for name in plan.backups.unfinished:
         directory.remove(plan.backups.path, name)
-        result.actions.append(f"remove what an interrupted run has left: {plan.backups.path}/{name}")
+        result.actions.append(tidy_words(plan.backups, name))
 
 
 def _remove_old(result: BackupResult, plan: BackupPlan, options: BackupOptions) -> None:
-    backups = list_backups(options.destination, result.name)
+    backups = list_backups(options.destination, result.name, options.owner)
     unread = last_unread(backups) if options.keep else ""
     if unread:
         result.remarks.append(
@@ -181,7 +194,7 @@ def _remove_old(result: BackupResult, plan: BackupPlan, options: BackupOptions) 
     for manifest in removable_of(backups, plan.uuid, options):
         directory.remove(plan.backups.path, manifest.id)
         result.removed.append(manifest.id)
-        result.actions.append(f"remove backup {manifest.id} of {result.name}")
+        result.actions.append(removal_words(manifest.id, result.name))
 
 
 class _as_warning:  # noqa: N801 - used like contextlib.suppress
@@ -201,6 +214,19 @@ class _as_warning:  # noqa: N801 - used like contextlib.suppress
         return True
 
 
+def preview_verify(names: Sequence[str], options: BackupOptions) -> list[BackupResult]:
+    """What verify_all would read back, for check mode."""
+    results = []
+    for name in dict.fromkeys(names):
+        result = BackupResult(name)
+        try:
+            result.to_verify = [one.id for one in _there(result, options).newest_first()]
+        except Exception as exc:  # as above
+            result.error = as_virt_error(exc)
+        results.append(result)
+    return results
+
+
 def verify_all(
     names: Sequence[str], options: BackupOptions, stop: threading.Event, progress: ProgressFile
 ) -> list[BackupResult]:
@@ -218,10 +244,15 @@ def verify_all(
     return results
 
 
-def _verify(result: BackupResult, options: BackupOptions, stop: threading.Event, meter: ProgressMeter) -> None:
-    backups = result.backups = list_backups(options.destination, result.name)
+def _there(result: BackupResult, options: BackupOptions) -> Backups:
+    backups = result.backups = list_backups(options.destination, result.name, options.owner)
     if not backups.by_id and not backups.broken:
         raise InputError(f"there is no backup of machine {result.name} in {options.destination}", where="name")
+    return backups
+
+
+def _verify(result: BackupResult, options: BackupOptions, stop: threading.Event, meter: ProgressMeter) -> None:
+    backups = _there(result, options)
     total, done = sum(one.total_bytes for one in backups.by_id.values()), 0
     problems = [str(error) for error in backups.broken.values()]
 

@@ -10,15 +10,17 @@ import os
 import secrets
 import threading
 import typing as t
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.files import root_hint, write_whole
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory, images, state_files
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import (
+    described_checkpoints,
     own_checkpoints,
     remove_checkpoint,
+    snapshots,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.job import run_backup
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.quiesce import freeze, thawed
@@ -32,9 +34,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     DiskEntry,
     FileEntry,
     Manifest,
-    backup_id,
     checkpoint_name,
+    checkpoint_words,
+    time_text,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.next_id import next_id
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.disks import BackupDisk
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
@@ -56,10 +60,14 @@ class BackupMaker:
         self._stop = stop
         self._meter = meter
         self._path = plan.backups.path
-        self._name = self._free_name()
+        now = datetime.now(timezone.utc)
+        self._made_at = time_text(now)
+        self._name = next_id(plan.backups.names, plan.kind, now)
         self._series = self._find_series()
         tracks = plan.domain.active and not plan.no_checkpoint
         self._checkpoint = checkpoint_name(self._series, self._name) if tracks else ""
+        # Why none is there in the end.
+        self.no_checkpoint = plan.no_checkpoint
         self._partial = ""
         self._quiesced = False
         self._states: dict[str, t.Any] = {}
@@ -99,22 +107,16 @@ class BackupMaker:
                 remove_checkpoint(self._plan.domain.handle, self._checkpoint)
 
     def drop_old_checkpoints(self) -> None:
-        """Delete the checkpoints of earlier backups in this directory, when a newer one is there. Raises VirtError."""
+        """Delete the checkpoints of earlier backups in this directory, when a newer one is there. Raises VirtError.
+
+        Of one that cannot be read nobody knows the series.
+        """
         handle = self._plan.domain.handle
         if self._checkpoint:
-            for name in own_checkpoints(handle, self._series):
+            unread = [checkpoint_words(name, self._path) for name in self._plan.backups.broken]
+            for name in (*own_checkpoints(handle, self._series), *described_checkpoints(handle, unread)):
                 if name != self._checkpoint:
                     remove_checkpoint(handle, name)
-
-    def _free_name(self) -> str:
-        made = datetime.now(timezone.utc).replace(microsecond=0)
-        # Later than all that are there, whatever the clock says: a backup is built on earlier ones only.
-        newest = max((manifest.made for manifest in self._plan.backups.by_id.values()), default=None)
-        if newest is not None and made <= newest:
-            made = newest + timedelta(seconds=1)
-        while os.path.lexists(self._plan.backups.path_of(backup_id(made, self._plan.kind))):
-            made += timedelta(seconds=1)
-        return backup_id(made, self._plan.kind)
 
     def _find_series(self) -> str:
         own = [one for one in self._plan.backups.newest_first() if one.uuid == self._plan.uuid]
@@ -161,6 +163,7 @@ class BackupMaker:
             files=self._digests(),
             left_out=plan.left_out,
             made_by=self._programs(),
+            made_at=self._made_at,
             **self._states,
         )
 
@@ -173,7 +176,7 @@ class BackupMaker:
         since = plan.parent.checkpoint if plan.parent else None
         checkpoint = None
         if self._checkpoint:
-            words = f"for the backup {self._name} in {self._path} (brine.virt)"
+            words = checkpoint_words(self._name, self._path)
             checkpoint = checkpoint_xml(self._checkpoint, words, list(files), others)
         frozen = freeze(handle, self._options.quiesce, self._options.freeze_seconds)
 
@@ -190,9 +193,19 @@ class BackupMaker:
             if frozen is not None:
                 with contextlib.suppress(VirtError):
                     frozen.release()
+        self._require_checkpoint_to_be_of_use()
         for disk in plan.disks:
             if disk not in plan.by_job:
                 self._copy(disk, 0)
+
+    def _require_checkpoint_to_be_of_use(self) -> None:
+        """Delete the checkpoint where somebody has taken a snapshot since the plan was made. It may be the older of the
+        two, and what going back to it changes is in no bitmap."""
+        found = snapshots(self._plan.domain.handle) if self._checkpoint else []
+        if found:
+            remove_checkpoint(self._plan.domain.handle, self._checkpoint)
+            self._checkpoint = ""
+            self.no_checkpoint = f"the machine got the snapshot {found[0]} while the backup began"
 
     def _back_up_stopped(self) -> None:
         """Under QEMU's own locks on the files: until the end the machine cannot be started."""

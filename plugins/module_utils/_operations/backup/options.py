@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.quiesce import AUTO
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.trust import read_owner
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep, read_keep
 
 PRESENT, VERIFIED = "present", "verified"
@@ -20,7 +21,7 @@ _MOST_FREEZE_SECONDS = 600
 class BackupOptions:
     """destination: the directory that all machines' backups are in. full: no incremental one. full_every: of so many
     backups that are built on each other one is full. keep: None keeps all. must_be_mounted: the destination must not
-    be on the file system of ``/``."""
+    be on the file system of ``/``. owner: the number of the user who may own the destination besides root."""
 
     destination: str
     full: bool = False
@@ -31,6 +32,7 @@ class BackupOptions:
     verify: bool = False
     must_be_mounted: bool = False
     lock_seconds: int = 300
+    owner: int | None = None
 
 
 def read_backup_options(params: dict[str, t.Any]) -> BackupOptions:
@@ -53,4 +55,5 @@ def read_backup_options(params: dict[str, t.Any]) -> BackupOptions:
         verify=params["verify"],
         must_be_mounted=params["must_be_mounted"],
         lock_seconds=params["lock_timeout"],
+        owner=read_owner(params["owner"]),
     )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
@@ -26,7 +27,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     FULL,
     INCREMENTAL,
     Manifest,
+    time_text,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.next_id import next_id
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import removable
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
@@ -91,7 +94,7 @@ def plan_backup(conn: VirConnect, name: str, options: BackupOptions) -> BackupPl
     disks, left_out = find_disks(domain, Pools(conn))
     if not disks:
         raise ConflictError(f"machine {name} has no disk to be backed up")
-    backups = list_backups(options.destination, name)
+    backups = list_backups(options.destination, name, options.owner)
     if domain.active:
         no_checkpoint = _why_no_checkpoint(domain, disks)
         parent, reason, changed = _choose_parent(domain, uuid, disks, backups, options)
@@ -120,6 +123,37 @@ def removable_of(plan_backups: Backups, uuid: str, options: BackupOptions) -> li
     unread = last_unread(plan_backups)
     # What is built on others is later than they are.
     return [manifest for manifest in removable(own, options.keep) if manifest.id > unread]
+
+
+def removable_after(plan: BackupPlan, options: BackupOptions) -> list[Manifest]:
+    """The same, when the planned backup is there. Raises ConflictError."""
+    now = datetime.now(timezone.utc)
+    coming = Manifest(
+        id=next_id(plan.backups.names, plan.kind, now),
+        machine=plan.domain.name,
+        uuid=plan.uuid,
+        series="",
+        kind=plan.kind,
+        parent=plan.parent.id if plan.parent else None,
+        checkpoint="",
+        reason=plan.reason,
+        running=plan.domain.active,
+        quiesced=False,
+        disks=(),
+        files={},
+        made_at=time_text(now),
+    )
+    return removable_of(replace(plan.backups, by_id={**plan.backups.by_id, coming.id: coming}), plan.uuid, options)
+
+
+def removal_words(name: str, machine: str) -> str:
+    """How the removal of a backup is described."""
+    return f"remove backup {name} of {machine}"
+
+
+def tidy_words(backups: Backups, name: str) -> str:
+    """How the removal of what a killed run has left is described."""
+    return f"remove what an interrupted run has left: {backups.path}/{name}"
 
 
 def last_unread(backups: Backups) -> str:

@@ -13,10 +13,11 @@ import typing as t
 from collections.abc import Callable, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back, read_texts, set_aside
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot, list_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import INTERNAL
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
@@ -39,6 +40,7 @@ def check_snapshots(name: str, handle: t.Any, *, active: bool, undefine_source: 
             where=where,
             hint="Delete them first: virt_snapshot with state: absent",
         )
+    _require_their_disks(name, handle, found, where)
     if not undefine_source:
         raise UnsupportedError(
             f"{words} if it is to stay defined here as well", where=where, hint=f"Leave undefine_source out, {delete}"
@@ -47,6 +49,24 @@ def check_snapshots(name: str, handle: t.Any, *, active: bool, undefine_source: 
         read_texts(found)
     except VirtError as exc:
         raise type(exc)(f"{words}: {exc.what}", where=where, hint=f"Delete them first, {delete[3:]}") from exc
+
+
+def _require_their_disks(name: str, handle: t.Any, found: Sequence[KnownSnapshot], where: str) -> None:
+    """Raise UnsupportedError for a snapshot of disks that the machine has not got any more: they would stay behind, and
+    a revert asks for all of them."""
+    with translate_errors(f"cannot inspect machine {name}", where):
+        text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    now = written_places(read_description(f"machine {name}", text))
+    for one in found:
+        then = {} if one.facts.domain is None else written_places(one.facts.domain)
+        gone = [f"{target} ({place})" for target, place in sorted(then.items()) if now.get(target) != place]
+        if gone:
+            raise UnsupportedError(
+                f"{name} has a snapshot {one.facts.name} of a disk that was detached since then, and could not be "
+                f"reverted there, as the disk would stay behind: {', '.join(gone)}",
+                where=where,
+                hint="Attach it again first, or delete the snapshot: virt_snapshot with state: absent",
+            )
 
 
 def check_snapshots_on_target(

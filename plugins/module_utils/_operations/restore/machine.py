@@ -10,6 +10,7 @@ new ones are there and read as the backup does.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import typing as t
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import state_files
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import locked
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import locked_to_read
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
@@ -100,17 +101,19 @@ def restore(conn: VirConnect, options: RestoreOptions, stop: threading.Event, pr
     seconds = options.lock_seconds
     # All that can be seen to be wrong, before hours of reading.
     plan = plan_restore(Hypervisor(conn, image_pool=_IMAGE_POOL), options)
+    # In the order in which a backup takes the two. A disk beside it is restored while the machine is used.
+    beside = options.disk is not None
+    of_machine = contextlib.nullcontext() if beside else machine_lock(options.name, wait_seconds=seconds)
     # Nobody removes a backup meanwhile.
-    with locked(options.source, options.machine, seconds):
+    with of_machine, locked_to_read(options.source, options.machine, seconds, options.owner):
         _verify(plan, options, stop, meter)
-        with machine_lock(options.name, wait_seconds=seconds):
-            hypervisor = Hypervisor(conn, image_pool=_IMAGE_POOL)
-            now = plan_restore(hypervisor, options)
-            if now.chain != plan.chain:
-                raise ConflictError(f"the backups in {plan.backups.path} have changed meanwhile", hint="Run it again")
-            filler = VolumeFiller(now.backups, now.chain, stop, meter, lambda: _lock(options))
-            run = _Restore(hypervisor, now, options, filler)
-            return RestoreResult(now, run.carry_out(), [*_lost(now), *run.remarks])
+        hypervisor = Hypervisor(conn, image_pool=_IMAGE_POOL)
+        now = plan_restore(hypervisor, options)
+        if now.chain != plan.chain:
+            raise ConflictError(f"the backups in {plan.backups.path} have changed meanwhile", hint="Run it again")
+        filler = VolumeFiller(now.backups, now.chain, stop, meter, lambda: _lock(options))
+        run = _Restore(hypervisor, now, options, filler)
+        return RestoreResult(now, run.carry_out(), [*_lost(now), *run.remarks])
 
 
 def _lock(options: RestoreOptions) -> t.ContextManager[None]:
@@ -283,8 +286,8 @@ class _Restore:
                 self.remarks.append("its definition has no place for the UEFI variables, which are not restored")
                 return
             before = state_files.read_nvram(path) if replaced else None
-            state_files.write_nvram(self._backup, name, path, replace=replaced)
-            written.append((path, before))
+            if state_files.write_nvram(self._backup, name, path, replace=replaced):
+                written.append((path, before))
 
         def undo() -> None:
             for path, before in written:

@@ -9,6 +9,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.trust import read_owner
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import is_backup_id
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
 
@@ -20,7 +21,7 @@ class RestoreOptions:
     """source: the directory that all machines' backups are in. machine: the name that the machine had. backup: an id,
     None for the newest. name: that of the restored machine. pool: for all volumes, None for the pool that each disk was
     in. disk: the only one that is restored, into a volume (volume) beside the machine. trust: take the definition as it
-    is."""
+    is. owner: the number of the user who may own the source besides root."""
 
     source: str
     machine: str
@@ -33,6 +34,7 @@ class RestoreOptions:
     started: bool
     trust: bool
     lock_seconds: int
+    owner: int | None = None
 
 
 def read_restore_options(params: dict[str, t.Any]) -> RestoreOptions:
@@ -71,4 +73,5 @@ def read_restore_options(params: dict[str, t.Any]) -> RestoreOptions:
         started=params["started"],
         trust=params["trust_definition"],
         lock_seconds=params["lock_timeout"],
+        owner=read_owner(params["owner"]),
     )

@@ -76,7 +76,7 @@ class RestorePlan:
 
 def find_backup(options: RestoreOptions) -> tuple[Backups, list[Manifest]]:
     """What there is of the machine, and the backup with those that it is built on. Raises VirtError."""
-    backups = list_backups(options.source, options.machine)
+    backups = list_backups(options.source, options.machine, options.owner)
     if options.backup is not None:
         return backups, backups.chain(options.backup)
     if not backups.by_id:

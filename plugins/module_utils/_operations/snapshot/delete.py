@@ -32,9 +32,14 @@ def steps_to_delete(conn: VirConnect, machine: SnapshotView, going: Sequence[Kno
     return [_step(machine, one) for one in ordered]
 
 
+def deletion_words(machine: str, name: str) -> str:
+    """How the step that deletes a snapshot is described."""
+    return f"delete snapshot {name} of {machine}"
+
+
 def _step(machine: SnapshotView, snapshot: KnownSnapshot) -> Step:
     name = snapshot.facts.name
-    return Step(f"delete snapshot {name} of {machine.name}", lambda: _delete(machine, snapshot))
+    return Step(deletion_words(machine.name, name), lambda: _delete(machine, snapshot))
 
 
 def _delete(machine: SnapshotView, snapshot: KnownSnapshot) -> None:

@@ -21,12 +21,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, written_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import MEMORY_SUFFIX, written_disks
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import MEMORY_SUFFIX
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
 
 _ATTRIBUTE = "user.brine.build"
@@ -53,7 +53,7 @@ def files_of(machine: SnapshotView) -> list[str]:
     for domain in (machine.xml, machine.defined):
         for disk in written_disks(domain)[0].values():
             path = disk_source(disk.find("source"), disk.get("type"))
-            if disk.get("type") == "file" and path:
+            if disk.get("type") in ("file", "block") and path:
                 found.append(path)
     return list(dict.fromkeys(found))
 
@@ -64,7 +64,7 @@ def require_unused_files(conn: VirConnect, machine: SnapshotView, what: str) -> 
     what: what is to be done, in words that follow «cannot be».
     """
     usage = Usage(conn)
-    paths = [*files_of(machine), *_below(machine)]
+    paths = [*files_of(machine), *_below(machine), *_volumes(machine, usage)]
     own = {usage.identity_at(path) for path in paths}
     for path in paths:
         for user in usage.users_at(path):
@@ -81,6 +81,18 @@ def require_unused_files(conn: VirConnect, machine: SnapshotView, what: str) -> 
             f"it cannot be {what}, as it cannot be determined whether something else uses its files: "
             f"{'; '.join(unknown)}"
         )
+
+
+def _volumes(machine: SnapshotView, usage: Usage) -> list[str]:
+    """Where the disks are that the machine's description names by pool and volume."""
+    sources = [
+        disk.find("source")
+        for domain in (machine.xml, machine.defined)
+        for disk in written_disks(domain)[0].values()
+        if disk.get("type") == "volume"
+    ]
+    names = [(source.get("pool", ""), source.get("volume", "")) for source in sources if source is not None]
+    return [usage.collected.paths[name] for name in names if name in usage.collected.paths]
 
 
 def _below(machine: SnapshotView) -> list[str]:

@@ -25,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     is_flush_name,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.locks import SharedLock
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
     SnapshotPlan,
     SnapshotRequest,
@@ -34,15 +35,26 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.pl
 
 @dataclass
 class SnapshotResult:
-    """One machine: what is to be done (plan; None where it cannot be), and what became of it. done: the actions that
-    are finished. snapshots: those that it has in the end."""
+    """One machine: what is to be done (plan; None where it cannot be), and what became of it.
+
+    Where it was not done to its end, the plan is what was done of it. done: the actions that are finished. snapshots,
+    state: those that it has in the end, None where nobody has looked. remarks: what else the user should know.
+    """
 
     name: str
     plan: SnapshotPlan | None = None
     error: VirtError | None = None
     done: list[str] = field(default_factory=list)
     snapshots: list[dict[str, t.Any]] | None = None
+    state: str | None = None
+    remarks: list[str] = field(default_factory=list)
     seconds: float = 0.0
+
+    @property
+    def warnings(self) -> list[str]:
+        """What of the machine is not in the new snapshot, and the remarks."""
+        method = None if self.plan is None else self.plan.method
+        return [*([] if method is None else method.warnings), *self.remarks]
 
     def as_result(self) -> dict[str, t.Any]:
         """In the words of the module's result."""
@@ -53,13 +65,13 @@ class SnapshotResult:
             "failed": self.error is not None,
             "snapshot": None if found is None else found.snapshot,
             "state_before": None if found is None else found.state_before,
-            "state": None if found is None else found.state,
+            "state": self.state or (None if found is None else found.state),
             "actions": self.done,
             "deleted": [] if found is None else list(found.going),
             "kind": None if method is None else method.kind,
             "memory": None if method is None else method.memory,
             "quiesced": None if method is None else method.quiesce,
-            "warnings": [] if method is None else list(method.warnings),
+            "warnings": self.warnings,
             "snapshots": self.snapshots,
             "seconds": round(self.seconds, 1),
         }
@@ -125,10 +137,14 @@ def carry_out(
         try:
             # Nobody moves the machine, changes its power state, or gives it other disks meanwhile.
             with machine_lock(result.name, lock_seconds), others.held():
-                result.plan = _apply(plan(conn, result.name, request), result)
+                result.plan = plan(conn, result.name, request)
+                _apply(result.plan, result)
                 if result.plan.unfinished:
-                    result.plan = _apply(plan(conn, result.name, request), result)
+                    result.plan = plan(conn, result.name, request)
+                    _apply(result.plan, result)
         except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on
+            if result.plan is not None:
+                result.plan = result.plan.as_far_as(result.done)
             result.error = _with_done(as_virt_error(exc), result.done)
         _look(conn, result)
         result.seconds = time.monotonic() - began
@@ -140,20 +156,21 @@ def carry_out(
     )
 
 
-def _apply(planned: SnapshotPlan, result: SnapshotResult) -> SnapshotPlan:
+def _apply(planned: SnapshotPlan, result: SnapshotResult) -> None:
     for step in planned.steps:
         step.apply()
         result.done.append(step.description)
-    return planned
 
 
 def _look(conn: VirConnect, result: SnapshotResult) -> None:
-    """The machine's snapshots now; a look that fails must not hide what was done."""
+    """The machine's snapshots and state now. A look that fails changes nothing of what was done."""
     try:
         with translate_errors(f"cannot inspect machine {result.name}"):
-            result.snapshots = snapshot_records(conn.lookupByName(result.name))
-    except VirtError as exc:
-        result.error = result.error or exc
+            handle = conn.lookupByName(result.name)
+            result.state = view_machine(handle).state
+            result.snapshots = snapshot_records(handle)
+    except Exception as exc:  # noqa: BLE001 - as above
+        result.remarks.append(f"its snapshots could not be listed afterwards: {as_virt_error(exc)}")
 
 
 def _with_done(error: VirtError, done: Sequence[str]) -> VirtError:

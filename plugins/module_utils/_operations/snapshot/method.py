@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import read_only_disks, written_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, INTERNAL
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
 
@@ -87,30 +87,6 @@ def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Metho
         memory_file=f"{folder}/{machine.name}.{name}{MEMORY_SUFFIX}" if kind == EXTERNAL and with_memory else None,
         warnings=tuple(_not_kept(machine, kind)),
     )
-
-
-def written_disks(domain: etree._Element) -> tuple[dict[str, etree._Element], list[str]]:
-    """The disks that a machine can write to, by target; the targets of the others."""
-    kept, left_out = {}, []
-    for disk in domain.iterfind("devices/disk"):
-        target = attribute(disk, "target", "dev") or ""
-        source = disk_source(disk.find("source"), disk.get("type"))
-        if source is None or _only_reads(disk):
-            left_out.append(target)
-        else:
-            kept[target] = disk
-    return kept, left_out
-
-
-def read_only_disks(domain: etree._Element) -> dict[str, etree._Element]:
-    """The disks that a machine only reads, by target, also empty ones."""
-    return {
-        attribute(disk, "target", "dev") or "": disk for disk in domain.iterfind("devices/disk") if _only_reads(disk)
-    }
-
-
-def _only_reads(disk: etree._Element) -> bool:
-    return disk.find("readonly") is not None or disk.get("device") == "cdrom"
 
 
 def _check_wishes(machine: SnapshotView, memory: str, quiesce: str) -> None:

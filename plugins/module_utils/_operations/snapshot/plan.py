@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
@@ -15,7 +15,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, SHUTOFF, default_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import steps_to_delete
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import (
+    deletion_words,
+    steps_to_delete,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import has_new_files, note_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, Method, choose
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.readonly import hidden_disks, put_back
@@ -56,7 +59,8 @@ class SnapshotPlan:
 
     snapshot: the name of the one that is taken or reverted. method: of one that is taken. going: the names of those
     that are deleted. before, after: the names of its snapshots. state: the one that the machine is in afterwards.
-    unfinished: the rest can only be planned when this is done.
+    unfinished: the rest can only be planned when this is done. main: the description of the step that takes or reverts;
+    deletions: those of the steps that delete, by the name of the snapshot.
     """
 
     steps: tuple[Step, ...]
@@ -68,6 +72,18 @@ class SnapshotPlan:
     method: Method | None = None
     going: tuple[str, ...] = ()
     unfinished: bool = False
+    main: str | None = None
+    deletions: Mapping[str, str] = field(default_factory=dict)
+
+    def as_far_as(self, done: Collection[str]) -> SnapshotPlan:
+        """What it has come to where no more than these actions were done."""
+        going = tuple(name for name in self.going if self.deletions.get(name) in done)
+        kept = tuple(name for name in self.before if name not in going)
+        if self.main is None:
+            return replace(self, going=going, after=kept)
+        if self.main not in done:
+            return replace(self, going=going, after=kept, snapshot=None, method=None, state=self.state_before)
+        return replace(self, going=going, after=(*kept, *(name for name in self.after if name not in self.before)))
 
     @property
     def actions(self) -> list[str]:
@@ -83,6 +99,7 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     if aside and not is_moving(found.defined):
         return _plan_put_back(found, before, aside)
     steps: list[Step] = []
+    main: str | None = None
     method, name, state = None, None, found.power.state
     going: list[KnownSnapshot] = []
     if request.state == REVERTED:
@@ -92,7 +109,7 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
             raise NotFoundError(f"it has no snapshot {name!r}", where="name", hint=one_of_these(name, before))
         require_settled(found)
         steps += steps_to_revert(conn, found, snapshot, force=request.force)
-        state = state_after(snapshot)
+        main, state = steps[-1].description, state_after(snapshot)
         if snapshot.facts.kind == EXTERNAL and state == SHUTOFF:
             steps.append(_put_back(conn, machine))
     else:
@@ -102,6 +119,7 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
                 require_settled(found)
                 method = choose(found, name, request.memory, request.quiesce)
                 steps.append(step_to_take(conn, found, name, method, request.description))
+                main = steps[-1].description
         going = _going(found, request, taken=method is not None)
         if going:
             require_settled(found)
@@ -117,7 +135,18 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     gone = tuple(one.facts.name for one in going)
     taken = (name,) if method is not None and name is not None else ()
     after = (*(one for one in before if one not in gone), *taken)
-    return SnapshotPlan(tuple(steps), before, after, found.power.state, state, name, method, gone)
+    return SnapshotPlan(
+        tuple(steps),
+        before,
+        after,
+        found.power.state,
+        state,
+        name,
+        method,
+        gone,
+        main=main,
+        deletions={one: deletion_words(machine, one) for one in gone},
+    )
 
 
 def _plan_put_back(found: SnapshotView, before: tuple[str, ...], aside: tuple[str, ...]) -> SnapshotPlan:

@@ -20,9 +20,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, read_only_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import read_only_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
 
 

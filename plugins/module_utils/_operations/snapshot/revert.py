@@ -15,9 +15,8 @@ from dataclasses import replace
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     READY,
     MachineNotes,
@@ -40,7 +39,6 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.plan import
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import (
     REVERTS_EXTERNAL,
-    written_disks,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
 
@@ -59,8 +57,8 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
     """
     name, facts = machine.name, snapshot.facts
     _require_revertible(machine, snapshot)
-    if facts.kind == EXTERNAL:
-        require_unused_files(conn, machine, f"reverted to {facts.name}")
+    # What is backed by a disk, or has it as well, would find another content below it.
+    require_unused_files(conn, machine, f"reverted to {facts.name}")
     if machine.active and not force:
         raise ConflictError(
             f"it is {machine.power.state}, and what it does now would be lost, with all it has not saved elsewhere",
@@ -70,13 +68,11 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
     words = f"revert {name} to snapshot {facts.name} ({before if before == after else f'{before} -> {after}'})"
     wanted = kept_notes(machine.notes, None if facts.domain is None else read_notes(facts.domain))
     steps = []
-    if facts.kind != EXTERNAL and _would_bring_back(facts.domain, wanted):
+    if _would_bring_back(facts.domain, wanted):
         steps.append(
             Step(f"keep the metadata of {name} in snapshot {facts.name}", lambda: _redefine(machine, snapshot, wanted))
         )
     steps.append(Step(words, lambda: _revert(machine, snapshot)))
-    if facts.kind == EXTERNAL and wanted is not None:
-        steps.append(Step(f"keep the metadata of {name}", lambda: write_notes(machine.power.handle, wanted)))
     return steps
 
 
@@ -125,8 +121,8 @@ def _require_revertible(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
 
 
 def _require_same_disks(machine: SnapshotView, name: str, then: etree._Element, *, external: bool) -> None:
-    now_disks, then_disks = _places(machine.defined), _places(then)
-    for target in sorted({*now_disks, *_places(machine.xml)} - set(then_disks)):
+    now_disks, then_disks = written_places(machine.defined), written_places(then)
+    for target in sorted({*now_disks, *written_places(machine.xml)} - set(then_disks)):
         raise ConflictError(
             f"its disk {target} was attached after snapshot {name}, and a revert would take it away",
             hint="Detach it first, if it is not needed any more",
@@ -142,12 +138,6 @@ def _require_same_disks(machine: SnapshotView, name: str, then: etree._Element, 
                 f"its disk {target} is {now_disks[target]} now, and was {place} when snapshot {name} was taken",
                 hint="Attach that one again first",
             )
-
-
-def _places(domain: etree._Element) -> dict[str, str | None]:
-    return {
-        target: disk_source(disk.find("source"), disk.get("type")) for target, disk in written_disks(domain)[0].items()
-    }
 
 
 def _would_bring_back(then: etree._Element | None, wanted: MachineNotes | None) -> bool:
@@ -181,7 +171,11 @@ def with_notes(snapshot_xml: str, notes: MachineNotes | None) -> str:
 
 
 def _redefine(machine: SnapshotView, snapshot: KnownSnapshot, notes: MachineNotes | None) -> None:
-    """Write the notes into the snapshot before it is reverted: a run that is killed in between loses nothing."""
+    """Write the notes into the snapshot before it is reverted: a run that is killed in between loses nothing.
+
+    libvirt takes the description from there for both kinds of snapshots (qemuSnapshotRevertPrep in
+    src/qemu/qemu_snapshot.c).
+    """
     name = snapshot.facts.name
     flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE
     if snapshot.current:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import changes_bridge_vlans
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_nic, plain
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import nic_source
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import NicNote
@@ -170,17 +171,19 @@ def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft) -> None:
             _hotplug(nic, element, draft)
         return
     lacking = [key for key in want if not covers(_state_of(live).get(key), want[key])]
-    at_once = [key for key in lacking if _is_live(key, nic, live)]
+    at_once = [key for key in lacking if _is_live(key, nic, live, draft)]
     if at_once:
         _change_live(nic, live, at_once, draft)
     draft.pending.extend(f"nics.{nic.name}.{key}" for key in lacking if key not in at_once)
 
 
-def _is_live(key: str, nic: Nic, live: etree._Element) -> bool:
+def _is_live(key: str, nic: Nic, live: etree._Element, draft: Draft) -> bool:
     """Bridges and networks replace each other in a running machine; a macvtap and what others have thought of do
-    not."""
+    not. VLANs change at once on a bridge, of Open vSwitch's (which has a virtualport) with any libvirt."""
     if key in ("type", "source"):
         return {nic.type, live.get("type")} <= {"bridge", "network"}
+    if key == "vlan" and {nic.type, live.get("type")} == {"bridge"}:
+        return live.find("virtualport") is not None or changes_bridge_vlans(draft.hypervisor.conn)
     return key in LIVE_OPTIONS
 
 

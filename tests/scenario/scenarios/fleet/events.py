@@ -28,7 +28,7 @@ class Rulebook:
 
     def __init__(self, cloud: Cloud, name: str, *words: str) -> None:
         self._log = cloud.build / f"rulebook-{name}.log"
-        program = cloud.build / "venv-rulebook/bin"
+        program = cloud.tools / "venv-rulebook/bin"
         variables = cloud.build / "rulebook-vars.json"
         variables.write_text(json.dumps({"virt_events_hypervisors": uris(cloud)}), encoding="utf-8")
         rulebook = name if name.endswith(".yml") else f"brine.virt.{name}"

@@ -26,9 +26,10 @@ def _down(cloud: Cloud) -> None:
     bridges = [line.split()[0] for line in links.splitlines() if any(f" {net}." in line for net in addresses)]
     must(len(bridges) == 1, f"the lab's bridge is not to be told from the others: {links}")
     cloud.lab_well("down")
-    bridge = bridges[0]
+    # The names of all that it has.
+    mark = bridges[0].removeprefix("bv")
     for command in ("ip -brief link", "nft list tables", "ps -eo args", "cat /proc/self/mounts"):
         text = cloud.run("sh", "-c", f"{command} | grep -v grep").text
-        left = [line for line in text.splitlines() if bridge in line or re.search(r"nspawn.*" + str(cloud.root), line)]
+        left = [line for line in text.splitlines() if mark in line]
         must(not left, f"{command}: {left}")
-    must(not (cloud.build / "lab" / "inventory" / "hosts.yml").exists(), "the inventory of a lab that is gone is there")
+    must(not (cloud.lab_files / "inventory" / "hosts.yml").exists(), "the inventory of a lab that is gone is there")

@@ -8,8 +8,7 @@ import re
 import typing as t
 
 from ...cloud import COMMAND_SECONDS, FLEET, Answer, Cloud, must
-from ...needs import NEWER
-from ...own_kernel import RELEASES
+from ...needs import NEWER, RELEASES
 from ...runner import ScenarioRun
 from ..fleet.evacuating import names, provision
 

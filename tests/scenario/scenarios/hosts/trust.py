@@ -104,7 +104,7 @@ def _issue(cloud: Cloud, name: str, *words: str, changed: bool = True, **more: t
 
 
 def _authority_folder(cloud: Cloud) -> t.Any:
-    return cloud.build / "lab" / "authority"
+    return cloud.lab_files / "authority"
 
 
 def _connect(cloud: Cloud, name: str) -> Answer:
@@ -297,7 +297,7 @@ def _repaired(cloud: Cloud) -> None:
 
 def _foreign(cloud: Cloud) -> None:
     before = _serials(cloud)
-    answer = _role(cloud, virt_tls_authority=str(cloud.build / "lab" / "another"))
+    answer = _role(cloud, virt_tls_authority=str(cloud.lab_files / "another"))
     must(answer.status != 0 and "not one of this cloud's authorities" in answer.one_line, answer.text)
     must(_serials(cloud) == before, "something has changed")
     must(all(len(_subjects(cloud, host)) == 1 for host in cloud.hosts), "something has changed")

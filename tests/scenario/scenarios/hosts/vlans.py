@@ -54,7 +54,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
             "the VLAN leads out by the bond and in at the other card, as far as the MTU goes", lambda: _outside(cloud)
         )
         scenario.step("the bond goes on without one of its cards", lambda: _fail_over(cloud))
-        scenario.step("a machine gets another VLAN, and several", lambda: _change(cloud))
+        scenario.step("a running machine gets another VLAN, several, and one again", lambda: _change(cloud))
         scenario.step("the host boots, and all is there", lambda: _reboot(cloud))
         scenario.step("the role again: nothing to change", lambda: _again(cloud))
     finally:
@@ -171,12 +171,16 @@ def _fail_over(cloud: Cloud) -> None:
 
 def _change(cloud: Cloud) -> None:
     first = MACHINES["vlan1"][1]
-    _init(cloud, "vlan3", VLAN)
-    _reaches(cloud, "vlan3", first, True)
-    _init(cloud, "vlan3", [VLAN, OTHER_VLAN])
-    must(_tags(cloud, _tap(cloud, "vlan3")) == {VLAN: [], OTHER_VLAN: []}, "it is no trunk port of the two")
-    # It knows nothing of tags, so it has lost the others.
-    _reaches(cloud, "vlan3", first, False)
+    access = ["Egress Untagged", "PVID"]
+    for vlans, tags, claim in (
+        (VLAN, {VLAN: access}, True),
+        # It knows nothing of tags, so it loses the others.
+        ([VLAN, OTHER_VLAN], {VLAN: [], OTHER_VLAN: []}, False),
+        (VLAN, {VLAN: access}, True),
+    ):
+        _init(cloud, "vlan3", vlans)
+        must(_tags(cloud, _tap(cloud, "vlan3")) == tags, f"its port is not that of {vlans}")
+        _reaches(cloud, "vlan3", first, claim)
 
 
 def _reboot(cloud: Cloud) -> None:

@@ -100,7 +100,7 @@ def _wrong_key(cloud: Cloud) -> None:
     path = re.search(r"UserKnownHostsFile=(\S+)", home["ansible_ssh_common_args"])
     must(path is not None, home["ansible_ssh_common_args"])
     other = cloud.build / "scenario-other-key"
-    key = (cloud.build / "lab" / "id_ed25519.pub").read_text(encoding="utf-8").split()
+    key = (cloud.lab_files / "id_ed25519.pub").read_text(encoding="utf-8").split()
     other.write_text(f"virt-{home['virt_uuid']} {key[0]} {key[1]}\n", encoding="utf-8")
     args = home["ansible_ssh_common_args"].replace(path.group(1) if path else "", str(other))
     answer = cloud.ansible(
@@ -113,7 +113,7 @@ def _jump(cloud: Cloud) -> None:
     """ProxyJump, as the guide has it, and the check of the host key beside it."""
     hosts = cloud.listed()["_meta"]["hostvars"]
     away = next(host for host in cloud.hosts if host != hosts[NAME]["virt_hypervisor"])
-    lab = cloud.build / "lab"
+    lab = cloud.lab_files
     config = cloud.build / "scenario-ssh-config"
     config.write_text(
         f"Host jump\n  HostName {hosts[away]['ansible_host']}\n  User root\n  IdentityFile {lab}/id_ed25519\n"

@@ -245,7 +245,7 @@ def _killed(cloud: Cloud, step: int, moment: str) -> None:
 def _playbook(cloud: Cloud) -> None:
     _make(cloud, TRAPS, THERE, start=True)
     cloud.listed()
-    keys = cloud.build / "lab" / "known_hosts_machines"
+    keys = cloud.lab_files / "known_hosts_machines"
     must(f" {TRAPS}\n" in keys.read_text(encoding="utf-8"), "its host keys are not known")
     before = cloud.state_of_all()
     answer = cloud.play("purge", "-e", f"vm={TRAPS}")

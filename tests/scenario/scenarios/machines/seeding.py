@@ -72,7 +72,7 @@ def _subnet(cloud: Cloud) -> str:
 
 
 def _key(cloud: Cloud) -> str:
-    return (cloud.build / "lab" / "id_ed25519.pub").read_text(encoding="utf-8").strip()
+    return (cloud.lab_files / "id_ed25519.pub").read_text(encoding="utf-8").strip()
 
 
 def _nics(cloud: Cloud, number: int) -> list[dict[str, t.Any]]:

@@ -156,7 +156,7 @@ def _refused(cloud: Cloud) -> None:
 
 def _absent(cloud: Cloud) -> None:
     cloud.listed()
-    keys = cloud.build / "lab" / "known_hosts_machines"
+    keys = cloud.lab_files / "known_hosts_machines"
     must(f" {ONE}\n" in keys.read_text(encoding="utf-8"), "its host keys are not known")
     cloud.on(HERE, f"virsh destroy {ONE}")
     machines = (_gone(ONE), _gone(DEAF), _machine(NEXT, "present"))

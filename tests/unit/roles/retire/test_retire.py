@@ -186,6 +186,14 @@ def test_an_empty_one_is_taken_out(cloud: Cloud) -> None:
         "# virt-00000000-0000-4000-8000-000000000000 brine.virt:hv1 web1",
     ]
     assert "\nTake hv3 out of the inventory (hosts.yml).\n" in output
+    assert "virsh secret-undefine UUID" in output and "irewalls" not in output
+
+
+def test_a_firewall_that_lets_it_in_is_named(cloud: Cloud) -> None:
+    cloud.hosts["hv2"] = {"virt_hypervisor_firewall": "auto"}
+    code, output = cloud.run("from=hv3")
+    assert code == 0, output
+    assert "Firewalls of other hypervisors let hv3 in until brine.virt.hypervisors has run without it." in output
 
 
 def test_a_second_run_says_that_nothing_is_left(cloud: Cloud) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import stat
 import threading
 import time
@@ -22,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage import vo
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import (
     SentFile,
     flushed,
@@ -39,7 +41,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_start
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import STORED_MODE, parse_image_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import (
+    PRIVATE_MODE,
+    STORED_MODE,
+    parse_image_volume,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import Endpoints
@@ -154,8 +160,16 @@ def _make(pool: Pool, base: BaseImage) -> t.Any:
     mode = element.find("target/permissions/mode")
     if mode is not None:
         # QEMU has it written to the disk, and is not root.
-        mode.text = f"{STORED_MODE | stat.S_IWUSR:04o}"
+        mode.text = f"{_mode_of(base, pool) | stat.S_IWUSR:04o}"
     return volumes.make_volume(pool, base.volume, element)
+
+
+def _mode_of(base: BaseImage, pool: Pool) -> int:
+    """Who may read it there: nobody else where nobody else may here, but on a share, as virt_image has it."""
+    private = False
+    with contextlib.suppress(OSError):
+        private = not os.stat(base.path).st_mode & stat.S_IROTH
+    return PRIVATE_MODE if private and shared_because(pool) is None else STORED_MODE
 
 
 def is_stored(base: BaseImage, pool: Pool) -> bool:

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.brine.virt.plugins.module_utils._operations import machine_image
+from ansible_collections.brine.virt.plugins.module_utils._host.images import store as image_store
+from ansible_collections.brine.virt.plugins.module_utils._operations import images, machine_image
 from ansible_collections.brine.virt.plugins.modules import virt_image
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
@@ -109,6 +110,45 @@ def test_one_file_without_a_backing_file_and_nothing_when_nobody_has_written(mac
     later = machine.task()
     assert later["changed"] and later["image"]["volume"] != made["image"]["volume"]
     assert sorted(later["diff"]["after"]["volumes"]) == sorted([made["image"]["volume"], later["image"]["volume"]])
+
+
+def test_others_of_the_hypervisor_cannot_read_it(
+    machine: Machine, node: t.Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has published what is in there. Where QEMU may get at it as anybody else only, it is as all images are."""
+    settings = tmp_path / "qemu.conf"
+    monkeypatch.setattr(image_store, "_QEMU_SETTINGS", str(settings))
+    monkeypatch.setattr(image_store, "shared_because", lambda _pool: None)
+
+    def mode() -> int:
+        made = machine.task()
+        assert made["changed"], made
+        found = os.stat(made["image"]["path"]).st_mode & 0o7777
+        os.unlink(made["image"]["path"])
+        return found
+
+    assert mode() == 0o400
+    settings.write_text("dynamic_ownership = 0\n")
+    assert mode() == 0o444
+    settings.write_text("dynamic_ownership = 1\n")
+    assert mode() == 0o400
+    monkeypatch.setattr(image_store, "shared_because", lambda _pool: "it is on a share")
+    assert mode() == 0o444
+
+
+def test_two_runs_at_once_store_one_image(machine: Machine, node: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the two has looked before the other one had stored it, and no two copies of virt-sysprep's are alike."""
+    made = machine.task()
+    monkeypatch.setattr(images, "search", lambda _find, _name, source: (None, source.origins))
+
+    def write_another(*_what: t.Any, **_settings: t.Any) -> None:
+        raise AssertionError("it is there already")
+
+    monkeypatch.setattr(machine_image, "_write", write_another)
+    again = machine.task()
+    assert not again["changed"], again
+    assert again["image"] == made["image"]
+    assert node.names() == [made["image"]["volume"]]
 
 
 def test_the_disk_that_it_boots_from(machine: Machine, tmp_path: Path) -> None:

@@ -6,21 +6,27 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import subprocess
 import types
 import typing as t
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import machines
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete, machines, revert, take
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import view
 from ansible_collections.brine.virt.plugins.modules import virt_snapshot
 
 
@@ -156,6 +162,53 @@ def test_what_is_remembered_of_a_machine_stays_as_it_is(conn: t.Any) -> None:
     assert running.tags == ("new",)
 
 
+def test_a_revert_that_is_killed_half_way_forgets_nothing(conn: t.Any) -> None:
+    """What comes after libvirt's part may never be done; also of an external one, which this driver is only told of."""
+    set_tags(conn, "old")
+    domain = conn.lookupByName("web1")
+    text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    vda = "<disk name='vda' snapshot='external' type='file'><source file='/var/lib/libvirt/images/n.qcow2'/></disk>"
+    inner = f"<state>shutoff</state><creationTime>1</creationTime><memory snapshot='no'/><disks>{vda}</disks>{text}"
+    xml = f"<domainsnapshot><name>a</name>{inner}</domainsnapshot>"
+    domain.snapshotCreateXML(xml, libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE)
+    set_tags(conn, "new")
+    domain.destroy()
+    found = dataclasses.replace(view(conn, "web1", "vm"), version=9_009_000)
+    for step in steps_to_revert(conn, found, found.snapshots[0], force=False):
+        step.apply()
+        if step.description.startswith("revert"):
+            break
+    assert notes_of(conn).tags == ("new",)
+
+
+def test_a_disk_that_something_else_uses_is_not_reverted(conn: t.Any, tmp_path: Path) -> None:
+    """An overlay of it would be of no use afterwards."""
+    for name in ("web1.qcow2", "clone.qcow2"):
+        backing = [] if name == "web1.qcow2" else ["-F", "qcow2", "-b", str(tmp_path / "web1.qcow2")]
+        size = [] if backing else ["1M"]
+        path = str(tmp_path / name)
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *backing, path, *size], check=True)
+    domain = conn.lookupByName("web1")
+    domain.destroy()
+    image = read_places(domain)["vda"]
+    conn.defineXML(domain.XMLDesc(0).replace(f"'{image}'", f"'{tmp_path}/web1.qcow2'"))
+    call(vm=["web1"], name=["a"])
+    assert call(vm=["web1"], name=["a"], state="reverted")["changed"] is True
+    disk = f"<disk type='file'><driver type='qcow2'/><source file='{tmp_path}/clone.qcow2'/><target dev='vda'/></disk>"
+    rest = f"<memory>1024</memory><os><type>hvm</type></os><devices>{disk}</devices>"
+    conn.defineXML(f"<domain type='test'><name>clone</name>{rest}</domain>")
+    answer = call(vm=["web1"], name=["a"], state="reverted")
+    words = (
+        f"web1: it cannot be reverted to a, as {tmp_path}/web1.qcow2, which libvirt would write to or delete, is used"
+    )
+    assert f"{words} by machine clone" in answer["msg"]
+    assert answer["changed"] is False
+
+
+def read_places(domain: t.Any) -> dict[str, str | None]:
+    return written_places(parse_xml(domain.XMLDesc(0)))
+
+
 def test_a_snapshot_from_a_move_brings_no_move_back(conn: t.Any) -> None:
     domain = conn.lookupByName("web1")
     domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, "<migration/>", "brinemove", "urn:brine:virt:move:1", 3)
@@ -216,6 +269,55 @@ def test_a_machine_whose_disks_are_others_is_not_reverted(conn: t.Any) -> None:
     assert "its disk vdc was attached after snapshot a" in answer["msg"]
 
 
+def test_one_that_fails_says_what_was_done_and_no_more(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        call(vm=["web1"], name=[name])
+    really = delete._delete
+
+    def fail(machine: t.Any, snapshot: t.Any) -> None:
+        if snapshot.facts.name == "a":
+            raise HostError("it is stuck")
+        really(machine, snapshot)
+
+    monkeypatch.setattr(delete, "_delete", fail)
+    answer = call(vm=["web1"], name=["d"], keep={"last": 1})
+    (machine,) = answer["machines"]
+    assert (machine["failed"], machine["snapshot"], machine["kind"]) == (True, "d", "internal")
+    assert machine["deleted"] == ["b", "c"]
+    assert answer["diff"][0]["after"] == "snapshots:\n- a\n- d\nstate: running\n"
+    (machine,) = call(vm=["web1"], name=["a"], state="absent")["machines"]
+    assert (machine["failed"], machine["deleted"], machine["changed"]) == (True, [], False)
+
+    def refuse(*_what: t.Any) -> None:
+        raise HostError("it is full")
+
+    monkeypatch.setattr(take, "_take", refuse)
+    (machine,) = call(vm=["web1"], name=["e"])["machines"]
+    assert [machine[key] for key in ("snapshot", "kind", "memory", "quiesced", "warnings")] == [None] * 4 + [[]]
+    monkeypatch.setattr(revert, "_revert", refuse)
+    conn.lookupByName("web1").destroy()
+    (machine,) = call(vm=["web1"], name=["a"], state="reverted")["machines"]
+    assert (machine["snapshot"], machine["state_before"], machine["state"]) == (None, "shutoff", "shutoff")
+
+
+def test_a_look_that_fails_makes_no_failure(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_domain: t.Any) -> None:
+        raise ValueError("what libvirt says makes no sense")
+
+    monkeypatch.setattr(machines, "snapshot_records", fail)
+    answer = call(vm=["web1"], name=["a"])
+    (machine,) = answer["machines"]
+    assert "msg" not in answer
+    assert (machine["changed"], machine["failed"], machine["snapshot"], machine["snapshots"]) == (
+        True,
+        False,
+        "a",
+        None,
+    )
+    assert "its snapshots could not be listed afterwards: " in machine["warnings"][0]
+    assert names(conn) == ["a"]
+
+
 @pytest.mark.parametrize(
     ("params", "sentence"),
     [
@@ -237,6 +339,7 @@ def test_a_machine_whose_disks_are_others_is_not_reverted(conn: t.Any) -> None:
         ),
         ({"vm": ["web1"], "force": False}, "force: it means nothing with state: present. Leave it out"),
         ({"vm": ["web1"], "keep": {}}, "keep: it says nothing to keep. Give last, days or both"),
+        ({"vm": ["web1"], "description": "a\nb\x1b"}, "description: the text has a control character ('\\x1b') in it"),
         ({"vm": ["web1"], "concurrency": 0}, "concurrency: 0 is less than 1"),
         ({"vm": ["web1"], "lock_timeout": -1}, "lock_timeout: -1 is less than 0"),
     ],

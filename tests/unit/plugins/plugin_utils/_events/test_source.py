@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import runpy
 import shutil
+import threading
 import typing as t
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,12 @@ class Listener:
     async def __aexit__(self, *_exc: t.Any) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        # All connections of one process share this driver's queue of events. One that is put into it in the moment in
+        # which the last callback goes (virObjectEventStateQueueRemote asks for that before it locks) stays there, and
+        # no later one is told of any more. So nobody changes a machine before the threads have ended.
+        for thread in threading.enumerate():
+            if thread.name.startswith("events of "):
+                await asyncio.to_thread(thread.join, _SECONDS)
 
     async def next(self) -> Event:
         """The next event."""

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
 import typing as t
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base import files
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
@@ -24,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory 
     begin,
     list_backups,
     locked,
+    locked_to_read,
     remove,
     require_destination,
 )
@@ -77,6 +81,23 @@ def test_what_is_being_written_is_no_backup_and_is_removed_by_its_marker(tmp_pat
     remove(str(path), partial.name)
     assert not partial.exists()
     assert (path / ".unfinished-of-somebody" / "data").exists()
+
+
+def test_a_beginning_that_is_killed_is_unfinished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the directory and its marker there is the draft of the marker."""
+    (tmp_path / "web1").mkdir()
+    for name, call in ((FULL, "replace"), (LATER, "fchmod")):
+        with monkeypatch.context() as patch:
+            patch.setattr(files.os, call, lambda *_what: os._exit(9))
+            child = os.fork()
+            if child == 0:
+                begin(str(tmp_path / "web1"), name)
+            assert os.waitpid(child, 0)[1] != 0
+    found = list_backups(str(tmp_path), "web1")
+    assert found.unfinished == [f".unfinished-{FULL}", f".unfinished-{LATER}"]
+    for name in found.unfinished:
+        remove(found.path, name)
+    assert os.listdir(found.path) == []
 
 
 @pytest.mark.parametrize("call", ["unlink", "rename", "rmdir"])
@@ -159,6 +180,33 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     ):
         pass
     assert list_backups(str(tmp_path), "web1").by_id == {}
+
+
+def test_who_reads_keeps_writers_out_and_nobody_who_reads(tmp_path: Path) -> None:
+    place = str(tmp_path)
+    add_chain(tmp_path)
+    reading = functools.partial(locked_to_read, place, "web1", 0)
+    with reading(), reading(), pytest.raises(ConflictError, match="another run"), locked(place, "web1", 0):
+        pass
+    with locked(place, "web1", 0), pytest.raises(ConflictError, match="another run"), reading():
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOLCK])
+def test_a_directory_that_can_only_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    add_chain(tmp_path)
+    before = sorted(os.listdir(tmp_path / "web1"))
+
+    def refuse(*_what: t.Any, **_settings: t.Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files.os, "open", refuse)
+    with locked_to_read(str(tmp_path), "web1", 0):
+        assert sorted(os.listdir(tmp_path / "web1")) == before
+    monkeypatch.undo()
+    with pytest.raises(HostError, match="cannot read"), locked_to_read(str(tmp_path), "db1", 0):
+        pass
+    assert not (tmp_path / "db1").exists()
 
 
 def test_a_directory_that_leads_elsewhere_or_is_everybodys_is_refused(tmp_path: Path) -> None:

@@ -67,11 +67,50 @@ def test_the_state_of_a_tpm_comes_back(tmp_path: Path, swtpm: Path) -> None:
     state_files.copy_in(f"{swtpm}/u1/tpm2/tpm2-00.permall", str(tmp_path / name))
     state_files.write_tpm(str(tmp_path), [name], "u2", "tpm2", replace=False)
     assert (swtpm / "u2/tpm2/tpm2-00.permall").read_bytes() == b"state"
+    (swtpm / "u2/tpm2/tpm2-00.permall").write_bytes(b"newer")
     with pytest.raises(ConflictError, match="holds the state of a TPM already"):
         state_files.write_tpm(str(tmp_path), [name], "u2", "tpm2", replace=False)
     state_files.remove_tpm("u2")
     state_files.remove_tpm("u2")
     assert state_files.tpm_state("u2") is None
+
+
+def test_what_a_killed_restore_has_left_is_no_conflict(
+    tmp_path: Path, swtpm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run finishes it: what is in its place already is the backup's, and what is not is a draft."""
+    nvram, state = tmp_path / "nvram" / "web1_VARS.fd", swtpm / "u1" / "tpm2"
+    names = ["tpm-tpm2-00.permall", "tpm-tpm2-00.volatilestate"]
+    for name in (*names, "nvram.fd"):
+        (tmp_path / name).write_bytes(name.encode())
+
+    def kill(*_paths: str) -> None:
+        raise KeyboardInterrupt
+
+    for _again in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(state_files.os, "replace", kill)
+            patch.setattr(state_files.os, "rename", kill)
+            with pytest.raises(KeyboardInterrupt):
+                state_files.write_nvram(str(tmp_path), "nvram.fd", str(nvram), replace=False)
+            with pytest.raises(KeyboardInterrupt):
+                state_files.write_tpm(str(tmp_path), names, "u1", "tpm2", replace=False)
+        assert not nvram.exists()
+        assert not state.exists()
+    assert state_files.write_nvram(str(tmp_path), "nvram.fd", str(nvram), replace=False)
+    state_files.write_tpm(str(tmp_path), names, "u1", "tpm2", replace=False)
+    # Killed after that, before the machine is marked as ready.
+    assert not state_files.write_nvram(str(tmp_path), "nvram.fd", str(nvram), replace=False)
+    called: list[bool] = []
+    state_files.write_tpm(str(tmp_path), names, "u1", "tpm2", replace=False, began=lambda: called.append(True))
+    assert not called
+    assert sorted(one.name for one in state.iterdir()) == ["tpm2-00.permall", "tpm2-00.volatilestate"]
+    assert [one.name for one in (*state.parent.iterdir(), *nvram.parent.iterdir())] == ["tpm2", "web1_VARS.fd"]
+    (state / "tpm2-00.permall.restored").touch()
+    (tmp_path / names[0]).write_bytes(b"other")
+    state_files.write_tpm(str(tmp_path), names, "u1", "tpm2", replace=True)
+    assert (state / "tpm2-00.permall").read_bytes() == b"other"
+    assert sorted(one.name for one in state.iterdir()) == ["tpm2-00.permall", "tpm2-00.volatilestate"]
 
 
 def test_a_link_in_a_backup_is_not_followed(tmp_path: Path, swtpm: Path) -> None:

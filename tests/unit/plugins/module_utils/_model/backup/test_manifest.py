@@ -113,6 +113,8 @@ def set_at(path: str, value: t.Any) -> str:
         ("tpm_directory", "", "without their directory"),
         ("tpm_directory", "../..", "tpm_directory"),
         ("left_out", {"sda": 1}, "left_out.sda"),
+        ("made_at", "yesterday", "made_at"),
+        ("made_at", "20261323T020000Z", "made_at"),
     ],
 )
 def test_what_no_manifest_says_is_refused(path: str, value: t.Any, words: str) -> None:
@@ -136,6 +138,13 @@ def test_a_parent_is_earlier() -> None:
     whole["parent"] = whole["disks"][0]["backing"] = "20261124T020000Z-full"
     with pytest.raises(ManifestError, match="later than itself"):
         read_manifest(json.dumps(whole), ID)
+
+
+def test_when_it_was_made() -> None:
+    """By the clock, where that is known: by its id it is later than all that were there."""
+    assert read_manifest(manifest_to_text(manifest()), ID).made == datetime(2026, 11, 23, 2, tzinfo=timezone.utc)
+    found = read_manifest(set_at("made_at", "20261120T010203Z"), ID)
+    assert found.made == datetime(2026, 11, 20, 1, 2, 3, tzinfo=timezone.utc)
 
 
 def test_names() -> None:

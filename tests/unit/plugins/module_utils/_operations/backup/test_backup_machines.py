@@ -5,23 +5,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import os
 import struct
+import subprocess
 import threading
 import typing as t
 
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import begin, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import preview, verify_all
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make, plan
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import (
+    preview,
+    preview_verify,
+    verify_all,
+)
+from ansible_collections.brine.virt.plugins.modules.virt_backup import as_diff
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
     FIRST,
     FULL,
@@ -29,6 +37,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
     add_backup,
 )
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
+    SIZE,
     UUID,
     BackupHost,
 )
@@ -58,6 +67,102 @@ def test_check_mode_says_the_same_and_writes_nothing(machine: BackupHost) -> Non
     assert {key: made[key] for key in ("kind", "reason", "left_out")} == {
         key: shown.as_result()[key] for key in ("kind", "reason", "left_out")
     }
+
+
+def test_check_mode_says_what_goes(machine: BackupHost) -> None:
+    first, second = (add_backup(machine.destination, name, 1, uuid=UUID) for name in (FULL, FIRST))
+    add_backup(machine.destination, SECOND, 1, uuid=UUID.replace("a", "b"))
+    partial = begin(str(machine.destination / "web1"), "20261101T000000Z-full")
+    options = dataclasses.replace(machine.options, keep=Keep({"last": 1}))
+    (shown,) = preview(machine.conn, ["web1"], options)
+    assert shown.removed == [second.id, first.id]
+    made = machine.made(keep=Keep({"last": 1}))
+    assert made.made is not None
+    assert shown.removed == made.removed
+    assert [one.replace(f": {made.made.id}", "") for one in made.actions] == shown.actions
+    assert shown.actions[0] == f"remove what an interrupted run has left: {partial}"
+    assert as_diff(shown.as_result()) == as_diff(made.as_result())
+    assert as_diff(made.as_result())["before"] == f"removed:\n- {second.id}\n- {first.id}\n"
+
+
+def test_what_would_be_verified(machine: BackupHost) -> None:
+    made = machine.made().made
+    assert made is not None
+    one, none = preview_verify(["web1", "db1"], machine.options)
+    assert one.as_result()["to_verify"] == [made.id]
+    assert one.verified == []
+    assert "there is no backup of machine db1" in str(none.error)
+
+
+def test_a_clock_that_was_ahead_once_spoils_neither_order_nor_retention(machine: BackupHost) -> None:
+    ahead = add_backup(machine.destination, "20991231T235958Z-full", 1, uuid=UUID)
+    ids = []
+    for day in (21, 22, 23):
+        made = machine.made(keep=Keep({"daily": 3})).made
+        assert made is not None
+        assert made.made.year < 2099
+        ids.append(made.id)
+        path = machine.destination / "web1" / made.id / "manifest.json"
+        text = path.read_text(encoding="utf-8").replace(made.made_at, f"202611{day}T020000Z")
+        path.write_text(text, encoding="utf-8")
+    assert [ahead.id, *ids] == sorted([ahead.id, *ids])
+    # The newest of each of three days.
+    assert set(list_backups(str(machine.destination), "web1").by_id) == set(ids)
+
+
+def test_nothing_is_later_than_the_end_of_time(machine: BackupHost) -> None:
+    (machine.destination / "web1" / "99991231T235959Z-full").mkdir(parents=True)
+    (result,) = machine.back_up()
+    assert str(result.error).startswith("no backup can be later than 99991231T235959Z-full")
+
+
+@pytest.fixture
+def running(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> BackupHost:
+    """It runs, on a driver that has checkpoints, but no backups."""
+    monkeypatch.setattr(machines, "end_job_of_killed_run", lambda *_what: None)
+    monkeypatch.setattr(plan, "sizes_since", lambda *_what: None)
+
+    def run_backup(_conn: t.Any, handle: t.Any, xml: str, checkpoint: str | None, *more: t.Any) -> None:
+        for disk in parse_xml(xml).iterfind("disks/disk/target"):
+            path = disk.get("file", "")
+            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, str(SIZE)], check=True)
+        if checkpoint:
+            handle.checkpointCreateXML(checkpoint, 0)
+        more[-1]()
+
+    monkeypatch.setattr(make, "run_backup", run_backup)
+    machine.options = dataclasses.replace(machine.options, quiesce="false")
+    machine.conn.lookupByName("web1").create()
+    return machine
+
+
+def checkpoints(machine: BackupHost) -> list[str]:
+    return sorted(one.getName() for one in machine.conn.lookupByName("web1").listAllCheckpoints(0))
+
+
+def test_the_checkpoint_of_a_damaged_backup_goes(running: BackupHost) -> None:
+    handle = running.conn.lookupByName("web1")
+    first = running.made().made
+    assert first is not None
+    assert checkpoints(running) == [first.checkpoint]
+    # Of a directory on another share, that was at the same place.
+    other = f"<name>brine-backup-{'f' * 16}-20260101T000000Z</name>"
+    words = f"for the backup 20260101T000000Z-full in {running.destination}/web1 (brine.virt)"
+    handle.checkpointCreateXML(f"<domaincheckpoint>{other}<description>{words}</description></domaincheckpoint>", 0)
+    (running.destination / "web1" / first.id / "manifest.json").write_text("{}", encoding="utf-8")
+    second = running.made().made
+    assert second is not None
+    assert checkpoints(running) == sorted([f"brine-backup-{'f' * 16}-20260101T000000Z", second.checkpoint])
+
+
+def test_a_snapshot_that_was_taken_since_the_plan(running: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be older than the checkpoint. This driver takes none beside a checkpoint."""
+    monkeypatch.setattr(make, "snapshots", lambda _handle: ["by-hand"])
+    result = running.made()
+    assert result.made is not None
+    assert result.made.checkpoint == ""
+    assert result.as_result()["no_checkpoint"] == "the machine got the snapshot by-hand while the backup began"
+    assert checkpoints(running) == []
 
 
 def test_what_is_not_backed_up_is_named(machine: BackupHost) -> None:

@@ -78,6 +78,26 @@ def test_not_those_that_have_files(domain: t.Any) -> None:
         check(domain)
 
 
+@pytest.mark.parametrize(
+    ("then", "words"), [("'vdb'", "vdb (/p/old)"), ("'vda'", "vda (/p/old)")], ids=["detached", "replaced"]
+)
+def test_not_those_of_a_disk_that_was_detached(domain: t.Any, then: str, words: str) -> None:
+    """It would stay behind, and a revert asks for it."""
+    text = domain.XMLDesc(0)
+    old = f"<disk type='file'><driver type='qcow2'/><source file='/p/old'/><target dev={then}/></disk>"
+    now = text[text.index("<disk ") : text.index("</disk>") + len("</disk>")]
+    domain.connect().defineXML(text.replace(now, old if then == "'vda'" else now + old))
+    take(domain, "a")
+    check(domain)
+    domain.connect().defineXML(text)
+    with pytest.raises(UnsupportedError) as caught:
+        check(domain)
+    assert "web1 has a snapshot a of a disk that was detached since then, and could not be reverted" in str(
+        caught.value
+    )
+    assert f"as the disk would stay behind: {words}. Attach it again first, or delete" in str(caught.value)
+
+
 def target(version: int) -> t.Any:
     return types.SimpleNamespace(getVersion=lambda: version)
 

@@ -299,7 +299,7 @@ def test_another_run_holds_the_machine(node: Node) -> None:
     with node.lock("move-web1", wait_seconds=0):
         found = node.run("stopped", lock_seconds=0)["web1"]
     assert found["error"].startswith(
-        "another run is moving machine web1, backing it up, changing its power state or removing it. Wait"
+        "another run is moving, backing up, restoring or removing machine web1, or changing its power state. Wait"
     )
     assert node.states() == {"web1": "running"}
 

@@ -119,7 +119,7 @@ class TestRefused:
         with host_locks.machine_lock("web1", wait_seconds=0):
             result = host.purge()["machines"][0]
         assert result["msg"].startswith(
-            "another run is moving machine web1, backing it up, changing its power state or removing it. W"
+            "another run is moving, backing up, restoring or removing machine web1, or changing its power state. W"
         )
         assert (result["changed"], set(host.files())) == (False, {SYSTEM})
 

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import os
+import subprocess
 import threading
 import typing as t
 from pathlib import Path
@@ -26,7 +29,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory 
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore import machine as restore_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore import volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import (
     RestoreResult,
@@ -195,6 +200,78 @@ def test_the_state_of_a_tpm_that_is_there_stays(machine: BackupHost, monkeypatch
     machine.image.unlink()
     bring_back(machine)
     assert state.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("params", "locks"), [({"name": "web2"}, ["web2", "backups"]), ({"disk": "vda", "volume": "v"}, ["backups"])]
+)
+def test_the_locks_have_the_order_of_a_backup(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch, params: dict[str, t.Any], locks: list[str]
+) -> None:
+    """Otherwise the two may wait for each other. For a disk beside it a machine need not stand still for hours."""
+    taken: list[str] = []
+
+    def lock(name: str, **_settings: t.Any) -> t.ContextManager[None]:
+        taken.append(name)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(restore_machine, "machine_lock", lock)
+    monkeypatch.setattr(restore_machine, "locked_to_read", lambda *_place: lock("backups"))
+    bring_back(machine, **params)
+    assert taken == locks
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_backups_on_a_share_that_can_only_be_read(machine: BackupHost, tmp_path: Path) -> None:
+    (machine.destination / "web1" / ".lock").unlink()
+    share = tmp_path / "share"
+    share.mkdir()
+    if subprocess.run(["mount", "-o", "bind,ro", str(machine.destination), str(share)], check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        bring_back(machine, src=str(share), name="web2")
+    finally:
+        subprocess.run(["umount", str(share)], check=True)
+    assert "web2" in list_domains(machine.conn)
+    assert not (machine.destination / "web1" / ".lock").exists()
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_run_that_is_killed_before_the_tpm_is_finished_by_the_next_one(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch, replace: bool
+) -> None:
+    monkeypatch.setattr(state_files, "_SWTPM", str(machine.destination.parent / "swtpm"))
+    state = Path(state_files._SWTPM) / UUID / "tpm2" / "tpm2-00.permall"
+    state.parent.mkdir(parents=True)
+    state.write_bytes(b"old")
+    machine.define("<tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>")
+    machine.made()
+    if replace:
+        state.write_bytes(b"newer than the backup")
+    else:
+        lose(machine)
+        state.unlink()
+        state.parent.rmdir()
+
+    def run_and_die(steps: list[plans.Step], *, done: bool) -> None:
+        for step in steps:
+            last = step.description == "restore the state of the TPM"
+            if done or not last:
+                step.apply()
+            if last:
+                raise KeyboardInterrupt
+
+    for done in (False, True):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(plans, "run", functools.partial(run_and_die, done=done))
+            bring_back(machine, replace=replace)
+        # The test driver leaves the file of a volume.
+        machine.image.unlink(missing_ok=True)
+    bring_back(machine, replace=replace)
+    assert state.read_bytes() == b"old"
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None
+    assert notes.status == READY
 
 
 @pytest.mark.parametrize(

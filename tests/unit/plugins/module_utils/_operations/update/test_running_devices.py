@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import run_plans
@@ -157,6 +158,25 @@ def test_more_than_the_running_machine_can_have_waits(host: Host, key: str) -> N
     todo = host.plan(one("a", **{key: {"maximum": most, "current": current}}))[0]
     assert [step.description for step in todo.steps] == [f"change the definition of a: {key}"]
     assert list(todo.pending) == [key]
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_the_vlan_of_a_nic_changes_at_once_where_libvirt_can(
+    host: Host, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    version = host.conn.getLibVersion()
+    monkeypatch.setattr(networks, "_VLANS_SINCE", version)
+    host.conn.networkCreateXML("<network><name>n1</name><bridge name='vb1'/></network>")
+    nic = {"name": "eth0", "bridge": "vb1", "mac": "52:54:00:00:00:01", "vlan": 30}
+    host.make(one("a", nics=[nic], start=True))
+    guest = Guest(host, monkeypatch)
+    monkeypatch.setattr(networks, "_VLANS_SINCE", version + (0 if is_new else 1))
+    todo = host.plan(one("a", nics=[{**nic, "vlan": [20, 30]}]))[0]
+    assert list(todo.pending) == ([] if is_new else ["nics.eth0.vlan"])
+    for step in todo.steps:
+        step.apply()
+    tags = [tag.get("id") for tag in guest.xml.iterfind("devices/interface/vlan/tag")]
+    assert tags == (["20", "30"] if is_new else ["30"])
 
 
 def test_a_new_nic_with_the_address_of_another_one(host: Host) -> None:

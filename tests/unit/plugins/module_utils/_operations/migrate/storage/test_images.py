@@ -320,3 +320,17 @@ def test_a_flush_that_nobody_ends_is_not_waited_for_for_ever(files: Files, monke
     assert failures == []
     # What is there for this ends the other one first.
     assert begun == [NAME]
+
+
+@pytest.mark.parametrize(("there", "mode"), [(0o444, "0644"), (0o400, "0600"), (None, "0644")])
+def test_what_others_cannot_read_here_they_cannot_read_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: int | None, mode: str
+) -> None:
+    source = tmp_path / NAME
+    if there is not None:
+        source.touch()
+        source.chmod(there)
+    base = BaseImage("images", NAME, str(source), "/images/" + NAME, len(WHOLE), 1 << 30, "qcow2")
+    monkeypatch.setattr(migrated_images.volumes, "make_volume", lambda _pool, _name, element: element)
+    element = migrated_images._make(Pool("images", "/images", 0, None, local=True), base)
+    assert element.findtext("target/permissions/mode") == mode

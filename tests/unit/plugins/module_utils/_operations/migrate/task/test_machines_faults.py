@@ -72,6 +72,7 @@ def test_a_machine_that_another_run_moves_is_said(monkeypatch: pytest.MonkeyPatc
         (outcome,) = task.carry_out([spec], concurrency=1)
     said = str(outcome.error)
     assert said.startswith(
-        "another run is moving machine a, backing it up, changing its power state or removing it. Wait for it to end; "
+        "another run is moving, backing up, restoring or removing machine a, or changing its power state. "
+        "Wait for it to end; "
     )
     assert said.endswith("/locks/move-a.lock shows its process")
