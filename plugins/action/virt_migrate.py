@@ -52,6 +52,11 @@ def outcome(machine: t.Mapping[str, t.Any]) -> str:
     name, source, target = machine["name"], machine["source"], machine["target"]
     if machine["failed"]:
         return str(machine["msg"]) if machine["msg"].startswith(f"{name} ") else f"{name}: {machine['msg']}"
+    if source == target:
+        disks = ", ".join(f"{disk['device']} to pool {disk['pool']}" for disk in machine["disks"])
+        if not machine["changed"]:
+            return f"{name}: is where it is to be already"
+        return f"{name}: moved {disks}" if disks else f"{name}: finished what an interrupted run has left"
     if not machine["changed"]:
         return f"{name}: is on {target} already"
     if "duration_ms" not in machine:

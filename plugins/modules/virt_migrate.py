@@ -8,13 +8,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: virt_migrate
-short_description: Move machines to another hypervisor
+short_description: Move machines to another hypervisor, or their disks to other storage pools
 version_added: "1.0.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
   - Moves machines from the hypervisor that this runs on to another one. Running and paused machines are moved without
     stopping them; machines that are off can be moved as well.
+  - With O(pool) or O(disks), the disks go to the storage pools that are named, on the other hypervisor or, without a
+    target, on the one that the machine is on. There, QEMU copies the disks of a running machine and goes on with the
+    copies, without a pause that its guest would notice; the disks of one that is off are copied, and then the machine
+    is defined with the copies.
   - Everything is checked on both hypervisors before anything is changed. What may have changed in the meantime is
     checked again before the switch, such as the machine's own state and disks, its name and memory on the target, and
     whether the target has gone into maintenance (M(brine.virt.virt_maintenance)).
@@ -48,8 +52,9 @@ options:
   target:
     description:
       - The hypervisor to move to, as a libvirt URI (C(qemu+tls://hv2.example.org/system)), as the name of a host in the
-        inventory, or as any other host name, which is reached over TLS. It is required for every machine, here or in
+        inventory, or as any other host name, which is reached over TLS. It is given for every machine, here or in
         O(machines[].target).
+      - It is not needed with O(pool) or O(disks). Without it, the disks go to other pools of the same hypervisor.
       - The hypervisor that the machine is on opens this URI itself. With TLS, each must accept the other's certificate,
         see the role P(brine.virt.virt_tls#role).
     type: str
@@ -71,6 +76,25 @@ options:
       memory_reserve_mib:
         description: The O(memory_reserve_mib) of its target.
         type: int
+      pool:
+        description: The O(pool) of its disks.
+        type: str
+      disks:
+        description: The O(disks) of this machine.
+        type: dict
+  pool:
+    description:
+      - The storage pool that the disks go to, whatever pools they are in now. Without this option, a disk goes to the
+        pool of the same name on the target.
+      - On the same hypervisor, what a machine only reads and does not own stays where it is, such as the CD in a drive.
+        Its seed goes along.
+      - A disk keeps its format and its size. An overlay stays one, on the same image; see O(copy_storage).
+    type: str
+  disks:
+    description:
+      - "The pools of single disks, by the disk's name or its device in the guest, as in C({data: {pool: fast}}). A disk
+        that is not named goes to O(pool); without that, on the same hypervisor, it stays."
+    type: dict
   concurrency:
     description: How many machines are moved at the same time.
     type: int
@@ -116,7 +140,9 @@ options:
       - The default is no limit.
     type: float
   bandwidth:
-    description: The most network bandwidth that one machine may use, in MiB/s. The default is no limit.
+    description:
+      - The most network bandwidth that one machine may use, in MiB/s. The default is no limit.
+      - On the same hypervisor, how fast the disks of a running machine may be copied.
     type: int
     aliases: [max_bandwidth]
   max_downtime:
@@ -226,9 +252,9 @@ attributes:
       - All checks are made, except that it is not tested whether two directories are the same shared storage; they
         count as different.
   diff_mode:
-    support: none
+    support: full
     details:
-      - C(actions) lists what changes.
+      - It shows the hypervisor and the volume of each disk, before and after. C(actions) lists the steps.
   idempotent:
     support: full
 notes:
@@ -244,6 +270,10 @@ notes:
     files that its start reads, have to be in a storage pool of the target. Machines that a run is still
     creating or adding a disk to, or was interrupted while doing so, are not moved either. The error says how to
     proceed.
+  - A machine with snapshots, or with a saved state, keeps its disks in their pools, as both name the volumes. The next
+    backup of a disk that has moved is a full one (M(brine.virt.virt_backup)).
+  - When the disks of a machine go to other pools, its entry in the list of machines has to name these pools as well, or
+    M(brine.virt.virt_init) reports the difference.
   - A machine that powers itself off as soon as it is on the target counts as moved.
 seealso:
   - module: brine.virt.virt_info
@@ -266,6 +296,24 @@ EXAMPLES = r"""
     target: hv2
     migration_address: 10.20.0.2
     timeout: 600
+
+- name: Move the disks of a machine to another pool of its hypervisor, while it runs
+  brine.virt.virt_migrate:
+    name: web1
+    pool: fast
+
+- name: Move one of its disks, with at most 100 MiB/s
+  brine.virt.virt_migrate:
+    name: web1
+    disks: {data: {pool: fast}}
+    bandwidth: 100
+
+- name: Move a machine to a hypervisor where its disks are in other pools
+  brine.virt.virt_migrate:
+    name: web1
+    target: hv2
+    pool: default
+    disks: {data: {pool: fast}}
 
 - name: Move a machine over a slow line, with its memory compressed
   brine.virt.virt_migrate:
@@ -300,7 +348,7 @@ machines:
       type: str
       sample: hv1.example.org
     target:
-      description: The hypervisor that it is on now, by its own host name.
+      description: The hypervisor that it is on now, by its own host name. The same one when only its disks moved.
       type: str
       sample: hv2.example.org
     actions:
@@ -312,10 +360,21 @@ machines:
       description:
         - How each disk was moved (C(method)). V(mirror) was copied while the machine ran, V(content) was copied while
           nothing wrote to it, V(shared) is on storage that both hypervisors share, V(there) was on the target before.
-        - C(kept_at_source) is true if it was copied and the volume at the source was not deleted.
+        - C(pool) and C(volume) say where it is now, C(from_pool) and C(from_volume) where it was, C(size_bytes) how
+          large it is for its guest.
+        - C(kept_at_source) is true if it was copied and the old volume was not deleted.
+        - On the same hypervisor, only the disks that moved.
       type: list
       elements: dict
-      sample: [{device: vda, pool: default, volume: web1-system.qcow2, method: mirror, kept_at_source: false}]
+      sample:
+        - device: vda
+          pool: fast
+          volume: web1-system.qcow2
+          from_pool: default
+          from_volume: web1-system.qcow2
+          size_bytes: 10737418240
+          method: mirror
+          kept_at_source: false
     kept_volumes:
       description:
         - Volumes that should have been deleted and were not, each with the reason and what to do. These are also shown
@@ -357,7 +416,7 @@ from ansible_collections.brine.virt.plugins.module_utils._module import finish, 
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import (
     read_migration_options,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.task.machines import (
     MigrationSpec,
     TaskMigrations,
 )
@@ -373,8 +432,12 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
             "target": {"type": "str"},
             "memory_ratio": {"type": "float"},
             "memory_reserve_mib": {"type": "int"},
+            "pool": {"type": "str"},
+            "disks": {"type": "dict"},
         },
     },
+    "pool": {"type": "str"},
+    "disks": {"type": "dict"},
     "concurrency": {"type": "int", "default": 2},
     "live": {"type": "bool", "default": True},
     "copy_storage": {"type": "str", "choices": ["auto", "inc", "incremental", "all", "none"], "default": "auto"},
@@ -420,9 +483,7 @@ def read_specs(params: dict[str, t.Any]) -> list[MigrationSpec]:
     for index, machine in enumerate(machines):
         where = "" if params["machines"] is None else f"machines[{index}]"
         own = {key: value for key, value in machine.items() if value is not None}
-        target = own.get("target") or params["target"]
-        if not target:
-            raise InputError(f"{own['name']} has no target", where=where or None, hint="Name a hypervisor with target")
+        target = own.get("target") or params["target"] or ""
         if any(spec.name == own["name"] for spec in specs):
             raise InputError(f"{own['name']} is given twice", where=where)
         spec = MigrationSpec(own["name"], target, where, read_migration_options({**params, **own}))
@@ -445,7 +506,23 @@ def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
         migrations = TaskMigrations(conn, stop, progress, bool(module.check_mode))
         outcomes = migrations.carry_out(specs, concurrency=params["concurrency"])
     results = [outcome.as_result() for outcome in outcomes]
-    return {"changed": any(result["changed"] for result in results), "machines": results}
+    diff = [as_diff(result) for result in results if result["changed"]]
+    return {"changed": any(result["changed"] for result in results), "machines": results, "diff": diff}
+
+
+def as_diff(result: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Where a machine and its disks were and are, as Ansible shows it; of the result of one machine."""
+
+    def words(hypervisor: str, prefix: str) -> str:
+        disks = [f"{disk['device']}: {disk[f'{prefix}pool']}/{disk[f'{prefix}volume']}" for disk in result["disks"]]
+        return "\n".join([f"hypervisor: {hypervisor}", *disks, ""])
+
+    return {
+        "before_header": result["name"],
+        "after_header": result["name"],
+        "before": words(result["source"], "from_"),
+        "after": words(result["target"], ""),
+    }
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:

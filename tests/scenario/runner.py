@@ -73,6 +73,7 @@ LABS: dict[str, tuple[str, ...]] = {
         "migration",
         "failed_migrations",
         "interrupted_migrations",
+        "disk_moves",
         "firewall",
         # Before others bring a third hypervisor, which joins here.
         "retiring",

@@ -159,6 +159,12 @@ def _require_settled(domain: Domain, where: str) -> None:
     note = read_migration_note(domain.xml)
     if note is None or not note.source_id or note.source_id != host_identity():
         return
+    if note.stays:
+        raise ConflictError(
+            f"{domain.name} {note.words} to other pools, or that was interrupted, so it is not changed",
+            where=inside(where, "name"),
+            hint=f"Wait until that ends. If nobody is moving them, {note.again} again, which finishes it",
+        )
     raise ConflictError(
         f"{domain.name} is being moved to {note.target}, or its move was interrupted, so it is not changed here",
         where=inside(where, "name"),

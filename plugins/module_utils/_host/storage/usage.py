@@ -103,12 +103,14 @@ class Usage:
         *,
         owner: str | None = None,
         besides: str | None = None,
+        left_by: str | None = None,
         together: t.Collection[PoolVolume] = (),
     ) -> VolumeUse:
         """Who uses this volume.
 
         owner: the machine whose own volume it is; that its metadata list it is no use. besides: a machine that is not
-        counted at all, whatever it has of it. together: volumes that go at the same time, which are not counted either.
+        counted at all, whatever it has of it. left_by: a machine that has a copy of it instead; that its metadata and
+        its checkpoints name it is no use. together: volumes that go at the same time, which are not counted either.
         """
         found = self.users_of(pool, volume)
         going = {(other.name, name) for other, name in together}
@@ -117,6 +119,8 @@ class Usage:
             if user.machine is not None and user.machine == besides:
                 return False
             if user.noted and user.machine == owner:
+                return False
+            if (user.noted or user.checkpoint) and user.machine is not None and user.machine == left_by:
                 return False
             return user.volume is None or user.volume not in going
 
@@ -213,12 +217,12 @@ def delete_unused(
 
 
 def delete_those_unused(
-    conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False
+    conn: VirConnect, volumes: t.Sequence[PoolVolume], *, fresh: bool = False, left_by: str | None = None
 ) -> dict[int, VolumeUse]:
     """Delete those of the volumes that nothing uses at this moment; of the others, by their place in the list, who uses
     them, or may: why_kept says it in words.
 
-    Otherwise as delete_unused. What one that stays is backed by stays as well.
+    Otherwise as delete_unused; left_by: as in Usage.of. What one that stays is backed by stays as well.
     """
     going = [index for index, (pool, volume) in enumerate(volumes) if volume_exists(pool, volume)]
     kept: dict[int, VolumeUse] = {}
@@ -227,7 +231,7 @@ def delete_those_unused(
     usage = Usage(conn)
     while True:
         together = [volumes[index] for index in going]
-        uses = {index: usage.of(*volumes[index], together=together) for index in going}
+        uses = {index: usage.of(*volumes[index], left_by=left_by, together=together) for index in going}
         found = {index: use for index, use in uses.items() if why_kept(use, fresh=fresh) is not None}
         kept.update(found)
         going = [index for index in going if index not in found]

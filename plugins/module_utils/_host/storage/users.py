@@ -54,7 +54,8 @@ class VolumeUser:
 
     machine: the one that it belongs to. noted: only that machine's metadata say so. volume: pool and name, when it is a
     volume itself. below: it is only backed by it. top: the file that is, where that was looked into. writes: it may
-    write to it. moving: it has it noted for a move.
+    write to it. moving: it has it noted for a move. checkpoint: the machine had it when a checkpoint was made, which
+    remembers what changes from then on, and nothing else.
     """
 
     words: str
@@ -65,6 +66,7 @@ class VolumeUser:
     writes: bool = False
     moving: bool = False
     top: FileId | None = None
+    checkpoint: bool = False
 
 
 @dataclass(frozen=True)
@@ -270,6 +272,7 @@ class _Collector:
                 below=reference.below,
                 writes=reference.writes,
                 moving=reference.moving,
+                checkpoint=root.tag == "domaincheckpoint",
             )
             self._references.append((user, reference))
 

@@ -37,16 +37,25 @@ class VolumeIdentity:
 
 @dataclass(frozen=True)
 class VolumeRef:
-    """A volume by its pool and its name. identity: what is known of this very one; it does not count in comparisons."""
+    """A volume by its pool and its name. These count in comparisons, what else is known does not.
+
+    identity: what is known of this very one. origin: of one that a move between pools has made, the pool of the volume
+    that it is a copy of, which has the same name.
+    """
 
     pool: str
     name: str
     identity: VolumeIdentity = field(default=VolumeIdentity(), compare=False)
+    origin: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.pool}/{self.name}"
 
 
 @dataclass(frozen=True)
 class MigrationNote:
-    """source, target: names that the two hypervisors have for themselves; uri: the target's libvirt.
+    """source, target: names that the two hypervisors have for themselves, the same one twice when disks go to other
+    pools of one hypervisor; uri: the target's libvirt.
 
     made: the volumes that are made on the target for this machine. left: those at the source that belong to the machine
     alone and go when it runs on the target. autostart: whether it starts with its hypervisor. running: whether it was
@@ -63,6 +72,24 @@ class MigrationNote:
     running: bool | None = None
     source_id: str = ""
 
+    @property
+    def stays(self) -> bool:
+        """Whether the machine stays on its hypervisor, and its disks go to other pools there."""
+        return self.source == self.target
+
+    @property
+    def words(self) -> str:
+        """What happens to the machine, after its name: ``is being moved from hv1 to hv2``."""
+        return "is having its disks moved" if self.stays else f"is being moved from {self.source} to {self.target}"
+
+    @property
+    def again(self) -> str:
+        """What whoever began it has to do once more: ``move it from hv1 to hv2``."""
+        if self.stays:
+            pools = ", ".join(dict.fromkeys(ref.pool for ref in self.made))
+            return f"run virt_migrate with pool: {pools}"
+        return f"move it from {self.source} to {self.target}"
+
 
 def migration_note_to_xml(note: MigrationNote) -> str:
     """The element as virDomainSetMetadata wants it, without the namespace; see metadata.notes_to_bare_xml."""
@@ -72,6 +99,8 @@ def migration_note_to_xml(note: MigrationNote) -> str:
     for tag, volumes in (("made", note.made), ("left", note.left)):
         for volume in volumes:
             words = {key: value for key, value in vars(volume.identity).items() if value}
+            if volume.origin:
+                words["from"] = volume.origin
             etree.SubElement(root, tag, pool=volume.pool, name=volume.name, **words)
     if note.running is not None:
         root.set("running", "yes" if note.running else "no")
@@ -103,6 +132,7 @@ def _volumes(root: t.Any, tag: str) -> tuple[VolumeRef, ...]:
             volume.get("pool", ""),
             volume.get("name", ""),
             VolumeIdentity(volume.get("mark", ""), volume.get("key", ""), volume.get("written", "")),
+            volume.get("from", ""),
         )
         for volume in root.iterfind(f"{{{NAMESPACE}}}{tag}")
     )

@@ -114,7 +114,7 @@ def _require_settled(domain: Domain) -> None:
     name, move = domain.name, read_migration_note(domain.xml)
     if move is not None:
         raise ConflictError(
-            f"{name} is being moved from {move.source} to {move.target}, or its move was interrupted",
+            f"{name} {move.words}, or its move was interrupted",
             hint="Wait until the move ends. If nobody is moving it, move it again, which finishes the move",
         )
     with translate_errors(f"cannot inspect machine {name}"):

@@ -165,7 +165,7 @@ def _require_settled(domain: Domain) -> None:
     note = read_migration_note(domain.xml)
     if note is not None:
         raise ConflictError(
-            f"{domain.name} is being moved from {note.source} to {note.target}, or its move was interrupted",
+            f"{domain.name} {note.words}, or its move was interrupted",
             hint="Wait until the move ends, or run it again, which finishes it",
         )
     if domain.notes is not None and domain.notes.status == BUILDING:

@@ -49,7 +49,8 @@ class MigrationPlan:
     holds while it lasts. switched: libvirt has moved the machine, and nothing is rolled back from then on.
     figures: what libvirt says of a move that has ended; measure asks for it. mirrored_bytes: how much of its disks was
     to be copied while it ran, as far as it was seen. kept: volumes that were to be deleted and
-    were not, in sentences.
+    were not, in sentences. switched_words: what has happened when it is switched, after the machine's name.
+    timeout_hint: what helps against the time limit.
     """
 
     name: str
@@ -62,6 +63,8 @@ class MigrationPlan:
     timeout_seconds: float | None = None
     began: float | None = None
     switched: bool = False
+    switched_words: str = ""
+    timeout_hint: str = "Raise timeout, or allow postcopy"
     recheck: t.Callable[[], None] = lambda: None
     release: t.Callable[[], None] = lambda: None
     measure: t.Callable[[], dict[str, t.Any]] = dict
@@ -80,7 +83,7 @@ class MigrationPlan:
     def timed_out(self) -> HostError:
         """The error of a migration that took longer than its limit."""
         words = f"it did not finish within {self.timeout_seconds or 0:g} s"
-        return HostError(words, hint="Raise timeout, or allow postcopy")
+        return HostError(words, hint=self.timeout_hint)
 
     def limit(self, on_progress: ProgressCallback) -> ProgressCallback:
         """The same callback, which ends a copy of ours when the time is up."""
@@ -138,13 +141,13 @@ class NoteWriter:
 
     def begin(self, domain: t.Any, left: t.Iterable[VolumeRef], mark: str) -> None:
         """Write it, with what tells the volumes at the source, and the mark that those on the target will get."""
-        made = tuple(VolumeRef(ref.pool, ref.name, VolumeIdentity(mark)) for ref in self.note.made)
+        made = tuple(dataclasses.replace(ref, identity=VolumeIdentity(mark)) for ref in self.note.made)
         self.note = dataclasses.replace(self.note, left=tuple(left), made=made)
         write_note(domain, self.note)
 
     def know(self, domain: t.Any, ref: VolumeRef, identity: VolumeIdentity) -> None:
         """What tells a volume on the target from now on."""
-        made = tuple(VolumeRef(r.pool, r.name, identity) if r == ref else r for r in self.note.made)
+        made = tuple(dataclasses.replace(r, identity=identity) if r == ref else r for r in self.note.made)
         changed = [r.identity for r in made] != [r.identity for r in self.note.made]
         self.note = dataclasses.replace(self.note, made=made)
         if identity == VolumeIdentity():

@@ -98,7 +98,7 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
         source=context.source_name,
         target=context.target.name,
         uri=context.endpoints.target,
-        made=tuple(disk.ref for disk in disks if disk.travels),
+        made=tuple(disk.ref_there for disk in disks if disk.travels),
         left=tuple(disk.ref for disk in disks if disk.travels and disk.own),
         autostart=machine.autostart,
         running=machine.active,
@@ -112,7 +112,7 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
     steps = PreparingSteps(migration, moving, context, writer, guard, target_recheck, migration.limit(on_progress))
 
     def recheck() -> None:
-        recheck_source(machine, context.options, where)
+        recheck_source(machine, lambda now: check_source_machine(now, context.options, where), where)
         target_recheck.outdate()
         target_recheck.check(machine)
 
@@ -176,6 +176,12 @@ def _check_earlier_move(machine: SourceMachine, context: MigrationContext, where
     Its note speaks of volumes there, and of those that it has here now: none of them may be taken for left-overs.
     """
     old = machine.moving
+    if old is not None and old.stays and old.source == context.source_name:
+        raise ConflictError(
+            f"{machine.name} {old.words} to other pools of {old.source}, or that was interrupted",
+            where=where,
+            hint="Finish that first: virt_migrate with the same pools and no target",
+        )
     if old is not None and (old.source != context.source_name or old.target == context.source_name):
         raise ConflictError(
             f"{machine.name} came here from {old.source}, where a run that was interrupted has left its old volumes",

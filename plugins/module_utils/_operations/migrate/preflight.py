@@ -33,14 +33,13 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.sto
 
 def check_source_machine(machine: SourceMachine, options: MigrationOptions, where: str) -> None:
     """Raise when something keeps the machine from going anywhere."""
-    _check_finished(machine, where)
+    check_finished(machine, where)
     ties = ties_of_domain(machine.running_xml, machine.defined_xml)
     if ties:
         raise UnsupportedError(
             f"{machine.name} cannot be moved: it has {' and '.join(ties)}", where=where, hint="Remove it first"
         )
-    with translate_errors(f"cannot inspect machine {machine.name}", where):
-        saved = not machine.active and bool(machine.handle.hasManagedSaveImage(0))
+    saved = is_saved(machine, where)
     check_snapshots(
         machine.name, machine.handle, active=machine.active, undefine_source=options.undefine_source, where=where
     )
@@ -54,8 +53,17 @@ def check_source_machine(machine: SourceMachine, options: MigrationOptions, wher
         _check_hidden_state(machine, where)
 
 
-def _check_finished(machine: SourceMachine, where: str) -> None:
-    """What another run makes, or the next one removes, is to be found where that run began it."""
+def is_saved(machine: SourceMachine, where: str) -> bool:
+    """Whether libvirt has the memory of a machine that is off in a file."""
+    with translate_errors(f"cannot inspect machine {machine.name}", where):
+        return not machine.active and bool(machine.handle.hasManagedSaveImage(0))
+
+
+def check_finished(machine: SourceMachine, where: str) -> None:
+    """Raise ConflictError for a machine that a run is making, or adding a disk to.
+
+    What another run makes, or the next one removes, is to be found where that run began it.
+    """
     notes = machine.notes
     adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
     if notes is not None and notes.status == BUILDING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
@@ -20,7 +20,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapsho
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationContext
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
     MigrationTarget,
     SourceMachine,
@@ -29,14 +28,16 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
     check_free_space_on_target,
-    check_source_machine,
     check_target,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
 
 
-def recheck_source(planned: SourceMachine, options: MigrationOptions, where: str) -> None:
-    """Raise when the machine is not as it was planned: its state, its disks, or something that keeps it here."""
+def recheck_source(planned: SourceMachine, check: Callable[[SourceMachine], None], where: str) -> None:
+    """Raise when the machine is not as it was planned: its state, its disks, or something that keeps it here.
+
+    check: raises for what keeps it here.
+    """
     now = read_source_machine(_domain_of(planned), where)
     if now.active != planned.active:
         words = "was started" if now.active else "has stopped"
@@ -49,7 +50,12 @@ def recheck_source(planned: SourceMachine, options: MigrationOptions, where: str
         raise ConflictError(
             f"{planned.name} has different disks than when its move was planned", where=where, hint="Run it again"
         )
-    check_source_machine(now, options, where)
+    check(now)
+
+
+def with_definition_of_now(planned: SourceMachine) -> SourceMachine:
+    """The machine with its record as it is now, for who has just changed it."""
+    return dataclasses.replace(planned, defined_xml=_domain_of(planned).xml)
 
 
 def recheck_definition(planned: SourceMachine) -> None:

@@ -112,18 +112,18 @@ class PreparingSteps:
         def make() -> None:
             self.recheck.check_free_space(machine, disks)
             upload = new_upload(context.source_name)
-            writer.begin(machine.handle, [_source_ref(disk, upload.token) for disk in disks if disk.own], upload.token)
+            writer.begin(machine.handle, [source_ref(disk, upload.token) for disk in disks if disk.own], upload.token)
             for disk in disks:
                 # A volume that could not be made whole is to go, one that is somebody else's is not.
-                made.append(disk.ref)
+                made.append(disk.ref_there)
                 try:
                     make_volume_for(disk)
                 except volumes.VolumeExistsError:
-                    made.remove(disk.ref)
+                    made.remove(disk.ref_there)
                     raise
                 filled = disk.method == CONTENT
-                identity = identify_made(disk.target_pool, _handle(disk), self._conn, upload, filled=filled)
-                writer.know(machine.handle, disk.ref, identity)
+                identity = identify_made(disk.target_pool, handle_of(disk), self._conn, upload, filled=filled)
+                writer.know(machine.handle, disk.ref_there, identity)
 
         def undo() -> None:
             if self.migration.switched:
@@ -151,8 +151,8 @@ class PreparingSteps:
             send_content(disk, self._conn, self.on_progress, self.context.stop)
             self.recheck.outdate()
             # What is there now has the mark no more, and its own last change is not known yet.
-            self.writer.forget(disk.ref)
-            self.writer.know(self.machine.handle, disk.ref, _settle_content(disk))
+            self.writer.forget(disk.ref_there)
+            self.writer.know(self.machine.handle, disk.ref_there, _settle_content(disk))
 
         return Step(f"copy {disk.ref.name} to {self.context.target.name}", copy)
 
@@ -162,18 +162,19 @@ class PreparingSteps:
         def flush() -> None:
             # It counts as a change: from then on, the time of the last one does not tell the volume any more.
             for disk in disks:
-                self.writer.forget(disk.ref)
+                self.writer.forget(disk.ref_there)
             with flushed(self._conn, [sent_file(disk) for disk in disks]):
                 pass
             self.recheck.outdate()
             for disk in disks:
-                self.writer.know(self.machine.handle, disk.ref, _settle_content(disk))
+                self.writer.know(self.machine.handle, disk.ref_there, _settle_content(disk))
 
         names = ", ".join(disk.ref.name for disk in disks)
         return Step(f"flush {names} to the disk of {self.context.target.name}", flush)
 
 
-def _source_ref(disk: DiskMigration, mark: str) -> VolumeRef:
+def source_ref(disk: DiskMigration, mark: str) -> VolumeRef:
+    """The volume at the source, with what tells it from others; mark: what it gets for that, where it can."""
     return VolumeRef(disk.ref.pool, disk.ref.name, identify_source(disk.source_pool, disk.ref.name, mark))
 
 
@@ -204,7 +205,7 @@ def send_content(disk: DiskMigration, conn: VirConnect, on_progress: ProgressCal
     with full_pool_named(pool, f"cannot copy disk {disk.device} to volume {disk.ref.name}", _size_of(disk.volume.path)):
         send_file(
             disk.volume.path,
-            _handle(disk),
+            handle_of(disk),
             conn,
             sparse=pool.source_type == FILE,
             on_progress=lambda done, total: on_progress(f"disk {disk.device}", done, total),
@@ -222,10 +223,11 @@ def _settle_content(disk: DiskMigration) -> VolumeIdentity:
     if disk.format != "raw":
         # Until libvirt looks again, it knows a raw volume.
         refresh_pool(disk.target_pool.handle, disk.target_pool.name)
-    return identify_whole(disk.target_pool, _handle(disk))
+    return identify_whole(disk.target_pool, handle_of(disk))
 
 
-def _handle(disk: DiskMigration) -> t.Any:
+def handle_of(disk: DiskMigration) -> t.Any:
+    """libvirt's handle of the volume on the target."""
     pool = disk.target_pool
     with translate_errors(f"cannot find volume {disk.ref.name} of pool {pool.name}"):
         return pool.handle.storageVolLookupByName(disk.ref.name)

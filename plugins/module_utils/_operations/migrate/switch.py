@@ -93,7 +93,7 @@ def move_step(
             guard.check()
             _require_images(migration, context)
             recheck_definition(machine)
-            libvirt_parameters.update(_target_xml(machine, migration.disks))
+            libvirt_parameters.update(target_xml(machine, migration.disks))
             if machine.active:
                 # It may take hours. From now on the note, which was not there when it was planned, keeps others away.
                 held.close()
@@ -165,14 +165,14 @@ def _how_it_stays(machine: SourceMachine, context: MigrationContext) -> str:
     return "stays"
 
 
-def _target_xml(machine: SourceMachine, disks: Sequence[DiskMigration]) -> dict[str, str]:
+def target_xml(machine: SourceMachine, disks: Sequence[DiskMigration]) -> dict[str, str]:
     """The XML for the target, where it is another than here."""
     places = {disk.here.place: disk.there for disk in disks}
     flattened = {disk.here.place for disk in disks if disk.flattened}
     attached = {disk.ref for disk in disks}
     notes = machine.notes
     left = {VolumeRef(n.pool, n.name) for n in notes.volumes} - attached if notes else set()
-    renewed: dict[VolumeRef, VolumeRef | None] = {disk.ref: disk.ref for disk in disks if disk.travels}
+    renewed: dict[VolumeRef, VolumeRef | None] = {disk.ref: disk.ref_there for disk in disks if disk.travels}
     renewed.update(dict.fromkeys(left))
     secure = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
     with translate_errors(f"cannot read the XML of {machine.name}"):

@@ -138,6 +138,12 @@ def _refusal(record: Mapping[str, t.Any]) -> VirtError | None:
         )
     if record["moving"]:
         target = record["moving"]["target"]
+        if target == record["moving"]["source"]:
+            return ConflictError(
+                "its disks are being moved to another pool, or that was interrupted",
+                hint="Wait until that ends. If nobody is moving them, run virt_migrate with that pool again, which "
+                "finishes it",
+            )
         return ConflictError(
             f"it is being moved from {record['moving']['source']} to {target}, or its move was interrupted",
             hint=f"Wait until the move ends. If it is no longer being moved, run migrate to {target} again, "

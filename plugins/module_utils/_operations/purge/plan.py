@@ -146,10 +146,9 @@ def _require_settled(domain: Domain, uuid: str) -> None:
     if note is not None:
         now = "--live --config" if domain.active else "--config"
         raise ConflictError(
-            f"{name} is being moved from {note.source} to {note.target}, or its move was interrupted, so it is not "
-            "removed",
-            hint=f"Wait until the move ends. If nobody is moving it, move it from {note.source} to "
-            f"{note.target} again, which finishes the move; if one of the two is gone for good: "
+            f"{name} {note.words}, or its move was interrupted, so it is not removed",
+            hint=f"Wait until the move ends. If nobody is moving it, {note.again} again, which finishes the move; if "
+            f"{'that hypervisor' if note.stays else 'one of the two'} is gone for good: "
             f"virsh metadata {name} {MOVE_NAMESPACE} {now} --remove",
         )
 

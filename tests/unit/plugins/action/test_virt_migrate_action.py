@@ -40,6 +40,7 @@ def test_a_host_of_the_inventory_is_an_address(target: t.Any, found: t.Any) -> N
 
 
 MOVED = {"name": "web1", "source": "hv1", "target": "hv2", "failed": False, "changed": True, "msg": ""}
+STAYED = {**MOVED, "target": "hv1", "disks": []}
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,12 @@ MOVED = {"name": "web1", "source": "hv1", "target": "hv2", "failed": False, "cha
         ({**MOVED, "changed": False}, "web1: is on hv2 already"),
         (MOVED, "web1: moved from hv1 to hv2"),
         ({**MOVED, "failed": True, "msg": "no room"}, "web1: no room"),
+        (
+            {**STAYED, "disks": [{"device": "vda", "pool": "fast"}, {"device": "vdb", "pool": "slow"}]},
+            "web1: moved vda to pool fast, vdb to pool slow",
+        ),
+        (STAYED, "web1: finished what an interrupted run has left"),
+        ({**STAYED, "changed": False}, "web1: is where it is to be already"),
         # It names the machine itself.
         ({**MOVED, "failed": True, "msg": "web1 has snapshots"}, "web1 has snapshots"),
         ({**MOVED, "failed": True, "msg": "web10 has its name"}, "web1: web10 has its name"),

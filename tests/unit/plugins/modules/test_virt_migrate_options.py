@@ -12,7 +12,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
-from ansible_collections.brine.virt.plugins.modules.virt_migrate import ARGUMENTS, read_specs
+from ansible_collections.brine.virt.plugins.modules.virt_migrate import ARGUMENTS, as_diff, read_specs
 
 
 def migration_options(**options: t.Any) -> MigrationOptions:
@@ -69,3 +69,52 @@ def test_what_tunes_compression_in_the_words_of_salt_does_not_turn_it_on(options
 def test_compression_is_said_once() -> None:
     with pytest.raises(InputError, match="^compressed and comp_methods and compression are given together"):
         migration_options(compression={"methods": ["mt"]}, compressed=True, comp_methods=["xbzrle"])
+
+
+def test_pools_of_the_hypervisor_that_a_machine_is_on() -> None:
+    named = migration_options(target=None, pool="fast", disks={"data": {"pool": "slow"}})
+    assert (named.pool, named.disks, named.names_pools) == ("fast", {"data": "slow"}, True)
+    assert not migration_options().names_pools
+
+
+def test_each_machine_has_pools_of_its_own() -> None:
+    machines = [{"name": "a", "pool": "one"}, {"name": "b"}, {"name": "c", "disks": {"vda": {"pool": "two"}}}]
+    read = ArgumentSpecValidator(ARGUMENTS).validate({"machines": machines, "pool": "fast"})
+    assert read.error_messages == []
+    specs = read_specs(read.validated_parameters)
+    assert [(spec.options.pool, spec.options.disks) for spec in specs] == [
+        ("one", {}),
+        ("fast", {}),
+        ("fast", {"vda": "two"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "web1 has no target. Name a hypervisor with target, or a pool of this one with pool"),
+        ({"disks": {"data": "fast"}}, "disks.data: 'fast' does not name a pool"),
+        ({"disks": {"data": {"pol": "fast"}}}, "disks.data: {'pol': 'fast'} does not name a pool"),
+        ({"disks": {"data": {"pool": "fast", "size": 1}}}, "does not name a pool"),
+        ({"pool": "fast", "copy_storage": "none"}, "copy_storage: a disk gets into another pool by being copied"),
+    ],
+)
+def test_what_names_no_pool(options: dict[str, t.Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        for spec in [migration_options_of(target=None, **options)]:
+            spec.check()
+    assert words in str(caught.value)
+
+
+def migration_options_of(**options: t.Any) -> t.Any:
+    read = ArgumentSpecValidator(ARGUMENTS).validate({"name": "web1", **options})
+    return read_specs(read.validated_parameters)[0]
+
+
+def test_the_diff_says_where_disks_were_and_are() -> None:
+    moved = {"device": "vda", "from_pool": "slow", "from_volume": "v", "pool": "fast", "volume": "v"}
+    found = as_diff({"name": "web1", "source": "hv1", "target": "hv1", "disks": [moved]})
+    assert (found["before"], found["after"]) == (
+        "hypervisor: hv1\nvda: slow/v\n",
+        "hypervisor: hv1\nvda: fast/v\n",
+    )

@@ -38,7 +38,10 @@ _SALT_COMPRESSION = {
 
 @dataclass(frozen=True)
 class MigrationOptions:
-    """The options of virt_migrate that are the same for all machines of a task; its documentation describes them."""
+    """The options of virt_migrate that are the same for all machines of a task; its documentation describes them.
+
+    disks: by the name of a disk, or its device in the guest, the pool that it goes to; pool: that of all others.
+    """
 
     live: bool = True
     copy_storage: str = AUTO
@@ -54,6 +57,8 @@ class MigrationOptions:
     migration_address: str | None = None
     memory_ratio: float = 1.0
     memory_reserve_mib: int = 256
+    pool: str | None = None
+    disks: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, t.Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -76,6 +81,15 @@ class MigrationOptions:
                 raise InputError(f"{value} is not above 0", where=name)
         if self.memory_reserve_mib < 0:
             raise InputError("a reserve cannot be negative", where="memory_reserve_mib")
+        if self.names_pools and self.copy_storage == NONE:
+            raise InputError(
+                "a disk gets into another pool by being copied", where="copy_storage", hint="Leave copy_storage out"
+            )
+
+    @property
+    def names_pools(self) -> bool:
+        """Whether disks are to be in other pools than those that they are in."""
+        return self.pool is not None or bool(self.disks)
 
 
 def read_migration_options(params: dict[str, t.Any]) -> MigrationOptions:
@@ -92,11 +106,25 @@ def read_migration_options(params: dict[str, t.Any]) -> MigrationOptions:
             **same_names,
             "copy_storage": {"inc": AUTO, "incremental": AUTO}.get(params["copy_storage"], params["copy_storage"]),
             "timeout_seconds": params["timeout"],
+            "disks": _read_disks(params.get("disks")),
             "max_downtime_ms": params["max_downtime"],
             "compressed": params["compression"] is not None or params["compressed"] or bool(params["comp_methods"]),
             "parameters": {name: value for name, value in own.items() if value is not None},
         }
     )
+
+
+def _read_disks(disks: dict[str, t.Any] | None) -> dict[str, str]:
+    """The pool of each disk that is named. Raises InputError for anything else than ``{data: {pool: fast}}``."""
+    pools = {}
+    for name, wanted in (disks or {}).items():
+        pool = wanted.get("pool") if isinstance(wanted, dict) else None
+        if not isinstance(wanted, dict) or set(wanted) != {"pool"} or not isinstance(pool, str) or not pool:
+            raise InputError(
+                f"{wanted!r} does not name a pool", where=f"disks.{name}", hint=f"Give {{{name}: {{pool: NAME}}}}"
+            )
+        pools[str(name)] = pool
+    return pools
 
 
 def _read_compression(params: dict[str, t.Any]) -> dict[str, t.Any]:

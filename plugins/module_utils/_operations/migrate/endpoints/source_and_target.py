@@ -27,11 +27,14 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_
 
 
 class MigrationTarget:
-    """A hypervisor that machines are moved to: what it has, and what this run has allocated of it already."""
+    """A hypervisor that machines are moved to: what it has, and what this run has allocated of it already.
 
-    def __init__(self, uri: str, conn: VirConnect) -> None:
+    hypervisor: what is known of it already.
+    """
+
+    def __init__(self, uri: str, conn: VirConnect, hypervisor: HypervisorView | None = None) -> None:
         self.uri = uri
-        self.hypervisor = HypervisorView(conn)
+        self.hypervisor = hypervisor or HypervisorView(conn)
         with translate_errors(f"cannot ask {uri} for its name"):
             self.name: str = conn.getHostname()
         # By machine, what those have that are planned and not there yet.

@@ -92,12 +92,17 @@ def is_left_over(target: VirConnect, known: Domain, note: MigrationNote) -> bool
 
 
 def delete_proven(
-    conn: VirConnect, refs: Iterable[VolumeRef], *, trusted: Collection[VolumeRef] = (), fresh: bool = False
+    conn: VirConnect,
+    refs: Iterable[VolumeRef],
+    *,
+    trusted: Collection[VolumeRef] = (),
+    fresh: bool = False,
+    left_by: str | None = None,
 ) -> list[str]:
     """Delete volumes that are the very ones that are meant, and that nothing uses. The others stay: why, in sentences.
 
     trusted: those that this very run has made or copied and that nothing can mark; they need no proof. fresh: they were
-    made for this move, so that only a use that is seen keeps them.
+    made for this move, so that only a use that is seen keeps them. left_by: as in Usage.of.
     """
     pools = Pools(conn)
     stay: list[str] = []
@@ -111,7 +116,7 @@ def delete_proven(
             stay.append(
                 f"{_stays(ref)}: nothing proves that it is the one that the move created. {manual_deletion(conn, ref)}"
             )
-    kept = delete_those_unused(conn, [(pools.get(ref.pool), ref.name) for ref in going], fresh=fresh)
+    kept = delete_those_unused(conn, [(pools.get(ref.pool), ref.name) for ref in going], fresh=fresh, left_by=left_by)
     for index, use in kept.items():
         # What is seen to be used is not for anybody to delete.
         hint = "" if use.state == USED else f". {manual_deletion(conn, going[index])}"

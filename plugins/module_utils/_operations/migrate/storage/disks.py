@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     UnsupportedError,
     VirtError,
+    one_of_these,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
@@ -47,7 +48,7 @@ SHARED, MIRROR, CONTENT, THERE = "shared", "mirror", "content", "there"
 
 @dataclass(frozen=True)
 class BaseImage:
-    """A stored image that backs a disk: its path at the source, and on the target."""
+    """A stored image that backs a disk: its path at the source, and on the target. pool: the target's."""
 
     pool: str
     volume: str
@@ -82,8 +83,13 @@ class DiskMigration:
 
     @property
     def ref(self) -> VolumeRef:
-        """The volume, at both ends."""
+        """The volume at the source."""
         return VolumeRef(self.volume.pool, self.volume.name)
+
+    @property
+    def ref_there(self) -> VolumeRef:
+        """The volume of the same name on the target, which may be in another pool."""
+        return VolumeRef(self.target_pool.name, self.volume.name)
 
     @property
     def travels(self) -> bool:
@@ -105,25 +111,63 @@ def plan_disks(
     probe: whether it may be tried out if both hypervisors see the same files, by making one for a moment.
     Raises an error of ours for a disk that cannot be moved.
     """
-    moves = []
+    check_disk_names(machine, options, where)
+    moves: list[DiskMigration] = []
     for disk, in_use in machine.disks():
         if disk.find("source") is None:
             continue
-        device = _device(disk)
-        planner = _Planner(
-            machine, source, target, options, inside(where, f"disks[{device}]") if where else f"disk {device}"
-        )
-        moves.append(planner.plan(disk, device, in_use, probe))
+        device = device_of(disk)
+        planner = DiskPlanner(machine, source, target, options, disk_place(where, device))
+        move = planner.plan(disk, device, in_use, probe)
+        planner.check_names_differ(move, moves)
+        moves.append(move)
     return moves
 
 
-def _device(disk: etree._Element) -> str:
+def device_of(disk: etree._Element) -> str:
+    """A disk's name in the guest's hardware."""
     target = disk.find("target")
     return "" if target is None else target.get("dev", "")
 
 
+def disk_place(where: str, device: str) -> str:
+    """The place of an error about a disk."""
+    return inside(where, f"disks[{device}]") if where else f"disk {device}"
+
+
+def _names_of(machine: SourceMachine, device: str) -> list[str]:
+    """What a task may call a disk: our name for it, and its name in the guest's hardware."""
+    noted = machine.notes.disks if machine.notes is not None else ()
+    return [*(note.name for note in noted if note.target == device), device]
+
+
+def named_pool(machine: SourceMachine, options: MigrationOptions, device: str) -> str | None:
+    """The pool that the task names for a disk; None where it names none."""
+    named = (options.disks[name] for name in _names_of(machine, device) if name in options.disks)
+    return next(named, options.pool)
+
+
+def is_named(machine: SourceMachine, options: MigrationOptions, device: str) -> bool:
+    """Whether the task names this very disk."""
+    return any(name in options.disks for name in _names_of(machine, device))
+
+
+def check_disk_names(machine: SourceMachine, options: MigrationOptions, where: str) -> None:
+    """Raise NotFoundError when the task names a disk that the machine does not have."""
+    known = {name for disk, _in_use in machine.disks() for name in _names_of(machine, device_of(disk))}
+    for name in options.disks:
+        if name not in known:
+            raise NotFoundError(
+                f"{machine.name} has no disk {name!r}",
+                where=inside(where, "disks") if where else "disks",
+                hint=one_of_these(name, known),
+            )
+
+
 @dataclass(frozen=True)
-class _Planner:
+class DiskPlanner:
+    """How one disk gets to another hypervisor, and what is asked of it before. place: where errors are."""
+
     machine: SourceMachine
     source: HypervisorView
     target: MigrationTarget
@@ -131,11 +175,17 @@ class _Planner:
     place: str
 
     def plan(self, disk: etree._Element, device: str, in_use: bool, probe: bool) -> DiskMigration:
-        self._check_kind(disk)
-        here = self._source_of(disk)
-        pool, volume = self._find(here, driver_format(disk))
-        there_pool = self._pool_there(pool.name)
-        self._check_format(volume)
+        """The method of a disk that has a source. in_use: by a running machine. Raises an error of ours."""
+        self.check_kind(disk)
+        here = self.source_of(disk)
+        pool, volume = self.find(here, driver_format(disk))
+        own, readonly = self.is_own(volume), disk.find("readonly") is not None
+        named = named_pool(self.machine, self.options, device)
+        # What many machines read is where it is on every hypervisor.
+        there_pool = self.pool_there(pool.name if named is None or (readonly and not own) else named)
+        if there_pool.name != pool.name:
+            self.check_named_by_place(disk)
+        self.check_format(volume)
         image_format, capacity_bytes, backing_path = volume.format, volume.capacity_bytes, volume.backing_path
 
         def move(method: str, **more: t.Any) -> DiskMigration:
@@ -144,7 +194,6 @@ class _Planner:
                 device, method, here, there, volume, pool, there_pool, image_format, capacity_bytes, **more
             )
 
-        readonly = disk.find("readonly") is not None
         known = self.target.hypervisor.volumes(there_pool)
         if is_shared(pool, there_pool, seen=volume.name in known, probe=probe):
             return move(SHARED)
@@ -156,19 +205,38 @@ class _Planner:
                 where=self.place,
                 hint="To have it copied: copy_storage: auto",
             )
-        own = self._is_own(volume)
         if readonly and not own:
             self._require_same(there_pool, volume, volume.name in known)
             return move(THERE)
-        self._require_free(there_pool, volume, known)
+        self.require_free(there_pool, volume, known)
         there_pool.require_format(image_format, self.place)
-        base = None if self.options.copy_storage == ALL else self._base(backing_path)
+        base = None if self.options.copy_storage == ALL else self.base(backing_path, there_pool)
         flattened = backing_path is not None and base is None
         method = MIRROR if in_use and not readonly else CONTENT
-        self._check_method(method, pool, backing_path, base)
-        return move(method, own=self._goes(own), base=base, flattened=flattened)
+        self.check_method(method, pool, there_pool, backing_path, base)
+        return move(method, own=self.goes(own), base=base, flattened=flattened)
 
-    def _check_method(self, method: str, pool: Pool, backing_path: str | None, base: BaseImage | None) -> None:
+    def check_names_differ(self, move: DiskMigration, others: t.Iterable[DiskMigration]) -> None:
+        """Raise ConflictError for a second volume of one name on its way to one pool."""
+        if move.travels and any(other.travels and other.ref_there == move.ref_there for other in others):
+            raise ConflictError(
+                f"two of its volumes are called {move.volume.name}, and cannot both go to pool {move.target_pool.name}",
+                where=self.place,
+                hint="Name another pool for one of the two, with disks",
+            )
+
+    def check_named_by_place(self, disk: etree._Element) -> None:
+        """Raise UnsupportedError for a disk that its machine knows by pool and volume, and not by its place."""
+        if disk.get("type") == "volume":
+            raise UnsupportedError(
+                "it is defined by its pool and volume (type='volume'), and stays in that pool",
+                where=self.place,
+                hint=f"Define it by its path: virsh edit {self.machine.name}",
+            )
+
+    def check_method(
+        self, method: str, pool: Pool, there_pool: Pool, backing_path: str | None, base: BaseImage | None
+    ) -> None:
         """Raise where a copy of the file itself would not do, and nothing but QEMU can make another."""
         if method == CONTENT and pool.source_type == NETWORK:
             raise UnsupportedError(
@@ -176,11 +244,18 @@ class _Planner:
                 where=self.place,
                 hint="Start the machine and move it running",
             )
+        if method == CONTENT and there_pool.source_type == NETWORK:
+            raise UnsupportedError(
+                f"pool {there_pool.name} is of type {there_pool.type}, whose volumes cannot be written while the "
+                "machine is off",
+                where=self.place,
+                hint="Start the machine and move it running",
+            )
         if backing_path is None:
             return
         there = None
         if base is not None:
-            store = self._pool_there(base.pool)
+            store = self.pool_there(base.pool)
             there = base.path_there
             if base.format == "raw" and base.volume not in self.target.hypervisor.volumes(store):
                 # A raw image has no mark that could tell a whole one from one that was cut off.
@@ -197,14 +272,15 @@ class _Planner:
                 hint="Start the machine and move it running",
             )
 
-    def _check_format(self, volume: Volume) -> None:
+    def check_format(self, volume: Volume) -> None:
         """The machine's own word for the format counts. A guest can write the mark of another one into a raw disk."""
         if volume.format != "raw" and volume.looks_like != volume.format:
             raise ConflictError(
                 f"it should be {volume.format}, but the volume looks like {volume.looks_like}", where=self.place
             )
 
-    def _check_kind(self, disk: etree._Element) -> None:
+    def check_kind(self, disk: etree._Element) -> None:
+        """Raise for a disk that nothing can move now."""
         if disk.find("mirror") is not None:
             raise ConflictError(
                 "a block job is running on it", where=self.place, hint="Wait until it ends (virsh blockjob)"
@@ -212,7 +288,8 @@ class _Planner:
         if disk.get("device") == "lun":
             raise UnsupportedError("it is a LUN that is passed through, and cannot be moved", where=self.place)
 
-    def _source_of(self, disk: etree._Element) -> DiskSource:
+    def source_of(self, disk: etree._Element) -> DiskSource:
+        """The place of a disk."""
         if disk.get("type") == "volume":
             source = need(disk, "source")
             return self.source.pools.get(source.get("pool", ""), self.place).source_of(source.get("volume", ""))
@@ -221,7 +298,7 @@ class _Planner:
             raise UnsupportedError(f"its source is of type {disk.get('type')}, which cannot be moved", where=self.place)
         return found
 
-    def _find(self, here: DiskSource, image_format: str) -> tuple[Pool, Volume]:
+    def find(self, here: DiskSource, image_format: str) -> tuple[Pool, Volume]:
         """The pool and the volume at this place."""
         found = self.source.locate(here)
         volume = find_volume(*found, self.place, image_format=image_format) if found else None
@@ -233,17 +310,20 @@ class _Planner:
             )
         return found[0], volume
 
-    def _pool_there(self, name: str) -> Pool:
+    def pool_there(self, name: str) -> Pool:
+        """A pool of the target. Raises an error of ours that says where it is missing."""
         try:
             return self.target.hypervisor.pools.get(name)
         except VirtError as exc:
             raise type(exc)(f"on {self.target.name}, {exc.what}", where=self.place, hint=exc.hint) from exc
 
-    def _is_own(self, volume: Volume) -> bool:
+    def is_own(self, volume: Volume) -> bool:
+        """Whether this collection has made a volume for the machine."""
         notes = self.machine.notes
         return notes is not None and any((n.pool, n.name) == (volume.pool, volume.name) for n in notes.volumes)
 
-    def _goes(self, own: bool) -> bool:
+    def goes(self, own: bool) -> bool:
+        """Whether the old volume goes when the new one is in use."""
         if not self.options.undefine_source or self.options.source_volumes == "none":
             return False
         return own or self.options.source_volumes == "all"
@@ -257,15 +337,16 @@ class _Planner:
                 hint="Copy it there, or remove the medium from the drive",
             )
 
-    def _require_free(self, there: Pool, volume: Volume, known: t.Container[str]) -> None:
-        if (volume.name in known or (there.name, volume.name) in self.target.volumes) and not self._is_cleared(
+    def require_free(self, there: Pool, volume: Volume, known: t.Container[str]) -> None:
+        """Raise ConflictError when the pool has a volume of this name, which is not going."""
+        if (volume.name in known or (there.name, volume.name) in self.target.volumes) and not self.is_cleared(
             there, volume
         ):
             raise self._taken(there, volume.name)
 
     def _taken(self, there: Pool, name: str) -> ConflictError:
         words = f"pool {there.name} of {self.target.name} has a volume {name} already"
-        ref = self._noted(there, name)
+        ref = self.noted(there, name)
         if ref is None:
             hint = "Nothing is ever overwritten: check what it is, and remove or rename it"
             return ConflictError(words, where=self.place, hint=hint)
@@ -277,25 +358,25 @@ class _Planner:
             hint=manual_deletion(self.target.hypervisor.conn, ref),
         )
 
-    def _noted(self, there: Pool, name: str) -> VolumeRef | None:
+    def noted(self, there: Pool, name: str) -> VolumeRef | None:
         """The volume of this name that an earlier move of this machine has made on the target, by that move's note."""
         stale = self.machine.moving
         if stale is None or (stale.uri != self.target.uri and stale.target != self.target.name):
             return None
         return next((ref for ref in stale.made if ref == VolumeRef(there.name, name)), None)
 
-    def _is_cleared(self, there: Pool, volume: Volume) -> bool:
+    def is_cleared(self, there: Pool, volume: Volume) -> bool:
         """Whether the target's volume of this name was left by a move of this machine, which is removed first.
 
         A volume that only has the name of one that was left there may be somebody else's.
         """
         if (there.name, volume.name) in self.target.volumes:
             return False
-        left = self._noted(there, volume.name)
+        left = self.noted(there, volume.name)
         return left is not None and is_the_one(there, left, self.target.hypervisor.conn) is not False
 
-    def _base(self, backing_path: str | None) -> BaseImage | None:
-        """The stored image that backs an overlay; None when nothing does, or something else."""
+    def base(self, backing_path: str | None, there_pool: Pool) -> BaseImage | None:
+        """The stored image that backs an overlay; None when nothing does, or something else. there_pool: the disk's."""
         if backing_path is None:
             return None
         image = parse_image_volume(posixpath.basename(backing_path))
@@ -310,7 +391,17 @@ class _Planner:
             return None
         with translate_errors(f"cannot inspect image {image.volume}", self.place):
             size_bytes = os.stat(found.path).st_size
-        path_there = self._pool_there(pool.name).volume_path(image.volume)
+        store = self._store_there(pool.name, there_pool)
+        path_there = store.volume_path(image.volume)
         return BaseImage(
-            pool.name, image.volume, found.path, path_there, size_bytes, found.capacity_bytes, image.format
+            store.name, image.volume, found.path, path_there, size_bytes, found.capacity_bytes, image.format
         )
+
+    def _store_there(self, name: str, there_pool: Pool) -> Pool:
+        """The pool of an image on the target: that of the same name, else the one that is named for the disk."""
+        if there_pool.name == name or not self.options.names_pools:
+            return self.pool_there(name)
+        try:
+            return self.target.hypervisor.pools.get(name)
+        except NotFoundError:
+            return there_pool

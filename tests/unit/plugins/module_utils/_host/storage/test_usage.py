@@ -245,6 +245,9 @@ def test_snapshots_and_checkpoints(host: Host) -> None:
     machine.destroy()
     host.add_machine("c")
     assert host.use().users == ("checkpoint first of machine c", "snapshot before of machine b")
+    # It only remembers what has changed since, and a machine with a copy of the volume needs no more.
+    assert host.use(left_by="c").users == ("snapshot before of machine b",)
+    assert host.use(left_by="b").users == host.use(owner="c").users == host.use().users
 
 
 def test_snapshots_that_a_move_has_set_aside(host: Host) -> None:

@@ -24,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     InputError,
     VirtError,
 )
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
@@ -32,6 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     BUILDING,
     MachineNotes,
     VolumeNote,
+    read_notes,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, MigrationNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
@@ -119,7 +121,7 @@ class World:
 
     def target_xml(self) -> str:
         volumes = {"default": self.target_volumes, "images": self.target_images}
-        pools = "".join(pool(name, volumes[name]) for name in self.target_pools)
+        pools = "".join(pool(name, volumes.get(name, "")) for name in self.target_pools)
         return f"<node>{self.target}{pools}{self.target_networks}</node>"
 
 
@@ -239,6 +241,50 @@ def test_what_a_guest_wrote_into_a_raw_disk_is_not_believed(world: World_) -> No
     odd = volume("odd.raw", "qcow2", "/etc/shadow")
     migration = world(disks=disk("vda", "/pools/default/odd.raw", "raw"), source_volumes=odd)()
     assert [(move.format, move.flattened, move.base) for move in migration.disks] == [("raw", False, None)]
+
+
+FAST_POOLS = ("default", "images", "fast")
+
+
+def places_there(migration: MigrationPlan) -> dict[str, str]:
+    return {move.device: str(move.ref_there) for move in migration.disks}
+
+
+def test_disks_go_to_the_pools_that_are_named_at_the_target(world: World_) -> None:
+    both = {"vda": "fast/web1-system.qcow2", "vdz": "fast/web1-seed.iso"}
+    assert places_there(world(target_pools=FAST_POOLS)(pool="fast")) == both
+    migration = world(target_pools=FAST_POOLS)(disks={"vda": "fast"})
+    assert places_there(migration) == {**both, "vdz": "default/web1-seed.iso"}
+    # The overlay stays on its image, in the image's own pool.
+    (base,) = (move.base for move in migration.disks if move.base is not None)
+    assert (base.pool, base.path_there.split("/")[-2]) == ("images", "images")
+
+
+def test_an_image_whose_pool_is_not_there_goes_along(world: World_) -> None:
+    migration = world(target_pools=("fast",))(pool="fast")
+    (base,) = (move.base for move in migration.disks if move.base is not None)
+    assert base.pool == "fast"
+
+
+def test_what_many_machines_read_is_not_sent_to_another_pool(world: World_) -> None:
+    cd = disk("sda", "/pools/default/data.raw", "raw", "<readonly/>", "cdrom")
+    there = {"target_pools": FAST_POOLS, "target_volumes": volume("data.raw", "raw")}
+    assert ways(world(disks=cd, **there)(pool="fast")) == {"sda": "there"}
+
+
+def test_the_note_and_the_record_name_the_pools_of_each_side(world: World_) -> None:
+    plan = world(target_pools=FAST_POOLS)
+    migration = plan(disks={"vda": "fast"})
+    machine = source_and_target.read_source_machine(plan.source.domains["web1"], "")  # type: ignore[attr-defined]
+    texts = switch.target_xml(machine, migration.disks)
+    for text in texts.values():
+        found = read_notes(parse_xml(text))
+        assert found is not None
+        assert [(note.pool, note.name) for note in found.volumes] == [
+            ("fast", "web1-system.qcow2"),
+            ("default", "web1-seed.iso"),
+        ]
+        assert "/fast/web1-system.qcow2" in text
 
 
 HOSTDEV = "<hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>"

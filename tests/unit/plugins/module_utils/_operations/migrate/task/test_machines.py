@@ -25,7 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
     MachineLocation,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.machines import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.task.machines import (
     MigrationResult,
     MigrationSpec,
     TaskMigrations,
@@ -169,7 +169,7 @@ def switched(monkeypatch: pytest.MonkeyPatch, active: bool, found: MachineLocati
     monkeypatch.setattr(switch, "migrate", lambda *_words: None)
     monkeypatch.setattr(switch, "hypervisor_lock", lambda *_words, **_options: contextlib.nullcontext())
     monkeypatch.setattr(switch, "recheck_definition", lambda _planned: None)
-    monkeypatch.setattr(switch, "_target_xml", lambda *_words: {})
+    monkeypatch.setattr(switch, "target_xml", lambda *_words: {})
     monkeypatch.setattr(location, "find_location", lambda _ends, _uuid: found)
     monkeypatch.setattr(location, "_SETTLE_SECONDS", 0.1)
     machine = t.cast(t.Any, SimpleNamespace(name="web1", uuid="", active=active, handle=None))

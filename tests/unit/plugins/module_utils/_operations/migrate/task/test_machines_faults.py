@@ -17,9 +17,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host import locks
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import machines
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.plan import MigrationPlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.task import machines
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 

@@ -31,6 +31,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.plan import (
+    plan_between_pools,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import Endpoints
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
@@ -45,7 +48,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.pla
 
 @dataclass(frozen=True)
 class MigrationSpec:
-    """One machine and where it is to be: libvirt's URI, or a host name, which is reached by TLS.
+    """One machine and where it is to be: libvirt's URI, or a host name, which is reached by TLS; empty for where it is.
 
     options: those of the task, but for what is said of this target.
     """
@@ -57,6 +60,12 @@ class MigrationSpec:
 
     def check(self) -> None:
         """Raise InputError for a target that cannot be one."""
+        if not self.target and not self.options.names_pools:
+            raise InputError(
+                f"{self.name} has no target",
+                where=self.where or None,
+                hint="Name a hypervisor with target, or a pool of this one with pool",
+            )
         if "://" in self.target and not urlsplit(self.target).hostname:
             raise InputError(
                 f"{self.target} does not name another host",
@@ -93,8 +102,11 @@ class MigrationResult:
             "disks": [
                 {
                     "device": disk.device,
-                    "pool": disk.ref.pool,
-                    "volume": disk.ref.name,
+                    "pool": disk.ref_there.pool,
+                    "volume": disk.ref_there.name,
+                    "from_pool": disk.ref.pool,
+                    "from_volume": disk.ref.name,
+                    "size_bytes": disk.capacity_bytes,
                     "method": disk.method,
                     "kept_at_source": disk.travels and not disk.own,
                 }
@@ -118,6 +130,7 @@ class TaskMigrations:
     check_mode: bool = False
     _targets: dict[str, MigrationTarget] = field(default_factory=dict)
     _errors: dict[str, VirtError] = field(default_factory=dict)
+    _here: MigrationTarget | None = None
 
     def carry_out(self, specs: Sequence[MigrationSpec], *, concurrency: int) -> list[MigrationResult]:
         """Move the machines. One that cannot be moved says why, the others go on."""
@@ -136,7 +149,7 @@ class TaskMigrations:
     ) -> MigrationResult:
         outcome = MigrationResult(spec, name, spec.target)
         try:
-            target = self._target(spec, stack)
+            target = self._target(spec, stack, hypervisor, uri)
             outcome.target = target.name
             endpoints = Endpoints(uri, target.uri, self.source, target.hypervisor.conn)
             context = MigrationContext(endpoints, hypervisor, name, target, spec.options, self.stop, self.check_mode)
@@ -144,12 +157,22 @@ class TaskMigrations:
                 # Held until the task ends: two runs would take each other's volumes for left-overs.
                 stack.enter_context(machine_lock(spec.name, wait_seconds=0))
             meter = ProgressMeter(self.progress.write_line, spec.name)
-            outcome.migration = plan_migration(spec.name, context, spec.where, meter.at)
+            planned = plan_between_pools if target is self._here else plan_migration
+            outcome.migration = planned(spec.name, context, spec.where, meter.at)
         except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on
             outcome.error = as_virt_error(exc)
         return outcome
 
-    def _target(self, spec: MigrationSpec, stack: contextlib.ExitStack) -> MigrationTarget:
+    def _target(
+        self, spec: MigrationSpec, stack: contextlib.ExitStack, hypervisor: HypervisorView, own_uri: str
+    ) -> MigrationTarget:
+        """Where a machine is to be, which is this hypervisor itself where none is named, or it is named."""
+        if self._here is None:
+            self._here = MigrationTarget(own_uri, self.source, hypervisor)
+        target = self._open(spec, stack) if spec.target else self._here
+        return self._here if _is_already_on(target, spec.name, hypervisor) else target
+
+    def _open(self, spec: MigrationSpec, stack: contextlib.ExitStack) -> MigrationTarget:
         """A target's connection, opened once; what has failed once is not tried for every machine."""
         uri = spec.uri
         if uri in self._errors:
@@ -185,7 +208,8 @@ class TaskMigrations:
         finally:
             migration.release()
         if outcome.error is not None and not migration.switched:
-            self._targets[outcome.spec.uri].allocations.pop(outcome.spec.name, None)
+            if outcome.spec.target:
+                self._targets[outcome.spec.uri].allocations.pop(outcome.spec.name, None)
             return
         # Only figures: nothing that goes wrong here makes a finished move fail.
         with contextlib.suppress(Exception):
@@ -203,9 +227,26 @@ class TaskMigrations:
             step.apply()
 
 
+def _is_already_on(target: MigrationTarget, name: str, here: HypervisorView) -> bool:
+    """Whether a target is the very hypervisor that a machine is on. Two may have the same name for themselves."""
+    if target.hypervisor is here:
+        return True
+    found, there = here.domains.get(name), target.hypervisor.domains.get(name)
+    with translate_errors("cannot tell the hypervisors apart"):
+        return (
+            found is not None
+            and there is not None
+            and target.name == here.conn.getHostname()
+            and found.handle.UUIDString() == there.handle.UUIDString()
+        )
+
+
 def _after_the_switch(outcome: MigrationResult, exc: VirtError) -> VirtError:
+    done = f"is on {outcome.target}"
+    if outcome.migration is not None and outcome.migration.switched_words:
+        done = outcome.migration.switched_words
     return type(exc)(
-        f"{outcome.spec.name} is on {outcome.target}, but not everything is finished: {exc.what}",
+        f"{outcome.spec.name} {done}, but not everything is finished: {exc.what}",
         where=exc.where,
         hint=exc.hint or "Run it again",
     )
