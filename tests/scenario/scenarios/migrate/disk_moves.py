@@ -26,7 +26,6 @@ SMALL_SIZE = "40m"
 STILL_MIB, DISK_MIB = 48, 64
 # So that the copy takes about a quarter of a minute.
 SLOW_MIB = 3
-MODULE = "AnsiballZ_virt_migrate"
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
@@ -178,7 +177,8 @@ def _kill(cloud: Cloud) -> None:
         pool = list(goals)[number % 2]
         # From the time on when its metadata say that it moves.
         noted = f"for i in $(seq 600); do virsh dumpxml {MACHINE} | grep -q brinemove && break; sleep 0.02; done"
-        kill = f"sleep {delay}; kill -9 $(pgrep -f '[A]nsiballZ_virt_migrate'); sleep 0.2"
+        # The process of this move, not of a later one.
+        kill = f"process=$(pgrep -f '[A]nsiballZ_virt_migrate'); sleep {delay}; kill -9 $process"
         cloud.on(HOST, f"({noted}; {kill}) >/dev/null 2>&1 & :")
         _write_all_the_time(cloud)
         module(cloud, HOST, "virt_migrate", name=MACHINE, pool=pool)
@@ -196,7 +196,9 @@ def _back_up(cloud: Cloud) -> None:
         kinds = []
         for pool in (None, "default", None):
             if pool is not None:
+                had = volumes(cloud, HOST, MACHINE)
                 have(cloud, HOST, "virt_migrate", name=MACHINE, disks={"data": {"pool": pool}})
+                must(volumes(cloud, HOST, MACHINE) == had, "the old volume is there, or a new one is not")
             answer, result = module(cloud, HOST, "virt_backup", name=[MACHINE], dest=place)
             must(answer.status == 0, answer.text)
             made = result["machines"][0]
@@ -220,7 +222,7 @@ def _off(cloud: Cloud) -> None:
     cloud.on(HOST, f"virsh destroy {MACHINE}")
     have(cloud, HOST, "virt_migrate", name=MACHINE, pool="default")
     _is_in(cloud, "/var/lib/libvirt/images", had)
-    kill = "sleep 0.5; kill -9 $(pgrep -f '[A]nsiballZ_virt_migrate')"
+    kill = "process=$(pgrep -f '[A]nsiballZ_virt_migrate'); sleep 0.5; kill -9 $process"
     noted = f"for i in $(seq 600); do virsh dumpxml {MACHINE} | grep -q brinemove && break; sleep 0.02; done"
     cloud.on(HOST, f"({noted}; {kill}) >/dev/null 2>&1 & :")
     module(cloud, HOST, "virt_migrate", name=MACHINE, pool=FAST)
