@@ -12,6 +12,7 @@ from pathlib import Path
 
 from brine_lab.base.commands import run_long
 from brine_lab.base.lab import TREES, Lab, cache
+from brine_lab.base.lock import locked
 from brine_lab.base.say import LabError
 
 # package -> the program that shows it is there
@@ -54,16 +55,25 @@ def check_machine() -> None:
 
 def install_packages(lab: Lab, extra: Mapping[str, str] | None = None) -> None:
     """Install the Debian packages whose programs are missing; do nothing when all are there."""
-    missing = [package for package, shows in {**PACKAGES, **(extra or {})}.items() if not _is_there(shows)]
-    if not missing:
+    packages = {**PACKAGES, **(extra or {})}
+    if not _missing(packages):
         return
-    apt = ["apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"]
-    log = cache() / "logs" / "apt-get.log"
-    run_long([*apt, "update"], doing="updating the package lists of this machine", mark=lab.mark("build"), log=log)
-    run_long(
-        [*apt, "install", "--no-install-recommends", *missing],
-        doing=f"installing on this machine: {' '.join(missing)}", mark=lab.mark("build"), log=log,
-    )  # fmt: skip
+    # Another lab may begin just now, and apt-get waits for nobody who reads the package lists.
+    with locked("packages"):
+        missing = _missing(packages)
+        if not missing:
+            return
+        apt = ["apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"]
+        log = cache() / "logs" / "apt-get.log"
+        run_long([*apt, "update"], doing="updating the package lists of this machine", mark=lab.mark("build"), log=log)
+        run_long(
+            [*apt, "install", "--no-install-recommends", *missing],
+            doing=f"installing on this machine: {' '.join(missing)}", mark=lab.mark("build"), log=log,
+        )  # fmt: skip
+
+
+def _missing(packages: Mapping[str, str]) -> list[str]:
+    return [package for package, shows in packages.items() if not _is_there(shows)]
 
 
 def _is_there(shows: str) -> bool:
