@@ -18,7 +18,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
@@ -57,12 +57,31 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     write_node,
 )
 
-Planner = t.Callable[..., MigrationPlan]
+
+@dataclasses.dataclass
+class Planner:
+    """Plans the disks of the machine of a hypervisor, by the options of a move."""
+
+    uri: str
+    conn: VirConnect
+
+    @property
+    def source(self) -> HypervisorView:
+        """The hypervisor as it is now."""
+        return HypervisorView(self.conn)
+
+    def __call__(self, **options: t.Any) -> MigrationPlan:
+        here = MigrationTarget(self.uri, self.conn, self.source)
+        ends = Endpoints(self.uri, self.uri, self.conn, self.conn)
+        context = MigrationContext(
+            ends, here.hypervisor, here.name, here, MigrationOptions(**options), threading.Event()
+        )
+        return plan_between_pools("web1", context, "", lambda *_progress: None)
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[t.Callable[..., Planner]]:
-    """Make a hypervisor, and get back what plans the disks of its machine; its connection is ``conn``."""
+    """Make a hypervisor, and get back what plans the disks of its machine."""
     with contextlib.ExitStack() as stack:
 
         def make(*, off: bool = False, **special: str) -> Planner:
@@ -70,16 +89,7 @@ def world(tmp_path: Path) -> Iterator[t.Callable[..., Planner]]:
             conn = stack.enter_context(open_connection(uri))
             if off:
                 conn.lookupByName("web1").destroy()
-
-            def plan(**options: t.Any) -> MigrationPlan:
-                view = HypervisorView(conn)
-                here = MigrationTarget(uri, conn, view)
-                ends = Endpoints(uri, uri, conn, conn)
-                context = MigrationContext(ends, view, here.name, here, MigrationOptions(**options), threading.Event())
-                return plan_between_pools("web1", context, "", lambda *_progress: None)
-
-            plan.conn = conn  # type: ignore[attr-defined]
-            return plan
+            return Planner(uri, conn)
 
         yield make
 
@@ -181,7 +191,7 @@ def test_what_speaks_against_it(world: World, special: dict[str, str], options: 
 
 def test_a_snapshot_names_the_volumes(world: World) -> None:
     plan = world()
-    plan.conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")  # type: ignore[attr-defined]
+    plan.conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")
     with pytest.raises(VirtError, match=r"web1 has snapshots \(before\), which name the volumes"):
         plan(pool="fast")
     # Where nothing is to be done, nothing speaks against it.
@@ -197,7 +207,7 @@ def test_an_overlay_on_no_image_is_copied_whole_and_only_by_qemu(world: World) -
 
 
 def note(plan: Planner, **special: t.Any) -> MigrationNote:
-    name = plan.conn.getHostname()  # type: ignore[attr-defined]
+    name = plan.conn.getHostname()
     values: dict[str, t.Any] = {"source": name, "target": name, "uri": "test:///", "source_id": host_identity()}
     return MigrationNote(**{**values, **special})
 
@@ -205,7 +215,7 @@ def note(plan: Planner, **special: t.Any) -> MigrationNote:
 def test_what_was_interrupted_is_ended_first_and_its_volume_is_in_nobodys_way(world: World) -> None:
     plan = world(in_fast=volume("web1-data.raw"))
     made = VolumeRef("fast", "web1-data.raw", VolumeIdentity(written="never"), "slow")
-    write_note(plan.conn.lookupByName("web1"), note(plan, made=(made,)))  # type: ignore[attr-defined]
+    write_note(plan.conn.lookupByName("web1"), note(plan, made=(made,)))
     # Nothing proves that it is the one.
     with pytest.raises(ConflictError, match="but nothing proves that"):
         plan(pool="fast")
@@ -218,7 +228,7 @@ def test_what_was_interrupted_is_ended_first_and_its_volume_is_in_nobodys_way(wo
 )
 def test_what_was_interrupted_elsewhere_is_ended_there(world: World, special: dict[str, str]) -> None:
     plan = world()
-    write_note(plan.conn.lookupByName("web1"), note(plan, **special))  # type: ignore[attr-defined]
+    write_note(plan.conn.lookupByName("web1"), note(plan, **special))
     with pytest.raises(ConflictError, match="Finish that first: virt_migrate on"):
         plan(pool="fast")
 
@@ -226,14 +236,14 @@ def test_what_was_interrupted_elsewhere_is_ended_there(world: World, special: di
 def test_a_machine_that_is_to_be_where_it_is_needs_nothing(world: World) -> None:
     plan = world()
     assert plan().actions == []
-    write_note(plan.conn.lookupByName("web1"), note(plan, source="hv0"))  # type: ignore[attr-defined]
+    write_note(plan.conn.lookupByName("web1"), note(plan, source="hv0"))
     assert plan().actions == []
 
 
 def test_what_has_changed_since_it_was_planned_is_said(world: World) -> None:
     plan = world()
     migration = plan(pool="fast")
-    plan.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
+    plan.conn.lookupByName("web1").destroy()
     with pytest.raises(ConflictError, match="web1 has stopped since its move was planned"):
         migration.recheck()
 
@@ -242,7 +252,7 @@ def test_no_two_volumes_of_one_name_go_to_one_pool(world: World) -> None:
     other = volume("web1-data.raw")
     special = {"disks": DATA + disk("vdc", "/pools/images/web1-data.raw")}
     plan = world(**special)
-    plan.conn.storagePoolLookupByName("images").createXML(other)  # type: ignore[attr-defined]
+    plan.conn.storagePoolLookupByName("images").createXML(other)
     with pytest.raises(ConflictError, match="two of its volumes are called web1-data.raw"):
         plan(pool="fast")
 
@@ -253,7 +263,7 @@ def test_only_the_copy_of_an_interrupted_run_may_be_under_way(
 ) -> None:
     plan = world()
     made = VolumeRef("fast", "web1-data.raw", origin="slow")
-    view = HypervisorView(plan.conn)  # type: ignore[attr-defined]
+    view = HypervisorView(plan.conn)
     found = dataclasses.replace(read_source_machine(view.domains["web1"], ""), moving=note(plan, made=(made,)))
     running_xml = copy.deepcopy(found.running_xml)
     mirror = f"<mirror type='file' job='copy'><source file='{tmp_path}/{place}/web1-data.raw'/></mirror>"
@@ -277,7 +287,7 @@ def test_what_was_created_goes_when_it_is_rolled_back(
     # Each connection to the test driver has a hypervisor of its own.
     monkeypatch.setattr(Endpoints, "reconnected", lambda self: self)
     plan = world()
-    domain, pool = plan.conn.lookupByName("web1"), plan.conn.storagePoolLookupByName("fast")  # type: ignore[attr-defined]
+    domain, pool = plan.conn.lookupByName("web1"), plan.conn.storagePoolLookupByName("fast")
     make = plan(pool="fast").before[0]
     make.apply()
     assert sorted(pool.listVolumes()) == ["web1-data.raw", "web1-seed.iso", "web1-system.qcow2"]
@@ -292,7 +302,7 @@ def test_what_was_created_goes_when_it_is_rolled_back(
 
 def test_a_pool_that_rounds_sizes_is_refused(world: World) -> None:
     plan = world()
-    view = HypervisorView(plan.conn)  # type: ignore[attr-defined]
+    view = HypervisorView(plan.conn)
     machine = read_source_machine(view.domains["web1"], "")
     here = MigrationTarget("test:///", view.conn, view)
     (move,) = plan_pool_disks(machine, view, here, MigrationOptions(disks={"data": "fast"}), "")
