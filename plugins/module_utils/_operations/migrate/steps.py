@@ -114,13 +114,7 @@ class PreparingSteps:
             upload = new_upload(context.source_name)
             writer.begin(machine.handle, [source_ref(disk, upload.token) for disk in disks if disk.own], upload.token)
             for disk in disks:
-                # A volume that could not be made whole is to go, one that is somebody else's is not.
-                made.append(disk.ref_there)
-                try:
-                    make_volume_for(disk)
-                except volumes.VolumeExistsError:
-                    made.remove(disk.ref_there)
-                    raise
+                make_and_note(disk, made)
                 filled = disk.method == CONTENT
                 identity = identify_made(disk.target_pool, handle_of(disk), self._conn, upload, filled=filled)
                 writer.know(machine.handle, disk.ref_there, identity)
@@ -176,6 +170,17 @@ class PreparingSteps:
 def source_ref(disk: DiskMigration, mark: str) -> VolumeRef:
     """The volume at the source, with what tells it from others; mark: what it gets for that, where it can."""
     return VolumeRef(disk.ref.pool, disk.ref.name, identify_source(disk.source_pool, disk.ref.name, mark))
+
+
+def make_and_note(disk: DiskMigration, made: list[VolumeRef]) -> None:
+    """As make_volume_for. made: what an undo has to delete; a volume that could not be made whole is to go, one that is
+    somebody else's is not."""
+    made.append(disk.ref_there)
+    try:
+        make_volume_for(disk)
+    except volumes.VolumeExistsError:
+        made.remove(disk.ref_there)
+        raise
 
 
 def make_volume_for(disk: DiskMigration) -> None:

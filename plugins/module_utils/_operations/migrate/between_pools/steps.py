@@ -18,7 +18,6 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     stopped,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.block_copy import (
     BlockCopy,
@@ -61,7 +60,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.rec
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.steps import (
     handle_of,
-    make_volume_for,
+    make_and_note,
     send_content,
     source_ref,
 )
@@ -125,13 +124,7 @@ class PoolSteps:
             left = [source_ref(disk, upload.token) for disk in self._disks if disk.own]
             self.writer.begin(self.machine.handle, left, upload.token)
             for disk in self._disks:
-                # A volume that could not be made whole is to go, one that is somebody else's is not.
-                made.append(disk.ref_there)
-                try:
-                    make_volume_for(disk)
-                except volumes.VolumeExistsError:
-                    made.remove(disk.ref_there)
-                    raise
+                make_and_note(disk, made)
                 check_size(disk)
                 identity = identify_source(disk.target_pool, disk.volume.name, upload.token)
                 if identity == VolumeIdentity():
