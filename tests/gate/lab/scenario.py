@@ -12,6 +12,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from ...scenario.runner import LAB, LABS
 from ..processes import signal_group, wait_for
 from ..results import Counts, Result
 
@@ -20,7 +21,7 @@ TIMEOUT_SECONDS = 4500
 # CI has no part in these.
 FULL_TIMEOUT_SECONDS = 4 * 3600
 # Of `make test-full`: labs beside the first one, with scenarios of their own.
-OTHER_LABS = ("kernel", "bare")
+OTHER_LABS = tuple(filter(None, LABS))
 
 
 class Scenario:
@@ -55,7 +56,7 @@ class Scenario:
         report.unlink(missing_ok=True)
         print(f"== {name}", flush=True)
         began = time.monotonic()
-        words = [f"lab:{self._lab}"] if self._full else []
+        words = [f"{LAB}{self._lab}"] if self._full else []
         status = self._call(program, str(report), *words, is_stopped=lambda: self._stopped)
         seconds = time.monotonic() - began
         try:
