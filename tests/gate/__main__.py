@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_checks(runner: Runner, *, quick: bool, full: bool = False, gently: bool = False) -> list[Result]:
-    """Run the checks. `quick`: without LEFT_OUT. `full`: with LEFT_TO_FULL. `gently`: see Runner.run."""
+    """Run the checks. `quick`: without LEFT_OUT. `full`: those of LEFT_TO_FULL. `gently`: see Runner.run."""
     checks = make_catalogue(ROOT, quick=quick, full=full)
     print(f"== {len(checks)} checks, output in {runner.logs}", flush=True)
     return runner.run(checks, gently=gently, full=full)
@@ -72,7 +72,11 @@ def main() -> t.NoReturn:
     """Run what the command line says."""
     parser = argparse.ArgumentParser(prog="tests.gate", description=__doc__)
     words = ["check", "test", "test-full"]
-    parser.add_argument("word", choices=words, help="the quick part; that and the scenario in the lab; or all of both")
+    parser.add_argument(
+        "word",
+        choices=words,
+        help="the quick part; that, sanity and a scenario in the lab; or all that the latter leaves out",
+    )
     word = parser.parse_args().word
 
     runner = Runner(ROOT / ".build/log")

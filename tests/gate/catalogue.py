@@ -2,7 +2,8 @@
 """Which checks there are, and how each is called.
 
 `make check` is for the time while one works: one ansible-core, one Python, nothing that takes long. LEFT_OUT names what
-it leaves to `make test`, and LEFT_TO_FULL what that leaves to `make test-full`.
+it leaves to `make test`, and LEFT_TO_FULL what that leaves to `make test-full`, which does not repeat what is in the
+other.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,16 +32,15 @@ LEFT_OUT = (
     "the guide, built by antsibull-docs and Sphinx",
     "ansible-test sanity",
     "unit tests with ansible-core 2.21 and with Python 3.9, and anything with ansible-core 2.20",
-    "unit tests with the mark `slow`, which start whole runs of Ansible",
-    "four in five of the examples of hypothesis",
     "the scenario in the lab, and molecule",
 )
 
-# What of `make test-full` is not in `make test`. The scenario in the lab runs on ansible-core 2.19, so whole runs of
-# Ansible are seen there with the one and in the unit tests with the other.
+# What neither has.
 LEFT_TO_FULL = (
-    "ansible-core 2.20, but that the collection is built, installed and run with it",
-    "unit tests with the mark `slow` and four in five of the examples of hypothesis with ansible-core 2.19",
+    "unit tests with the mark `slow`, which start whole runs of Ansible",
+    "four in five of the examples of hypothesis",
+    "unit tests with ansible-core 2.20",
+    "pylint as ansible-core 2.19 calls it",
     "the integration targets of ansible-test",
     "the page of the playbook picture in a browser",
     "the collection in an execution environment",
@@ -165,46 +166,60 @@ def importer_check(current: Core, build: Path) -> Check:
     return Check("import into Galaxy", command, current.copy, clean_environment(current, build))
 
 
-def core_checks(core: Core, build: Path, *, newest: bool, full: bool, old_python: str | None) -> list[Check]:
+def core_checks(core: Core, build: Path, *, newest: bool, old_python: str | None) -> list[Check]:
     """Return sanity and unit tests of one ansible-core, in a lane of its own: ansible-test works in one directory.
 
-    `newest`: sanity also compiles and imports with every Python of the machine that a hypervisor may have, and all unit
-    tests run, where another core has those of `make check`. `full`: all unit tests on each core, and the integration
-    targets. `old_python`: one more Python, older than the controller's, for the unit tests of what runs on hypervisors.
+    `newest`: sanity also compiles and imports with every Python of the machine that a hypervisor may have, and has
+    pylint, which takes longer than all else of it. `old_python`: one more Python, older than the controller's, for the
+    unit tests of what runs on hypervisors.
     """
-    environment = {**clean_environment(core, build), "HOME": str(core.home)}
-    check = functools.partial(Check, directory=core.copy, environment=environment, lane=core.version)
-    tool = str(core.bin / "ansible-test")
-    pythons = [] if newest else ["--python", core.python]
-    units = [replace(pytest_units(core, build, quick=not (newest or full)), lane=core.version)]
+    units = [replace(pytest_units(core, build, quick=True), lane=core.version)]
     if old_python:
         # By ansible-test, which knows what a hypervisor's Python is given. It takes a process for each test.
-        units.append(
-            check(
-                f"unit tests {core.version}, Python {old_python}",
-                [tool, "units", "--venv", "--python", old_python, "--num-workers", "2"],
-                count=functools.partial(unit_counts, core, f"python{old_python}-*.xml"),
-            )
-        )
-    if full:
+        words = ["units", "--venv", "--python", old_python, "--num-workers", "2"]
+        check = ansible_test(f"unit tests {core.version}, Python {old_python}", core, build, words)
+        units.append(replace(check, count=functools.partial(unit_counts, core, f"python{old_python}-*.xml")))
+    words = [] if newest else ["--python", core.python, "--skip-test", "pylint"]
+    return [*units, sanity_check("sanity", core, build, words)]
+
+
+def ansible_test(name: str, core: Core, build: Path, words: Sequence[str]) -> Check:
+    """Return a call of ansible-test, which works in the copy for this core and nowhere else."""
+    environment = {**clean_environment(core, build), "HOME": str(core.home)}
+    return Check(name, [str(core.bin / "ansible-test"), *words], core.copy, environment, lane=core.version)
+
+
+def sanity_check(name: str, core: Core, build: Path, words: Sequence[str]) -> Check:
+    """Return sanity tests of one ansible-core."""
+    check = ansible_test(f"{name} {core.version}", core, build, ["sanity", "--venv", *words])
+    return replace(check, errors=SANITY_ERRORS)
+
+
+def full_checks(cores: Sequence[Core], build: Path) -> list[Check]:
+    """Return what `make test` leaves to `make test-full`. cores: the oldest one first."""
+    oldest, newest = cores[0], cores[-1]
+    checks = [replace(pytest_units(newest, build, quick=False), lane=newest.version)]
+    checks += [replace(pytest_units(core, build, quick=True), lane=core.version) for core in cores[1:-1]]
+    if oldest is not newest:
+        checks.append(sanity_check("pylint", oldest, build, ["--python", oldest.python, "--test", "pylint"]))
+    for core in cores:
         # What needs no hypervisor; the rest is in the scenarios.
-        units.append(
-            check(f"integration targets {core.version}", [tool, "integration", "--venv", "--python", core.python])
-        )
-    return [*units, check(f"sanity {core.version}", [tool, "sanity", "--venv", *pythons], errors=SANITY_ERRORS)]
+        words = ["integration", "--venv", "--python", core.python]
+        checks.append(ansible_test(f"integration targets {core.version}", core, build, words))
+    return [*checks, *(check(oldest, build) for check in (browser_check, environment_check, importer_check))]
 
 
 def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check]:
     """Copy the checkout at `root` to where the checks want it, and return all checks.
 
-    `quick`: without LEFT_OUT. `full`: with LEFT_TO_FULL.
+    `quick`: without LEFT_OUT. `full`: those of LEFT_TO_FULL.
     """
     build = root / ".build"
     current = find_core(build, "2.19", "venv")
     between, following = (None if quick else find_core(build, name, f"venv-{name}") for name in ("2.20", "2.21"))
     if current is None:
         raise SystemExit("The tools of the gate are not installed: run `make check`, which installs them.")
-    # Those that run all their tests.
+    # Those that run tests.
     cores = [core for core in (current, between if full else None, following) if core is not None]
     for core in cores:
         copy_tree(root, core.copy)
@@ -214,24 +229,24 @@ def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check
         return [pytest_units(current, build, quick=True), *lint_checks(current, build)]
     for core in cores:
         prepare_home(core, build)
+    if full:
+        return full_checks(cores, build)
     newest = following or current
     old_python = "3.9" if (build / "pythons/python3.9").exists() else None
-    oldest: list[Check] = []
+    missing: list[Check] = []
     if following is None:
-        oldest = [Check(f"{what} 2.21", [], root, skip=NO_NEXT) for what in ("unit tests", "sanity")]
+        missing = [Check(f"{what} 2.21", [], root, skip=NO_NEXT) for what in ("unit tests", "sanity")]
     if between is None:
-        oldest.append(Check("build, install, run 2.20", [], root, skip=NO_NEXT))
+        missing.append(Check("build, install, run 2.20", [], root, skip=NO_NEXT))
     if old_python is None:
-        oldest.append(Check("unit tests on Python 3.9", [], root, skip="no Python 3.9 is on this machine"))
+        missing.append(Check("unit tests on Python 3.9", [], root, skip="no Python 3.9 is on this machine"))
     lint = [guide_check(current, build), *lint_checks(current, build)]
     if between is not None:
         lint.append(installed_check(between, current, build))
     tests: list[Check] = []
-    if full:
-        tests = [check(current, build) for check in (browser_check, environment_check, importer_check)]
     for core in cores:
         # The lane of the newest core has more to do.
         older = old_python if core is current else None
-        tests += core_checks(core, build, newest=core is newest, full=full, old_python=older)
+        tests += core_checks(core, build, newest=core is newest, old_python=older)
     # The slowest first; the short ones fill the gaps.
-    return [*sorted(tests, key=lambda check: "sanity" not in check.name), *lint, *oldest]
+    return [*sorted(tests, key=lambda check: "sanity" not in check.name), *lint, *missing]

@@ -27,7 +27,7 @@ OTHER_LABS = tuple(filter(None, LABS))
 class Scenario:
     """Runs `tests/scenario/run FILE`, which prints its own progress and writes its counts into FILE.
 
-    `full`: with the scenarios that take long. `lab`: those of the lab of this name, of OTHER_LABS.
+    `full`: the scenarios that take long. `lab`: those of the lab of this name, of OTHER_LABS.
 
     FILE holds JSON: {"passed": n, "failed": n, "skipped": n}. In the environment, SCENARIO=no leaves the scenario out,
     and KEEP_LAB=1 leaves the lab up.
