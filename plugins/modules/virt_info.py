@@ -57,6 +57,8 @@ options:
         machine and one for each of its disks, and V(os) four for each running machine with a guest agent.
       - V(backing_chains) takes one for each machine, and for one that is off two for each layer below its disks. It
         includes V(disks), and is left out if V(!disks) is given.
+      - V(images) takes as many as V(backing_chains), and one for each storage pool that images are in and each stored
+        image of which there are several versions.
       - V(uptime) takes no further calls.
       - V(all) is everything. A name with V(!) before it is left out; where only such names are given, they are left out
         of V(all). V(!all) is V(min).
@@ -75,6 +77,7 @@ options:
       - snapshots
       - jobs
       - backing_chains
+      - images
       - os
       - uptime
       - "!all"
@@ -88,6 +91,7 @@ options:
       - "!snapshots"
       - "!jobs"
       - "!backing_chains"
+      - "!images"
       - "!os"
       - "!uptime"
     default: [metadata, hardware, disks, nics, addresses, pending, console]
@@ -150,6 +154,15 @@ EXAMPLES = r"""
     state: [running]
     gather_subset: [snapshots, jobs]
   register: found
+
+- name: Find the machines that are backed by an old version of an image
+  brine.virt.virt_info:
+    gather_subset: [images]
+  register: found
+
+- name: Show them
+  ansible.builtin.debug:
+    msg: "{{ found.machines | selectattr('newer_images') | map(attribute='name') }}"
 
 - name: Ask for several machines
   brine.virt.virt_info:
@@ -418,6 +431,17 @@ machines:
       elements: dict
       sample: [{name: before-upgrade, current: true, time: "2026-03-01T09:30:00Z", state: running, kind: internal,
         memory: true, parent: null, description: before Debian 13, own: true}]
+    newer_images:
+      description:
+        - The disks that are backed by a stored image of which the store has a newer version, that is, one of the same
+          name that was stored later. The newest one is C(newest); both are names of volumes.
+        - M(brine.virt.virt_rebase) moves such disks to the newest version. Full copies of an image are not listed, as
+          they no longer need it.
+        - Null if what one of its disks is backed by is unknown.
+      returned: with V(images) in O(gather_subset)
+      type: list
+      elements: dict
+      sample: [{disk: vda, image: debian-0123456789abcdef.qcow2, newest: debian-fedcba9876543210.qcow2}]
     jobs:
       description:
         - The active jobs of the machine, and of its disks (C(disk)). Null if libvirt does not tell, as on the

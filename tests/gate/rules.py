@@ -77,7 +77,7 @@ FLAT = Path("plugins/modules")
 # The most files of ours that Ansible may send along with a module, or that a plugin may read in: its import closure in
 # plugins/, without itself.
 CLOSURES = {
-    "modules/virt_info": 17,
+    "modules/virt_info": 19,
     "modules/virt_host_info": 25,
     "inventory/domains": 18,
     "modules/virt_init": 130,

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
@@ -17,7 +19,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, parse_image_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import (
+    ImageName,
+    newest_first,
+    parse_image_volume,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
 _NOTHING = bytes(4)
@@ -61,6 +67,25 @@ def stored_names(pool: Pool) -> list[ImageName]:
     """The names of all images in the pool, in order. Other volumes, and images that are not whole yet, are left out."""
     parsed = (parse_image_volume(volume) for volume in sorted(volume_names(pool)))
     return [image for image in parsed if image is not None and not _is_on_its_way(pool, image)]
+
+
+def stored_at(pool: Pool, image: ImageName) -> int:
+    """When an image came into the store, in nanoseconds, as the time of its file says; 0 where that cannot be read."""
+    with contextlib.suppress(OSError):
+        return os.stat(pool.volume_path(image.volume)).st_mtime_ns
+    return 0
+
+
+def newest_in(pool: Pool, name: str) -> StoredImage:
+    """The newest of the stored images of this name. Raises NotFoundError with near names."""
+    images = stored_names(pool)
+    found = newest_first([image for image in images if image.name == name], lambda image: stored_at(pool, image))
+    if not found:
+        raise NotFoundError(
+            f"there is no image {name!r} in pool {pool.name}",
+            hint=one_of_these(name, {image.name for image in images}),
+        )
+    return load_image(pool, found[0])
 
 
 def _is_on_its_way(pool: Pool, image: ImageName) -> bool:

@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images import fil
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import (
     store_pool,
+    stored_at,
     stored_names,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock
@@ -24,7 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, newest_first
 
 OTHER_HYPERVISOR = "another hypervisor"
 ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and list the images they use in used_elsewhere"
@@ -209,14 +210,10 @@ def _words(use: _Use) -> str:
 def _newest(pool: Pool, images: t.Sequence[ImageName], keep: int) -> set[ImageName]:
     """The images that came last under each name; when, says the time of their files."""
 
-    def age(image: ImageName) -> tuple[int, str]:
-        with contextlib.suppress(OSError):
-            return -os.stat(pool.volume_path(image.volume)).st_mtime_ns, image.volume
-        return 0, image.volume
-
+    ordered = newest_first(images, lambda image: stored_at(pool, image))
     newest = set()
     for name in {image.name for image in images}:
-        newest.update(sorted((image for image in images if image.name == name), key=age)[:keep])
+        newest.update([image for image in ordered if image.name == name][:keep])
     return newest
 
 

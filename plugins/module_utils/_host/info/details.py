@@ -1,12 +1,9 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is asked of single machines only for those who want it: snapshots, jobs, backing chains, guest system, uptime.
+"""What is asked of single machines only for those who want it: snapshots, jobs, backing chains, guest system and more.
 
-Every question here is at least one call for each machine, and so nobody asks it unasked. No disk of a guest is opened
-for its chain: of a running machine the live XML has what QEMU uses. Of one that is off the descriptions of the volumes
-have it, which libvirt reads when it looks through their pool; each layer counts only under the format that the layer
-above it names, as the bytes of a raw disk are the guest's to write.
+Every question here is at least one call for each machine, and so nobody asks it unasked.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import os
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
@@ -25,15 +22,20 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.info.backing_chains import (
+    BackingChains,
+    Layer,
+    NewerImages,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import ACTIVE_STATES
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import snapshot_records
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected, disk_source
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 
-SNAPSHOTS, JOBS, CHAINS, OS, UPTIME = "snapshots", "jobs", "backing_chains", "os", "uptime"
-DETAILS = (SNAPSHOTS, JOBS, CHAINS, OS, UPTIME)
+SNAPSHOTS, JOBS, CHAINS, IMAGES, OS, UPTIME = "snapshots", "jobs", "backing_chains", "images", "os", "uptime"
+DETAILS = (SNAPSHOTS, JOBS, CHAINS, IMAGES, OS, UPTIME)
 # Under which key of a record each stands; a chain stands in its disk.
-DETAIL_KEYS = {SNAPSHOTS: "snapshots", JOBS: "jobs", OS: "os", UPTIME: "uptime_seconds"}
+DETAIL_KEYS = {SNAPSHOTS: "snapshots", JOBS: "jobs", IMAGES: "newer_images", OS: "os", UPTIME: "uptime_seconds"}
 _THREADS = 8
 # virDomainJobOperation and virDomainBlockJobType, by their numbers from 1 on.
 # https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainJobOperation
@@ -46,15 +48,10 @@ _BLOCK_JOBS = ("pull", "copy", "commit", "active_commit", "backup")
 _GOING_ON = (1, 2)
 # Of what a guest says of itself, as much as anybody needs.
 _LONGEST_TEXT = 200
-# A chain that is longer leads in a circle.
-_MOST_LAYERS = 64
-# Formats that have nothing behind them.
-_WITHOUT_BACKING = frozenset({None, "raw", "iso", "dir", "luks"})
 _OS_KEYS = {"id": "os.id", "name": "os.pretty-name", "version": "os.version-id", "kernel": "os.kernel-release"}
 
 VirDomain = t.Any
 Record = dict[str, t.Any]
-Layer = dict[str, t.Any]
 
 
 def add_details(
@@ -112,6 +109,7 @@ class _Questions:
         self._agent_timeout_seconds = agent_timeout_seconds
         self._local = is_local(conn.getURI())
         self._chains = BackingChains(conn)
+        self._images = NewerImages(conn)
         self.nothing_known: Mapping[str, None] = dict.fromkeys(DETAIL_KEYS[one] for one in asked if one in DETAIL_KEYS)
 
     def answer(self, domain: VirDomain, record: Record) -> tuple[Record, list[str]]:
@@ -122,7 +120,7 @@ class _Questions:
         if UPTIME in self._asked and running and self._local:
             found["uptime_seconds"] = process_seconds(record["name"])
         root = None
-        if CHAINS in self._asked or (running and not {JOBS, OS}.isdisjoint(self._asked)):
+        if not {CHAINS, IMAGES}.isdisjoint(self._asked) or (running and not {JOBS, OS}.isdisjoint(self._asked)):
             with _noted(errors), translate_errors("libvirt does not show its XML"):
                 root = read_description(f"machine {record['name']}", domain.XMLDesc())
         if SNAPSHOTS in self._asked:
@@ -131,16 +129,35 @@ class _Questions:
         if JOBS in self._asked:
             with _noted(errors):
                 found["jobs"] = read_jobs(domain, root) if running else []
-        if CHAINS in self._asked and root is not None:
-            found[CHAINS] = {}
-            for disk in root.iterfind("devices/disk"):
-                name = attribute(disk, "target", "dev")
-                with _noted(errors, f"disk {name}: "):
-                    found[CHAINS][name] = self._chains.of_disk(disk, running=running)
+        if not {CHAINS, IMAGES}.isdisjoint(self._asked) and root is not None:
+            chains, newer = self._ask_disks(root, running, errors)
+            if CHAINS in self._asked:
+                found[CHAINS] = chains
+            if IMAGES in self._asked:
+                found[DETAIL_KEYS[IMAGES]] = newer
         if OS in self._asked and record["state"] == "running" and root is not None and agent_is_connected(root):
             with _noted(errors):
                 found["os"] = self._ask_os(domain)
         return found, errors
+
+    def _ask_disks(
+        self, root: etree._Element, running: bool, errors: list[str]
+    ) -> tuple[dict[str | None, list[Layer]], list[Record] | None]:
+        """The chains of a machine's disks, and of which stored images in them there are newer versions; None for the
+        latter where one disk does not tell."""
+        chains: dict[str | None, list[Layer]] = {}
+        newer: list[Record] = []
+        disks = root.findall("devices/disk")
+        told = 0
+        for disk in disks:
+            name = attribute(disk, "target", "dev")
+            with _noted(errors, f"disk {name}: "):
+                chains[name] = self._chains.of_disk(disk, running=running)
+                found = self._images.of_layers(chains[name]) if IMAGES in self._asked else None
+                if found is not None:
+                    newer.append({"disk": name, "image": found[0], "newest": found[1]})
+                told += 1
+        return chains, newer if told == len(disks) else None
 
     def _ask_os(self, domain: VirDomain) -> dict[str, str | None]:
         with translate_errors("the guest agent did not report its operating system"):
@@ -228,69 +245,3 @@ def process_seconds(machine: str, run: str = "/run/libvirt/qemu", proc: str = "/
     except (OSError, ValueError, IndexError):
         return None
     return max(0, int(up_seconds - started_ticks / os.sysconf("SC_CLK_TCK")))
-
-
-class BackingChains:
-    """The chains of the disks of one hypervisor. A volume that many disks are backed by is asked for once."""
-
-    def __init__(self, conn: VirConnect) -> None:
-        self._conn = conn
-        self._backing: dict[str, tuple[str | None, str | None]] = {}
-
-    def of_disk(self, disk: etree._Element, *, running: bool) -> list[Layer]:
-        """What is behind a ``<disk>``, the nearest first; each layer with ``source`` and ``format``.
-
-        Raises an error of ours where that is not known.
-        """
-        source = disk.find("source")
-        if source is None or disk.get("device", "disk") not in ("disk", "lun"):
-            return []
-        told = disk.find("backingStore")
-        if running and told is not None:
-            return _told_layers(told)
-        return self._layers_of_volumes(source, disk.get("type"), attribute(disk, "driver", "type"))
-
-    def _layers_of_volumes(self, source: etree._Element, kind: str | None, disk_format: str | None) -> list[Layer]:
-        layers: list[Layer] = []
-        place, layer_format = disk_source(source, kind), disk_format
-        while layer_format not in _WITHOUT_BACKING:
-            if len(layers) >= _MOST_LAYERS:
-                raise HostError("its backing chain has no end")
-            if place is None:
-                raise HostError("what it is backed by is unknown")
-            if place not in self._backing:
-                self._backing[place] = self._ask(place, source if not layers else None, kind)
-            place, layer_format = self._backing[place]
-            if place is None:
-                return layers
-            if layer_format is None:
-                raise HostError(f"what it is backed by is unknown from {place} on: nothing names the format of that")
-            layers.append({"source": place, "format": layer_format})
-        return layers
-
-    def _ask(self, place: str, source: etree._Element | None, kind: str | None) -> tuple[str | None, str | None]:
-        """Path and format of what a volume is backed by, both None for one that is whole in itself."""
-        try:
-            with translate_errors(f"what {place} is backed by is unknown"):
-                if source is not None and kind == "volume":
-                    pool = self._conn.storagePoolLookupByName(source.get("pool"))
-                    volume = pool.storageVolLookupByName(source.get("volume"))
-                else:
-                    volume = self._conn.storageVolLookupByPath(place)
-                root = read_description(f"volume {place}", volume.XMLDesc())
-        except NotFoundError:
-            raise HostError(f"what {place} is backed by is unknown: no active storage pool has it") from None
-        path = root.findtext("backingStore/path")
-        return (path, attribute(root, "backingStore/format", "type")) if path else (None, None)
-
-
-def _told_layers(told: etree._Element) -> list[Layer]:
-    """The layers that a ``<backingStore>`` of a running machine nests; an empty one is the end."""
-    layers: list[Layer] = []
-    node: etree._Element | None = told
-    while node is not None and node.find("source") is not None:
-        layers.append(
-            {"source": disk_source(node.find("source"), node.get("type")), "format": attribute(node, "format", "type")}
-        )
-        node = node.find("backingStore")
-    return layers

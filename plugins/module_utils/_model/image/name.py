@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 # Nobody writes to it any more: overlays on all hypervisors rely on its content.
@@ -40,3 +41,8 @@ def parse_image_volume(volume: str) -> ImageName | None:
     """The parts of a volume's name, or None when it is not a stored image of ours."""
     match = _VOLUME.match(volume)
     return ImageName(match["name"], match["digest"], match["format"]) if match else None
+
+
+def newest_first(images: Iterable[ImageName], stored_at: Callable[[ImageName], float]) -> list[ImageName]:
+    """The images by their age. stored_at: when each came, of which only the order counts; their names decide a tie."""
+    return sorted(images, key=lambda image: (-stored_at(image), image.volume))

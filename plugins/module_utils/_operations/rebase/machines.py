@@ -1,0 +1,193 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Several machines get other images below their disks: all are planned before the first is changed.
+
+A disk is made anew beside itself while nobody can write to it, and takes its own place under the hypervisor's lock,
+where the image is looked for again: from then on it is seen to be in use, and nobody removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    VirtError,
+    as_virt_error,
+    stopped,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, machine_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.rebase import (
+    RebasedFile,
+    allocated_bytes,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.plan import (
+    DiskRebase,
+    RebasePlan,
+    RebaseRequest,
+    plan_rebase,
+)
+
+
+@dataclass
+class RebaseResult:
+    """One machine: what is to be done (plan; None where it cannot be), and what became of it.
+
+    done: the actions that are finished. disks: those that were done, or would be, as the result shows them.
+    """
+
+    name: str
+    plan: RebasePlan | None = None
+    error: VirtError | None = None
+    done: list[str] = field(default_factory=list)
+    disks: list[dict[str, t.Any]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def as_result(self) -> dict[str, t.Any]:
+        """In the words of the module's result."""
+        result: dict[str, t.Any] = {
+            "name": self.name,
+            "changed": bool(self.done),
+            "failed": self.error is not None,
+            "actions": self.done,
+            "disks": self.disks,
+            "seconds": round(self.seconds, 1),
+        }
+        if self.error is not None:
+            result["msg"] = str(self.error)
+        return result
+
+
+def plan_machines(conn: VirConnect, names: Sequence[str], request: RebaseRequest) -> list[RebaseResult]:
+    """A plan for each machine, in order; nothing is changed. What keeps one from being done is its own error."""
+    results = []
+    for name in dict.fromkeys(names):
+        result = RebaseResult(name)
+        try:
+            result.plan = plan_rebase(conn, name, request)
+            result.plan.require_room()
+        except Exception as exc:  # whatever it is, it is not the other machines' fault
+            result.plan, result.error = None, as_virt_error(exc)
+        results.append(result)
+    return results
+
+
+def preview(results: Sequence[RebaseResult]) -> None:
+    """What carrying the plans out would come to, for check mode."""
+    for result in results:
+        if result.plan is not None:
+            result.done = result.plan.actions
+            result.disks = [_shown(disk) for disk in result.plan.disks]
+
+
+def carry_out(
+    conn: VirConnect,
+    results: Sequence[RebaseResult],
+    request: RebaseRequest,
+    stop: threading.Event,
+    progress: ProgressFile,
+    *,
+    lock_seconds: float,
+) -> None:
+    """Do what is planned, one machine after the other: each of them reads and writes whole disks. One machine's failure
+    is its own; the others go on.
+
+    lock_seconds: how long to wait for another run that works on this hypervisor.
+    """
+    for result in results:
+        if result.plan is None or not result.plan.actions:
+            continue
+        began = time.monotonic()
+        try:
+            if stop.is_set():
+                raise stopped()
+            meter = ProgressMeter(progress.write_line, result.name)
+            _Rebase(conn, result, request, stop, meter, lock_seconds).carry_out()
+        except Exception as exc:  # noqa: BLE001 - as above
+            result.error = as_virt_error(exc)
+        result.seconds = time.monotonic() - began
+
+
+def _shown(disk: DiskRebase) -> dict[str, t.Any]:
+    return {
+        "target": disk.target,
+        "name": disk.name,
+        "pool": disk.pool.name,
+        "volume": disk.volume,
+        "from": os.path.basename(disk.base.path),
+        "to": None if disk.image is None else disk.image.volume,
+        "allocation_bytes_before": allocated_bytes(disk.path),
+        "allocation_bytes": None,
+    }
+
+
+@dataclass
+class _Rebase:
+    """Carries out what one machine needs."""
+
+    conn: VirConnect
+    result: RebaseResult
+    request: RebaseRequest
+    stop: threading.Event
+    meter: ProgressMeter
+    lock_seconds: float
+
+    def carry_out(self) -> None:
+        name = self.result.name
+        # Nobody starts, moves or changes the machine meanwhile who asks for this lock.
+        with machine_lock(name, wait_seconds=self.lock_seconds):
+            plan = self.result.plan = plan_rebase(self.conn, name, self.request)
+            plan.require_room()
+            for disk in plan.disks:
+                self._carry_out(disk)
+                self.result.done.append(disk.words)
+            if plan.notes is not None and plan.note_words is not None:
+                write_notes(plan.machine.power.handle, plan.notes)
+                self.result.done.append(plan.note_words)
+
+    def _carry_out(self, disk: DiskRebase) -> None:
+        shown = _shown(disk)
+        # Who starts it in another way is refused by QEMU.
+        lock = DiskLock(disk.path)
+        lock.hold()
+        file = RebasedFile(disk.path, disk.new_base, self.stop, self._progress_of(disk))
+        image = None if disk.image is None else file_id(disk.image.path)
+        try:
+            file.make()
+            with hypervisor_lock("init", wait_seconds=self.lock_seconds):
+                self._require_unchanged(disk, image)
+                lock.check()
+                file.put_in_place()
+        finally:
+            lock.release()
+            file.remove()
+            # It may have been seen beside the other volumes.
+            refresh_pool(disk.pool.handle, disk.pool.name)
+        self.result.disks.append({**shown, "allocation_bytes": allocated_bytes(disk.path)})
+
+    def _require_unchanged(self, disk: DiskRebase, image: t.Hashable) -> None:
+        """Raise ConflictError when the machine is not what it was, or the image is not there any more."""
+        now = plan_rebase(self.conn, self.result.name, self.request)
+        if not any((one.path, one.base, one.new_base) == (disk.path, disk.base, disk.new_base) for one in now.disks):
+            raise ConflictError(f"disk {disk.target} or its image has changed meanwhile", hint="Run it again")
+        if disk.image is not None and file_id(disk.image.path) != image:
+            raise ConflictError(f"image {disk.image.volume} was replaced meanwhile", hint="Run it again")
+
+    def _progress_of(self, disk: DiskRebase) -> t.Callable[[str, int], None]:
+        def show(phase: str, done_bytes: int) -> None:
+            self.meter.at(f"disk {disk.target}, {phase}", done_bytes, None)
+
+        return show

@@ -1,0 +1,256 @@
+#!/usr/bin/python
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible module: have the disks of machines backed by another version of their image, or by none."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: virt_rebase
+short_description: Have disks of machines backed by another stored image, or by none
+version_added: "1.0.0"
+description:
+  - The disk of a machine is usually an overlay, which has only what differs from a stored image. This module has it
+    backed by another image, such as a newer version of the same one, or writes all of it into one file (O(flatten)).
+    Nothing that the guest reads changes, so this is no upgrade of the guest. What differs from the new image is copied
+    into the overlay.
+  - An old image is no longer used then, and M(brine.virt.virt_image) can remove it. V(images) in
+    O(brine.virt.virt_info#module:gather_subset) shows the machines that are backed by an old version.
+  - The machine must be off. A machine whose disks are backed by what the task asks for already may be running.
+  - The disk is made anew beside the old file, both are read from end to end and compared, and only then the new file
+    takes the place of the old one, with its name, owner, mode and labels. If the run is interrupted, however it is, the
+    machine has the one or the other, and the next run removes what is left.
+  - Meanwhile the pool needs room for both. The task fails before it begins if there is not as much as the new file can
+    take at most.
+  - A machine that has snapshots is refused, as these rely on what the disk is backed by now. Checkpoints and their
+    bitmaps stay, so that the next backup can be incremental.
+  - The image that the metadata of the machine name is changed as well, if its first disk is. After O(flatten) they name
+    none, and a new version of the image in C(virt_vms) is no longer reported.
+author:
+  - brine.virt maintainers (@brine-virt)
+extends_documentation_fragment:
+  - brine.virt._attributes
+  - brine.virt._lock
+  - brine.virt._uri
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  name:
+    description: Names of the machines. They are changed one after the other, and if one fails, the others go on.
+    type: list
+    elements: str
+    required: true
+  image:
+    description:
+      - The stored image that the disks are to be backed by. It can be the name of an image, of which the newest version
+        is used, or the name of a volume such as V(debian-0123456789abcdef.qcow2).
+      - Without O(disks), only the disks that are backed by an image of the same name now are meant.
+      - The default is, for each disk, the newest version of the image that it is backed by.
+    type: str
+  flatten:
+    description: Whether the disks are to be backed by nothing. Not with O(image).
+    type: bool
+    default: false
+  disks:
+    description:
+      - The disks, by their names in M(brine.virt.virt_init) or by their targets such as V(vda).
+      - The default is all that this can be done with, that is, the qcow2 files in storage pools of this hypervisor that
+        only this machine writes to. One that is named and is none of these is an error.
+    type: list
+    elements: str
+  pool:
+    description: The storage pool that the image store is in.
+    type: str
+    default: images
+requirements:
+  - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
+notes:
+  - The task runs as root on the hypervisor that the machines are on.
+  - While it runs, the play's output shows how far it is every few seconds, if Ansible's connection is V(ssh) or
+    V(local).
+seealso:
+  - module: brine.virt.virt_image
+  - module: brine.virt.virt_info
+"""
+
+EXAMPLES = r"""
+---
+- name: Have web1 backed by the newest version of its image
+  brine.virt.virt_rebase:
+    name: web1
+
+- name: Have it backed by a certain version
+  brine.virt.virt_rebase:
+    name: web1
+    image: debian-0123456789abcdef.qcow2
+
+- name: Make it independent of any image
+  brine.virt.virt_rebase:
+    name: web1
+    flatten: true
+
+- name: Find the machines that are off and backed by an old version of an image
+  brine.virt.virt_info:
+    state: [shutoff]
+    gather_subset: [images]
+  register: found
+
+- name: Have all of them backed by the newest one
+  brine.virt.virt_rebase:
+    name: "{{ found.machines | selectattr('newer_images') | map(attribute='name') }}"
+
+- name: Remove the images that nothing uses any more
+  brine.virt.virt_image:
+    state: pruned
+"""
+
+RETURN = r"""
+machines:
+  description: What became of each machine, or would in check mode, in the order of O(name).
+  returned: always, unless the options are wrong
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the machine.
+      type: str
+      returned: always
+      sample: web1
+    changed:
+      description: Whether anything was changed.
+      type: bool
+      returned: always
+      sample: true
+    failed:
+      description: Whether it could not be done, or not in full.
+      type: bool
+      returned: always
+      sample: false
+    msg:
+      description: Why it could not be done, and what to do.
+      type: str
+      returned: when it failed
+      sample: "it is running, and its disks are in use. Shut it down first: virt_power with state: stopped"
+    actions:
+      description: What was done, in order.
+      type: list
+      elements: str
+      returned: always
+      sample: ["rebase disk vda (web1-system.qcow2) from debian-0123456789abcdef.qcow2 to image
+        debian-fedcba9876543210.qcow2", "note that web1 needs image debian-fedcba9876543210.qcow2"]
+    disks:
+      description:
+        - The disks that were changed, with the names of what each was and is backed by. C(to) is null for nothing.
+        - What the file took of the pool before and takes now is in bytes; the latter is null in check mode.
+      type: list
+      elements: dict
+      returned: always
+      sample:
+        - target: vda
+          name: system
+          pool: default
+          volume: web1-system.qcow2
+          from: debian-0123456789abcdef.qcow2
+          to: debian-fedcba9876543210.qcow2
+          allocation_bytes_before: 524288000
+          allocation_bytes: 629145600
+    seconds:
+      description: How long it took.
+      type: float
+      returned: always
+      sample: 12.3
+"""
+
+import threading
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.machines import (
+    carry_out,
+    plan_machines,
+    preview,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.plan import RebaseRequest
+
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "list", "elements": "str", "required": True},
+    "image": {"type": "str"},
+    "flatten": {"type": "bool", "default": False},
+    "disks": {"type": "list", "elements": "str"},
+    "pool": {"type": "str", "default": "images"},
+    "lock_timeout": {"type": "int", "default": 300},
+}
+
+
+def read_request(params: dict[str, t.Any]) -> RebaseRequest:
+    """The options of the task. Raises InputError for those that make no sense."""
+    for option in ("name", "disks"):
+        given = params[option]
+        if given is not None and not (all(given) and (given or option == "name")):
+            raise InputError("an empty name", where=option, hint="Name what is meant, or leave it out")
+    if params["image"] is not None and params["flatten"]:
+        raise InputError("with flatten, the disks are backed by nothing", where="image", hint="Leave one of them out")
+    if params["image"] == "":
+        raise InputError("no image is named", where="image", hint="Leave it out for the newest version of each")
+    if params["lock_timeout"] < 0:
+        raise InputError(f"{params['lock_timeout']} is less than 0", where="lock_timeout")
+    disks = None if params["disks"] is None else tuple(params["disks"])
+    return RebaseRequest(params["image"], params["flatten"], disks, params["pool"])
+
+
+def as_diff(result: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What the disks of one machine are backed by, before and after."""
+    before = {disk["target"]: disk["from"] for disk in result["disks"]}
+    after = {disk["target"]: disk["to"] for disk in result["disks"]}
+    header = f"backing of {result['name']}"
+    return {"before": as_yaml(before), "after": as_yaml(after), "before_header": header, "after_header": header}
+
+
+def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
+    """Plan, act unless in check mode, and say what became of each machine."""
+    params = module.params
+    request = read_request(params)
+    require_root("virt_rebase", params["uri"])
+    if not is_local(params["uri"]):
+        raise InputError(
+            f"{params['uri']} is another host", where="uri", hint="Run this on the hypervisor that the machines are on"
+        )
+    path = None if module.check_mode else params[PROGRESS_FILE]
+    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+        results = plan_machines(conn, params["name"], request)
+        if module.check_mode:
+            preview(results)
+        else:
+            carry_out(conn, results, request, stop, progress, lock_seconds=params["lock_timeout"])
+    return {"machines": [result.as_result() for result in results]}
+
+
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """The module's result; failed, with all of it, when one of the machines has failed."""
+    found = run(module, threading.Event()) if module.check_mode else run_guarded(lambda stop: run(module, stop))
+    results = found["machines"]
+    return answer_of_each(module, results, [as_diff(result) for result in results if result["disks"]])
+
+
+def main() -> None:
+    module = make_module(ARGUMENTS, beside=[PROGRESS_FILE])
+    finish(module, lambda: work(module))
+
+
+if __name__ == "__main__":
+    main()
