@@ -99,6 +99,23 @@ def test_maintenance_has_no_heading_that_its_lines_contradict(tmp_path: Path) ->
     assert "\nMaintenance:\n  hv1: " in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_tags_that_no_task_has_are_refused(tmp_path: Path, playbook: str) -> None:
+    done = play(tmp_path, playbook, {"hypervisors": {"hosts": {"hv1": {}}}}, "--tags", "tls,bridges")
+    output = " ".join((done.stdout + done.stderr).split())
+    assert "With --tags bridges,tls nothing of this playbook would run: its tasks have no tags." in output
+    assert done.returncode == 2
+
+
+def test_the_tag_of_an_imported_playbook_is_one_of_its_tasks(tmp_path: Path) -> None:
+    site = [{"import_playbook": "brine.virt.list", "tags": ["vms"]}]
+    (tmp_path / "site.yml").write_text(json.dumps(site))
+    hosts = {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path)}}}
+    done = play(tmp_path, str(tmp_path / "site.yml"), hosts, "--tags", "vms")
+    assert "libvirt-python is not installed" in done.stdout + done.stderr
+    assert "nothing of this playbook" not in done.stdout + done.stderr
+
+
 MACHINE = {"ansible_connection": "local"}
 NOBODY = (
     "The inventory has no hosts in the group hypervisors. Name them there (-i hosts.yml), or say which hosts they are "
