@@ -38,6 +38,12 @@ options:
   target:
     description: The hypervisor to move them to, instead of the best one for each.
     type: str
+  pool:
+    description: The storage pool that their disks go to on the target, as in M(brine.virt.virt_migrate).
+    type: str
+  disks:
+    description: The storage pools of single disks, as in M(brine.virt.virt_migrate).
+    type: dict
   settings:
     description: The inventory variables of the hypervisors, as in P(brine.virt.place#filter); V(hostvars) will do.
     type: dict
@@ -177,6 +183,12 @@ _value:
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import (
+    any_mapping,
+    inside,
+    read_mapping,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_moves
@@ -192,6 +204,8 @@ def moves_filter(
     policy: str = "spread",
     anti_affinity: str = "require",
     errors: str = "raise",
+    pool: str | None = None,
+    disks: t.Any = None,
 ) -> dict[str, t.Any]:
     """The decisions for machines that live somewhere; see RETURN."""
 
@@ -199,8 +213,12 @@ def moves_filter(
         options = PlacementOptions(policy=policy, anti_affinity=anti_affinity)
         if isinstance(names, str) or not (names is None or isinstance(names, (list, tuple))):
             raise InputError(f"{names!r} is not a list of names", where="names")
+        single = {
+            name: read_mapping(value, inside("disks", name), {"pool": pool_name})
+            for name, value in any_mapping({} if disks is None else disks, "disks").items()
+        }
         fleet = read_fleet(hosts, settings, options)
-        return plan_moves(fleet, options, names=names, source=source, target=target)
+        return plan_moves(fleet, options, names=names, source=source, target=target, pool=pool, disks=single)
 
     return answer(work, errors, "brine.virt.moves: ")
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, one_of_these
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import HostChoice, choose
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import Fleet, PlacedMachine
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need, in_other_pools
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
 
@@ -22,8 +23,12 @@ def plan_moves(
     names: Sequence[str] | None = None,
     source: str | None = None,
     target: str | None = None,
+    pool: str | None = None,
+    disks: Mapping[str, Mapping[str, t.Any]] | None = None,
 ) -> dict[str, t.Any]:
     """Moves of the named machines, or of all that live on source, to target, or to where they fit best.
+
+    pool, disks: the pools that their disks go to, as in_other_pools has them.
 
     Gives plain data with ``moves``, ``stay``, ``there``, ``by_source`` and ``silent``; the filter's documentation
     describes them. Raises InputError for a machine or a hypervisor that is not there.
@@ -34,7 +39,13 @@ def plan_moves(
         fleet.check_host(target, "to")
         if target == source:
             raise InputError(f"{target} is the hypervisor to empty", where="to", hint="Give another one")
-    placed = fleet.on(source) if source is not None else _find(fleet, names or [])
+    found = fleet.on(source) if source is not None else _find(fleet, names or [])
+    placed = [
+        machine
+        if machine.need is None
+        else replace(machine, need=in_other_pools(machine.need, machine.record, pool, disks or {}))
+        for machine in found
+    ]
     moves, stay, there = [], [], []
     # The largest first: it has the fewest places to go to.
     for machine in sorted(placed, key=lambda item: (-(item.need.memory_mib if item.need else 0), item.name)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 import typing as t
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 
@@ -126,6 +126,26 @@ def need_of_record(record: Mapping[str, t.Any], stored: Sequence[Mapping[str, t.
             machine_type=record.get("machine_type"),
             images=images,
         ),
+    )
+
+
+def in_other_pools(
+    need: Need, record: Mapping[str, t.Any], pool: str | None, disks: Mapping[str, Mapping[str, t.Any]]
+) -> Need:
+    """What need_of_record says, for a machine whose disks go to other pools as it is moved.
+
+    pool: of all its disks; None for those that they are in. disks: of single ones, by their names or targets, as
+    virt_migrate takes them.
+    """
+    placed = [disk for disk in record.get("disks") or [] if disk.get("source") and disk.get("pool")]
+
+    def pool_of(disk: Mapping[str, t.Any]) -> str:
+        named = (disks[key].get("pool") for key in (disk.get("name"), disk.get("target")) if key in disks)
+        return next(named, None) or pool or disk["pool"]
+
+    return replace(
+        need,
+        disks=tuple(replace(one, pool=pool_of(disk)) for one, disk in zip(need.disks, placed, strict=True)),
     )
 
 

@@ -57,6 +57,10 @@ def test_a_machine_that_cannot_be_read_has_no_figures() -> None:
     assert "its XML is invalid" in FILTERS["moves_table"](FILTERS["moves"](fleet, source="hv1"))
 
 
+# What stands before the option disks.
+NEITHER = (None, None, None, "spread", "require", "raise", None)
+
+
 @pytest.mark.parametrize(("name", "arguments"), [("moves", {"names": ["web7"]}), ("balance", {"limit": "many"})])
 def test_mistakes_come_back_as_data_on_request(name: str, arguments: dict[str, t.Any]) -> None:
     result = FILTERS[name]({**FLEET, "hv3": "no route"}, **arguments, errors="return")
@@ -71,6 +75,12 @@ def test_mistakes_come_back_as_data_on_request(name: str, arguments: dict[str, t
         ("moves", (FLEET, "web1"), "brine.virt.moves: names: 'web1' is not a list of names"),
         ("moves", (FLEET, ["web9"]), "brine.virt.moves: there is no machine 'web9'"),
         ("moves", ([], ["web1"]), "brine.virt.moves: hosts: [] is not a mapping of hypervisors"),
+        ("moves", (FLEET, ["web1"], *NEITHER, "slow"), "brine.virt.moves: disks: 'slow' is not a mapping"),
+        (
+            "moves",
+            (FLEET, ["web1"], *NEITHER, {"vda": {"to": "x"}}),
+            "brine.virt.moves: disks.vda: unknown option 'to'. Known: pool",
+        ),
         ("balance", (FLEET, "some"), "brine.virt.balance: limit: 'some' is not a number"),
         ("moves_table", ({"moves": []},), "brine.virt.moves_table: the input is not a plan of moves"),
     ],

@@ -72,6 +72,30 @@ def test_a_named_machine_goes_where_the_load_is_lowest() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("spec", "goes"),
+    [
+        ({}, False),
+        ({"pool": "fast"}, True),
+        ({"disks": {"vda": {"pool": "fast"}}}, True),
+        ({"disks": {"system": {"pool": "fast"}}}, True),
+        ({"pool": "default", "disks": {"system": {"pool": "fast"}}}, True),
+        ({"pool": "slow"}, False),
+    ],
+)
+def test_the_pools_that_its_disks_go_to_are_asked_for_and_not_the_old_ones(spec: dict[str, t.Any], goes: bool) -> None:
+    web1 = record("web1")
+    web1["disks"][0]["name"] = "system"
+    hosts = {"hv1": hypervisor(web1), "hv2": hypervisor(pools=[pool("fast"), pool("images")])}
+    result = plan(hosts, names=["web1"], target="hv2", **spec)
+    assert targets(result) == ({"web1": "hv2"} if goes else {})
+    if not goes:
+        assert f"has no pool {spec.get('pool', 'default')}" in reasons(result)["web1"]
+    # And so is the room in them.
+    hosts["hv2"] = hypervisor(pools=[pool("fast", available_mib=50), pool("images")])
+    assert targets(plan(hosts, names=["web1"], target="hv2", **spec)) == {}
+
+
 def test_a_target_that_the_user_names_is_not_called_the_only_one() -> None:
     hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(record("a")), "hv3": hypervisor()}
     for spec in ({"names": ["web1"]}, {"source": "hv1"}):
