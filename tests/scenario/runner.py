@@ -52,6 +52,7 @@ LABS: dict[str, tuple[str, ...]] = {
         "hostile_disks",
         "volumes",
         "backups",
+        "clones",
         "description",
         "refusals",
         "secrets",
