@@ -27,6 +27,8 @@ _NAME_LENGTH = 63
 # A disk of the domain that has no name of ours, and what says that one is encrypted, as virt_spec_info words them.
 _OTHER_DISK = re.compile(r"devices/disk\[([^\]]*)\] type=(?!.*\bdevice=(?:cdrom|floppy)\b)")
 _ENCRYPTED = re.compile(r"devices/disk\[([^\]]*)\](?:/source)?/encryption\b")
+# What a nic is plugged into: one of them, and an export has the first three.
+_PLUGGED = frozenset({"bridge", "network", "direct", "type", "source"})
 # Variables by which Ansible would take the machine for its clone.
 _ADDRESS_VARIABLES = ("ansible_host", "ansible_ssh_host")
 
@@ -160,6 +162,9 @@ def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], clone: Clon
     port = nic.get("virtualport")
     if isinstance(port, dict) and port.pop("interfaceid", None) is not None:
         clone.remarks.append(f"{where}.virtualport.interfaceid: left out, as it is {name}'s")
+    if not _PLUGGED.isdisjoint(options):
+        for word in _PLUGGED & set(nic):
+            del nic[word]
     nic.update({key: value for key, value in options.items() if (key, value) != ("addresses", [])})
 
 

@@ -147,6 +147,11 @@ def test_addresses_of_its_own(given: dict[str, t.Any], nic: dict[str, t.Any]) ->
     assert found.entry["nics"] == [{"name": "eth0", "bridge": "br0", **nic}]
 
 
+def test_a_nic_that_is_plugged_into_something_else() -> None:
+    found = clone(given={"eth0": {"network": "default", "link": "down"}})
+    assert found.entry["nics"] == [{"name": "eth0", "network": "default", "link": "down"}]
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
