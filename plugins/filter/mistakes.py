@@ -72,7 +72,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mis
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
-_IMAGE_OPTIONS = ("checksum", "path", "src", "timeout", "url")
+_IMAGE_OPTIONS = ("checksum", "disk", "machine", "path", "src", "timeout", "url")
 # What is wrong with these is found on the controller, and is the same wherever the image is to go.
 _ON_THE_CONTROLLER = re.compile(r"src:")
 _OPTION_FIRST = re.compile(rf"({'|'.join(_IMAGE_OPTIONS)}): ")

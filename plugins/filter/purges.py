@@ -1,9 +1,9 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters purges, adoptions, export and restore_twins: what playbooks decide by the answers of all hypervisors.
+"""The filters purges, adoptions, clone_plan, export and restore_twins.
 
-Each is documented in a file of its name.
+With them playbooks decide by the answers of all hypervisors. Each is documented in a file of its name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import yes_or_no
+from ansible_collections.brine.virt.plugins.plugin_utils._cloning.plan import plan_clone
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.adoptions import choose_adoptions
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.backups import restore_twins
@@ -58,6 +59,13 @@ def export_filter(
     return answer(work, errors, "brine.virt.export: ")
 
 
+def clone_plan_filter(
+    results: t.Any, exports: t.Any, name: t.Any, new_name: t.Any, nics: t.Any = None, errors: str = "raise"
+) -> dict[str, t.Any]:
+    """The clone; see clone_plan.yml."""
+    return answer(lambda: plan_clone(results, exports, name, new_name, nics), errors, "brine.virt.clone_plan: ")
+
+
 def _names(names: t.Any) -> t.Sequence[str]:
     if isinstance(names, str) or not isinstance(names, (list, tuple)):
         raise InputError(f"{names!r} is not a list of names", where="names")
@@ -80,6 +88,7 @@ class FilterModule:
         return {
             "purges": purges_filter,
             "adoptions": adoptions_filter,
+            "clone_plan": clone_plan_filter,
             "export": export_filter,
             "restore_twins": restore_twins_filter,
         }

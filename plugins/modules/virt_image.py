@@ -94,8 +94,8 @@ options:
   machine:
     description:
       - A machine of this hypervisor, of which the image is made. It has to be off, and stays as it is.
-      - The image has the content of its first disk, or of the one that it boots from, in one file, together with what
-        that disk is backed by. Further disks are not in it.
+      - The image has the content of one disk (O(disk)) in one file, together with what that disk is backed by. Further
+        disks are not in it.
       - So long as nobody has written to the disk since, the image is in the store already, and nothing is done.
       - What tells the machine from others is taken out of the image with C(virt-sysprep), such as its host name, SSH
         host keys, machine-id, logs and what cloud-init remembers of it, and the C(.ssh) directories of its users. The
@@ -103,6 +103,15 @@ options:
       - On storage of this hypervisor alone, no other user of it can read the image, except QEMU's (mode V(0400)). On
         shared storage, and with C(dynamic_ownership = 0) in libvirt's C(qemu.conf), it can be read by all, as images
         from elsewhere can (V(0444)), so that every QEMU can.
+    type: str
+    version_added: "1.0.0"
+  disk:
+    description:
+      - The disk of O(machine) that the image is made of, by the name that M(brine.virt.virt_init) gave it, such as
+        V(data), or by its target, such as V(vdb). By default it is the disk that the machine boots from, which is the
+        first one unless the machine says otherwise.
+      - The identity is only taken out of the disk that the machine boots from. Any other one is copied as it is, with
+        everything that is on it.
     type: str
     version_added: "1.0.0"
   keep_identity:
@@ -239,6 +248,12 @@ EXAMPLES = r"""
   brine.virt.virt_image:
     name: web-base
     machine: golden
+
+- name: Store an image of its data disk as well
+  brine.virt.virt_image:
+    name: web-base-data
+    machine: golden
+    disk: data
 
 - name: Create a machine that is backed by exactly this image
   brine.virt.virt_init:
@@ -399,6 +414,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "url": {"type": "str"},
     "path": {"type": "path"},
     "machine": {"type": "str"},
+    "disk": {"type": "str"},
     "keep_identity": {"type": "bool", "default": False},
     "checksum": {"type": "str"},
     "content_checksum": {"type": "str"},

@@ -49,6 +49,7 @@ LABS: dict[str, tuple[str, ...]] = {
         "hostile_disks",
         "volumes",
         "backups",
+        "clones",
         "rebasing",
         "seeding",
         "killing",

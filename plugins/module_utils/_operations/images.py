@@ -58,7 +58,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machine_ima
 SOURCES = ("src", "url", "path", "machine")
 # The options that make sense for some states only.
 _STATES_OF_OPTIONS = {
-    **dict.fromkeys((*SOURCES, "checksum", "content_checksum", "keep_identity"), ("present",)),
+    **dict.fromkeys((*SOURCES, "checksum", "content_checksum", "disk", "keep_identity"), ("present",)),
     "keep": ("pruned",),
     "ignore_unseen": ("absent", "pruned"),
     "used_elsewhere": ("absent", "pruned"),
@@ -94,8 +94,9 @@ def check_options(params: dict[str, t.Any]) -> None:
     for option in ("checksum", "content_checksum"):
         if machine and params[option]:
             raise InputError("nobody can know it of an image that is made of a machine", where=option)
-    if params["keep_identity"] and not machine:
-        raise InputError("does not apply without machine", where="keep_identity")
+    for option in ("disk", "keep_identity"):
+        if params[option] not in (None, False) and not machine:
+            raise InputError("does not apply without machine", where=option)
     if params["keep"] is not None and params["keep"] < 0:
         raise InputError(
             f"{params['keep']} is not a valid number of images", where="keep", hint="0 keeps none of the unused"
@@ -122,7 +123,9 @@ def have_image(
     with open_connection(params["uri"]) as conn:
         store = ImageStore(conn, params["pool"], read_only=check_mode, on_progress=on_progress)
         if params["machine"]:
-            source = machine_source(conn, params["machine"], deadline, keep_identity=params["keep_identity"])
+            source = machine_source(
+                conn, params["machine"], params["disk"], deadline, keep_identity=params["keep_identity"]
+            )
         before = store.volumes(name)
         kept, origins = search(store.find, name, source)
         changed, stored = False, not check_mode

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An image that is made of a machine: its first disk, with all that it is backed by, in one file.
+"""An image that is made of a machine: one of its disks, with all that it is backed by, in one file.
 
 What is in the disk is the guest's, and the image is a new qcow2 file of qemu-img's: no header that a guest has written
 gets into the store.
@@ -19,8 +19,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     HostError,
     NotFoundError,
     UnsupportedError,
+    one_of_these,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, disk_errors
@@ -40,39 +42,52 @@ _WHERE = "machine"
 
 @dataclass(frozen=True)
 class MachineDisk:
-    """The first disk of a machine that is off.
+    """A disk of a machine that is off.
 
-    path: of its file or device. format: its disk format. stamp: what tells this state of it from every other one.
+    path: of its file or device. format: its disk format. system: whether it is the one that the machine boots from, so
+    that the machine's identity is on it. stamp: what tells this state of it from every other one.
     """
 
     machine: str
     uuid: str
     path: str
     format: str
+    system: bool
     stamp: tuple[int, ...]
+
+    def is_copied_whole(self, *, keep_identity: bool) -> bool:
+        """Whether nothing is taken out of the copy."""
+        return keep_identity or not self.system
 
     def origin(self, *, keep_identity: bool) -> Checksum:
         """What is noted on the image that is made of it: so long as nobody has written to the disk, it is the same."""
-        state = [self.uuid, self.path, self.format, *self.stamp, keep_identity]
+        whole = self.is_copied_whole(keep_identity=keep_identity)
+        state = [self.uuid, self.path, self.format, *self.stamp, whole]
         return Checksum("sha256", hashlib.sha256(json.dumps(["machine", *state]).encode()).hexdigest())
 
 
-def machine_source(conn: VirConnect, machine: str, deadline: Deadline, *, keep_identity: bool) -> ImageSource:
+def machine_source(
+    conn: VirConnect, machine: str, name: str | None, deadline: Deadline, *, keep_identity: bool
+) -> ImageSource:
     """Where an image of a machine comes from. Raises VirtError for a machine of which none can be made now.
 
-    keep_identity: host name, host keys, machine-id and the like stay in it.
+    name: of the disk, None for the one that the machine boots from. keep_identity: host name, host keys, machine-id and
+    the like stay in it.
     """
-    disk = find_disk(conn, machine)
+    disk = find_disk(conn, machine, name)
     return ImageSource(
         origins=(disk.origin(keep_identity=keep_identity),),
-        write=lambda path: _write(conn, disk, path, deadline, keep_identity=keep_identity),
-        words=f"machine {machine}",
+        write=lambda path: _write(conn, disk, name, path, deadline, keep_identity=keep_identity),
+        words=f"machine {machine}" if name is None else f"disk {name} of machine {machine}",
         size_bytes=_measure(disk),
     )
 
 
-def find_disk(conn: VirConnect, machine: str) -> MachineDisk:
-    """The first disk of a machine that is off, and that nobody is at work on. Raises VirtError."""
+def find_disk(conn: VirConnect, machine: str, name: str | None = None) -> MachineDisk:
+    """A disk of a machine that is off, and that nobody is at work on. Raises VirtError.
+
+    name: ours for the disk, or its target; None for the one that the machine boots from.
+    """
     with translate_errors(f"cannot inspect machine {machine}", _WHERE):
         handle = conn.lookupByName(machine)
         power = view_machine(handle)
@@ -92,28 +107,56 @@ def find_disk(conn: VirConnect, machine: str) -> MachineDisk:
             where=_WHERE,
             hint="Start it and shut it down: virt_power with state: running, and then stopped",
         )
-    source, image_format = _first_disk(domain, Pools(conn))
+    element = _system_disk(domain)
+    system = True
+    if name is not None:
+        asked = _named_disk(domain, name)
+        element, system = asked, asked is element
+    source, image_format = _source(domain, element, Pools(conn))
     with disk_errors(f"cannot inspect disk {source.path} of machine {machine}"):
         found = os.stat(source.path)
     stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
-    return MachineDisk(machine, uuid, source.path, image_format, stamp)
+    return MachineDisk(machine, uuid, source.path, image_format, system, stamp)
 
 
-def _first_disk(domain: Domain, pools: Pools) -> tuple[DiskSource, str]:
-    """The disk that the machine boots from, or the first one; and its format."""
-    disks = [
+def _writable_disks(domain: Domain) -> list[etree._Element]:
+    """The disks that an image can be made of: neither drives nor what the machine only reads, as its seed."""
+    return [
         disk
         for disk in domain.xml.iterfind("devices/disk")
         if disk.get("device", "disk") == "disk" and disk.find("readonly") is None
     ]
+
+
+def _system_disk(domain: Domain) -> etree._Element:
+    """The disk that the machine boots from, or the first one."""
+    disks = _writable_disks(domain)
     if not disks:
         raise NotFoundError(f"machine {domain.name} has no disk that an image could be made of", where=_WHERE)
     # Those with a place in the boot order come first, by it.
     orders = [disk.find("boot") for disk in disks]
     places = [int(boot.get("order", "0")) if boot is not None else len(disks) + 1_000 for boot in orders]
-    disk = disks[places.index(min(places))]
-    target = disk.find("target")
-    words = f"disk {target.get('dev') if target is not None else '?'} of machine {domain.name}"
+    return disks[places.index(min(places))]
+
+
+def _named_disk(domain: Domain, name: str) -> etree._Element:
+    """The disk with a name of ours, or with this target where none is called so."""
+    targets = {attribute(disk, "target", "dev") or "": disk for disk in _writable_disks(domain)}
+    notes = domain.notes.disks if domain.notes is not None else ()
+    names = {note.name: targets[note.target] for note in notes if note.target in targets}
+    found = {**targets, **names}
+    if name not in found:
+        raise NotFoundError(
+            f"machine {domain.name} has no disk {name!r} that an image could be made of",
+            where="disk",
+            hint=one_of_these(name, names or targets),
+        )
+    return found[name]
+
+
+def _source(domain: Domain, disk: etree._Element, pools: Pools) -> tuple[DiskSource, str]:
+    """Where the content of a disk is, and its format."""
+    words = f"disk {attribute(disk, 'target', 'dev') or '?'} of machine {domain.name}"
     if disk.find("encryption") is not None or disk.find("source/encryption") is not None:
         raise UnsupportedError(f"{words} is encrypted, and an image is not", where=_WHERE)
     source = DiskSource.read(disk)
@@ -137,21 +180,23 @@ def _measure(disk: MachineDisk) -> int:
     return int(json.loads(answer.text)["required"])
 
 
-def _write(conn: VirConnect, disk: MachineDisk, path: str, deadline: Deadline, *, keep_identity: bool) -> None:
+def _write(
+    conn: VirConnect, disk: MachineDisk, name: str | None, path: str, deadline: Deadline, *, keep_identity: bool
+) -> None:
     """Write the image to an empty file. Whoever starts the machine meanwhile is refused by QEMU's own lock."""
     with machine_lock(disk.machine, wait_seconds=deadline.left):
-        _require_same(conn, disk, "before")
+        _require_same(conn, disk, name, "before")
         answer = run_qemu_img("convert", disk.format, "-O", QCOW2, disk.path, path, timeout_seconds=deadline.left)
         if answer.status != 0:
             raise HostError(f"qemu-img could not copy disk {disk.path} of machine {disk.machine}: {answer.complaint}")
-        _require_same(conn, disk, "while")
-    if not keep_identity:
+        _require_same(conn, disk, name, "while")
+    if not disk.is_copied_whole(keep_identity=keep_identity):
         emulated = GuestCapabilities(conn).emulated
         remove_identity(path, QCOW2, f"machine {disk.machine}", emulated=emulated, timeout_seconds=deadline.left)
 
 
-def _require_same(conn: VirConnect, disk: MachineDisk, when: str) -> None:
-    if find_disk(conn, disk.machine) != disk:
+def _require_same(conn: VirConnect, disk: MachineDisk, name: str | None, when: str) -> None:
+    if find_disk(conn, disk.machine, name) != disk:
         raise ConflictError(
             f"the disk of machine {disk.machine} has changed {when} it was copied", where=_WHERE, hint="Run it again"
         )

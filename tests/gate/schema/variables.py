@@ -43,10 +43,12 @@ _IMAGE = Values(
                 "src": values.TEXT.schema("An image file on the controller."),
                 "url": values.TEXT.schema("The address of an image; it needs a checksum."),
                 "path": values.TEXT.schema("An image file on the hypervisors."),
+                "machine": values.TEXT.schema("A machine of the hypervisor, which is off."),
+                "disk": values.TEXT.schema("The disk of that machine, by default the one that it boots from."),
                 "checksum": values.TEXT.schema("The hash of the file, or the address of a checksum file."),
                 "timeout": TYPES["int"].schema("Seconds until a download is aborted.", default=3600),
             },
-            "anyOf": [{"required": [word]} for word in ("src", "url", "path")],
+            "anyOf": [{"required": [word]} for word in ("src", "url", "path", "machine")],
         }
     }
 ).schema("An image.", null=False)

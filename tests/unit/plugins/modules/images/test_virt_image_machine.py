@@ -15,7 +15,13 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.images import store as image_store
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    DiskNote,
+    MachineNotes,
+    notes_to_element,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations import images, machine_image
 from ansible_collections.brine.virt.plugins.modules import virt_image
 
@@ -23,8 +29,8 @@ pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img i
 
 DOMAIN = """<domain type='test' xmlns:test='http://libvirt.org/schemas/domain/test/1.0'>
   <test:runstate>{state}</test:runstate>
-  <name>golden</name><uuid>11111111-2222-4333-8444-555555555555</uuid><memory unit='MiB'>64</memory><vcpu>1</vcpu>
-  <os><type>hvm</type></os><devices>{disks}</devices></domain>"""
+  <name>golden</name><uuid>11111111-2222-4333-8444-555555555555</uuid>{metadata}
+  <memory unit='MiB'>64</memory><vcpu>1</vcpu><os><type>hvm</type></os><devices>{disks}</devices></domain>"""
 DISK = (
     "<disk type='file' device='disk'><driver name='qemu' type='{format}'/><source file='{path}'/>"
     "<target dev='{target}' bus='virtio'/>{more}</disk>"
@@ -40,7 +46,7 @@ class Machine:
     def __init__(self, capsys: pytest.CaptureFixture[str], node: t.Any, directory: Path) -> None:
         self._capsys, self._node, self._directory = capsys, node, directory
         self.disk = directory / "golden.qcow2"
-        self.state, self.disks = OFF, ""
+        self.state, self.disks, self.metadata = OFF, "", ""
         base = directory / "base.raw"
         base.write_bytes(b"base".ljust(2 * MIB, b"\1"))
         words = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", "raw", str(self.disk)]
@@ -56,9 +62,10 @@ class Machine:
         uri = self._node.uri()
         file = self._node.file
         disks = self.disks or DISK.format(format="qcow2", path=self.disk, target="vda", more="")
-        domain = DOMAIN.format(state=self.state, disks=disks)
+        domain = DOMAIN.format(state=self.state, disks=disks, metadata=self.metadata)
         file.write_text(file.read_text().replace("</node>", f"{domain}</node>"))
         given = {"uri": uri, "name": "web", "machine": "golden", "keep_identity": True, **options}
+        given = {key: value for key, value in given.items() if value is not None}
         with patch_module_args({**given, "_ansible_check_mode": check_mode}), pytest.raises(SystemExit):
             virt_image.main()
         return dict(json.loads(self._capsys.readouterr().out))
@@ -162,6 +169,69 @@ def test_the_disk_that_it_boots_from(machine: Machine, tmp_path: Path) -> None:
     assert machine.task()["image"]["virtual_size_bytes"] == 2 * MIB
     machine.disks = machine.disks.replace("<boot order='1'/>", "")
     assert machine.task()["image"]["virtual_size_bytes"] == MIB
+
+
+@pytest.fixture
+def two_disks(machine: Machine, tmp_path: Path) -> Machine:
+    """The machine with a data disk, in the words of our metadata, and with its seed."""
+    for name in ("data", "seed"):
+        (tmp_path / f"{name}.raw").write_bytes(name.encode().ljust(MIB, b"\2"))
+    machine.disks = (
+        DISK.format(format="raw", path=tmp_path / "data.raw", target="vdb", more="")
+        + DISK.format(format="raw", path=tmp_path / "seed.raw", target="vdc", more="<readonly/>")
+        + DISK.format(format="qcow2", path=machine.disk, target="vda", more="<boot order='1'/>")
+    )
+    disks = (DiskNote("system", "vda"), DiskNote("data", "vdb"))
+    machine.metadata = (
+        f"<metadata>{etree.tostring(notes_to_element(MachineNotes(disks=disks)), encoding='unicode')}</metadata>"
+    )
+    return machine
+
+
+def test_a_disk_by_its_name_or_its_target(two_disks: Machine, tmp_path: Path) -> None:
+    """Each disk is an image of its own, and the system disk the same one whether it is named or not."""
+    whole = two_disks.task()
+    assert whole["changed"], whole
+    for word in ("system", "vda"):
+        assert two_disks.task(disk=word)["image"] == whole["image"]
+    ahead = two_disks.task(disk="data", name="web-data", check_mode=True)
+    assert ahead["diff"]["after"]["volumes"] == ["web-data of disk data of machine golden"]
+    data = two_disks.task(disk="data", name="web-data")
+    assert data["changed"] and data["image"]["virtual_size_bytes"] == MIB
+    same = ["qemu-img", "compare", "-q", "-f", "qcow2", "-F", "raw", data["image"]["path"], str(tmp_path / "data.raw")]
+    assert subprocess.run(same, check=False).returncode == 0
+    for word in ("data", "vdb"):
+        assert not two_disks.task(disk=word, name="web-data")["changed"]
+
+
+def test_only_the_system_disk_loses_an_identity(
+    two_disks: Machine, node: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = node.directory.parent / "bin"
+    programs.mkdir()
+    said = node.directory.parent / "said"
+    (programs / "virt-sysprep").write_text(f"#!/bin/sh\necho run >>{said}\n")
+    (programs / "virt-sysprep").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    data = two_disks.task(disk="data", name="web-data", keep_identity=False)
+    assert data["changed"] and not said.exists()
+    assert not two_disks.task(disk="data", name="web-data", keep_identity=True)["changed"]
+    assert two_disks.task(disk="system", keep_identity=False)["changed"]
+    assert said.read_text() == "run\n"
+    assert not two_disks.task(keep_identity=False)["changed"]
+
+
+def test_disks_that_are_not_there(two_disks: Machine) -> None:
+    assert two_disks.refusal(disk="dat") == (
+        "disk: machine golden has no disk 'dat' that an image could be made of. Did you mean data?"
+    )
+    # The machine's seed, which it only reads.
+    assert "no disk 'vdc' that an image" in two_disks.refusal(disk="vdc")
+    others = {"machine": None, "keep_identity": False}
+    for given in ({"path": str(two_disks.disk)}, {"name": None, "state": "pruned"}):
+        assert two_disks.refusal(disk="data", **{**others, **given}).startswith("disk: does not apply")
+    two_disks.metadata = ""
+    assert two_disks.refusal(disk="root").endswith("Known: vda, vdb")
 
 
 def test_what_no_image_is_made_of(machine: Machine, tmp_path: Path) -> None:

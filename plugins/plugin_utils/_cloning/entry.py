@@ -1,0 +1,219 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The entry of a machine as the entry of its clone: what only one machine may have is left out, or refused. Pure."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import ipaddress
+import re
+import typing as t
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    InputError,
+    Mistakes,
+    UnsupportedError,
+    one_of_these,
+)
+
+Values = dict[str, t.Any]
+# The most that an image's name may have.
+_NAME_LENGTH = 63
+# A disk of the domain that has no name of ours, and what says that one is encrypted, as virt_spec_info words them.
+_OTHER_DISK = re.compile(r"devices/disk\[([^\]]*)\] type=(?!.*\bdevice=(?:cdrom|floppy)\b)")
+_ENCRYPTED = re.compile(r"devices/disk\[([^\]]*)\](?:/source)?/encryption\b")
+# What a nic is plugged into: one of them, and an export has the first three.
+_PLUGGED = frozenset({"bridge", "network", "direct", "type", "source"})
+# Variables by which Ansible would take the machine for its clone.
+_ADDRESS_VARIABLES = ("ansible_host", "ansible_ssh_host")
+
+
+@dataclass
+class CloneEntry:
+    """entry: of the clone, without its hypervisor. images: by name, as virt_images has them. remarks: what the clone
+    does not have as the machine has it, a line each."""
+
+    entry: Values
+    images: dict[str, Values] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+def clone_entry(
+    entry: Mapping[str, t.Any], not_exported: Sequence[str], new_name: str, nics: Mapping[str, t.Any]
+) -> CloneEntry:
+    """What a clone of a machine is.
+
+    entry, not_exported: of the machine, as virt_spec_info returned them. new_name: the clone's name. nics: options of
+    its nics by their names, which come before those of the machine's. Raises InputError with a line for each mistake.
+    """
+    name = str(entry["name"])
+    clone = CloneEntry({**copy.deepcopy(dict(entry)), "name": new_name})
+    # The machine is off, and new machines run.
+    clone.entry.pop("state", None)
+    mistakes = Mistakes()
+    _check_other_disks(name, entry, not_exported, mistakes)
+    for disk in clone.entry.get("disks") or []:
+        with mistakes.noted():
+            _clone_disk(name, disk, clone)
+    _clone_nics(name, clone, nics, mistakes)
+    mistakes.conclude()
+    _leave_out_what_is_one_machines(name, clone)
+    _note_what_is_new(name, clone)
+    clone.remarks += [f"not taken along: {line}" for line in not_exported]
+    return clone
+
+
+def image_of(machine: str, disk: str) -> str:
+    """The name of the image that a disk is cloned by."""
+    name = f"clone-of-{machine}-{disk}"
+    if len(name) <= _NAME_LENGTH:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+    return f"{name[: _NAME_LENGTH - len(digest) - 1]}-{digest}"
+
+
+def _check_other_disks(name: str, entry: Mapping[str, t.Any], not_exported: Sequence[str], mistakes: Mistakes) -> None:
+    """A clone without one of the machine's disks would be no clone."""
+    named = [str(disk["name"]) for disk in entry.get("disks") or []]
+    for line in not_exported:
+        with mistakes.noted():
+            other, encrypted = _OTHER_DISK.match(line), _ENCRYPTED.match(line)
+            if encrypted:
+                raise UnsupportedError(f"disk {encrypted[1]} of machine {name} is encrypted, and an image is not")
+            if other:
+                raise UnsupportedError(
+                    f"disk {other[1]} of machine {name} is none that an entry can have",
+                    hint=f"Detach it first: virsh detach-disk {name} {other[1]} --config",
+                )
+            if line.startswith("disks.") and not any(line.startswith(f"disks.{disk}.") for disk in named):
+                disk, _colon, why = line[len("disks.") :].partition(": ")
+                raise UnsupportedError(
+                    f"disk {disk} of machine {name} cannot be cloned: {why or 'no entry can have it'}"
+                )
+
+
+def _clone_disk(name: str, disk: Values, clone: CloneEntry) -> None:
+    kind = disk.get("device", "disk")
+    if "source" in disk:
+        if kind != "cdrom" and not disk.get("readonly"):
+            raise ConflictError(
+                f"disk {disk['name']} of machine {name} is {_place(disk)}, which is not its own, and its clone"
+                " would write to it as well",
+                hint=f"Make it its own with brine.virt.adopt -e vm={name} -e disks=TARGET, or take it out first",
+            )
+        clone.remarks.append(f"disk {disk['name']}: {_place(disk)}, as {name} has it")
+        return
+    if kind != "disk":
+        return
+    for word in ("image", "backing"):
+        disk.pop(word, None)
+    disk["image"] = image_of(name, str(disk["name"]))
+    clone.images[disk["image"]] = {"machine": name, "disk": str(disk["name"])}
+    clone.remarks.append(f"disk {disk['name']}: image {disk['image']}")
+
+
+def _place(disk: Mapping[str, t.Any]) -> str:
+    source = str(disk["source"])
+    return source if "/" in source else f"{disk.get('pool', 'default')}/{source}"
+
+
+def _clone_nics(name: str, clone: CloneEntry, given: Mapping[str, t.Any], mistakes: Mistakes) -> None:
+    nics = {str(nic["name"]): nic for nic in clone.entry.get("nics") or []}
+    for word, options in given.items():
+        with mistakes.noted():
+            if word not in nics:
+                raise InputError(f"machine {name} has no nic {word!r}", where="nics", hint=one_of_these(word, nics))
+            if not isinstance(options, Mapping) or "name" in options:
+                raise InputError(
+                    f"{options!r} is not a mapping of options", where=f"nics.{word}", hint="Give {addresses: [...]}"
+                )
+    for word, nic in nics.items():
+        with mistakes.noted():
+            options = given.get(word)
+            _clone_nic(name, nic, options if isinstance(options, Mapping) else {}, clone)
+
+
+def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], clone: CloneEntry) -> None:
+    """A nic with addresses of its own, MAC address included, which follows from the clone's name."""
+    where = f"nics.{nic['name']}"
+    there = nic.pop("addresses", [])
+    if there and "addresses" not in options:
+        example = f'{{"nics": {{"{nic["name"]}": {{"addresses": ["192.0.2.20/24"], "gateway": "192.0.2.1"}}}}}}'
+        raise ConflictError(
+            f"machine {name} has {', '.join(map(str, there))} there, and two machines cannot have one address",
+            where=where,
+            hint=f"Say which one its clone gets, with gateway and nameservers: -e '{example}'; with no addresses ([])"
+            " it asks DHCP",
+        )
+    wanted = options.get("addresses", [])
+    same = _plain([wanted] if isinstance(wanted, str) else wanted) & _plain(there)
+    if same:
+        raise ConflictError(
+            f"{', '.join(sorted(same))} is the address of machine {name}",
+            where=f"{where}.addresses",
+            hint="Give its clone another one",
+        )
+    nic.pop("mac", None)
+    port = nic.get("virtualport")
+    if isinstance(port, dict) and port.pop("interfaceid", None) is not None:
+        clone.remarks.append(f"{where}.virtualport.interfaceid: left out, as it is {name}'s")
+    if not _PLUGGED.isdisjoint(options):
+        for word in _PLUGGED & set(nic):
+            del nic[word]
+    nic.update({key: value for key, value in options.items() if (key, value) != ("addresses", [])})
+
+
+def _plain(addresses: t.Any) -> set[str]:
+    """Addresses without their prefix lengths; what is none is for provision to name."""
+    found = set()
+    for address in addresses if isinstance(addresses, (list, tuple)) else []:
+        try:
+            found.add(str(ipaddress.ip_interface(str(address)).ip))
+        except ValueError:
+            continue
+    return found
+
+
+def _leave_out_what_is_one_machines(name: str, clone: CloneEntry) -> None:
+    entry = clone.entry
+    if entry.pop("host_devices", None):
+        clone.remarks.append(f"host_devices: left out, as they are {name}'s")
+    for key in ("serials", "consoles"):
+        rows = entry.get(key)
+        if not rows:
+            continue
+        entry[key] = [row for row in map(_without_log, rows) if not {"path", "port"} & set(row)]
+        if entry[key] != list(rows):
+            clone.remarks.append(f"{key}: those with a port or a file are left out, as these are {name}'s")
+        if not entry[key]:
+            del entry[key]
+    graphics = entry.get("graphics")
+    if isinstance(graphics, dict):
+        for key in ("port", "tls_port", "websocket"):
+            if isinstance(graphics.get(key), int) and graphics[key] > 0:
+                clone.remarks.append(f"graphics.{key}: left out, as {graphics.pop(key)} is {name}'s")
+    variables = entry.get("variables") or {}
+    for key in _ADDRESS_VARIABLES:
+        if key in variables:
+            clone.remarks.append(f"variables.{key}: left out, as {variables.pop(key)} is {name}'s")
+
+
+def _without_log(row: t.Any) -> Values:
+    """A serial device, which may be a type alone, without the file that it is recorded in."""
+    return {key: value for key, value in row.items() if key != "log"} if isinstance(row, Mapping) else {"type": row}
+
+
+def _note_what_is_new(name: str, clone: CloneEntry) -> None:
+    if clone.entry.get("tpm"):
+        clone.remarks.append(f"tpm: a new one; what {name} keeps in its own is not in there")
+    if clone.entry.get("firmware") == "efi":
+        clone.remarks.append("firmware: with new EFI variables")
+    if (clone.entry.get("seed") or {}).get("method") == "none":
+        clone.remarks.append(
+            f"seed: {name} has none, so that the clone gets none, and its guest chooses its host name and SSH host keys"
+        )

@@ -1,0 +1,191 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The entry of a clone: what it has of the machine, what it has not, and what keeps a machine from being cloned."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ansible_collections.brine.virt.plugins.plugin_utils._cloning.entry import CloneEntry, clone_entry, image_of
+
+DISKS = [
+    {"name": "system", "size": 8192, "image": "debian-0123456789abcdef.qcow2"},
+    {"name": "data", "size": 1024, "pool": "fast", "backing": {"volume": "base.qcow2"}},
+]
+ENTRY: dict[str, t.Any] = {
+    "name": "web1",
+    "vcpus": 2,
+    "memory": 1024,
+    "disk_profile": "none",
+    "disks": DISKS,
+    "nic_profile": "none",
+    "nics": [{"name": "eth0", "bridge": "br0", "mac": "52:54:00:00:00:01"}],
+    "tags": ["web"],
+    "state": "present",
+}
+STATIC = [{"name": "eth0", "bridge": "br0", "addresses": ["192.0.2.10/24"]}]
+
+
+def clone(*not_exported: str, given: dict[str, t.Any] | None = None, **entry: t.Any) -> CloneEntry:
+    """The clone of the machine with these options. given: those of its nics."""
+    found = clone_entry({**ENTRY, **entry}, not_exported, "web2", given or {})
+    # Whatever comes out, a new machine can be that.
+    assert read_machine(found.entry).name == "web2"
+    return found
+
+
+def refusal(*not_exported: str, **options: t.Any) -> str:
+    with pytest.raises(VirtError) as caught:
+        clone(*not_exported, **options)
+    return str(caught.value)
+
+
+def test_what_stays_and_what_is_new() -> None:
+    found = clone("seed: only a hash of it is known")
+    assert found.entry == {
+        **{key: ENTRY[key] for key in ("vcpus", "memory", "disk_profile", "nic_profile", "tags")},
+        "name": "web2",
+        "disks": [
+            {"name": "system", "size": 8192, "image": "clone-of-web1-system"},
+            {"name": "data", "size": 1024, "pool": "fast", "image": "clone-of-web1-data"},
+        ],
+        "nics": [{"name": "eth0", "bridge": "br0"}],
+    }
+    assert found.images == {
+        "clone-of-web1-system": {"machine": "web1", "disk": "system"},
+        "clone-of-web1-data": {"machine": "web1", "disk": "data"},
+    }
+    assert found.remarks == [
+        "disk system: image clone-of-web1-system",
+        "disk data: image clone-of-web1-data",
+        "not taken along: seed: only a hash of it is known",
+    ]
+    assert ENTRY["disks"][0]["image"].startswith("debian-"), "the input is not changed"
+
+
+def test_names_of_images_are_no_longer_than_they_may_be() -> None:
+    names = {image_of("a" * 63, disk) for disk in ("system", "data")}
+    assert len(names) == 2 and {len(name) for name in names} == {63}
+
+
+def test_full_copies_and_raw_disks_stay_such() -> None:
+    disks = [{"name": "a", "size": 8, "image": "i", "clone": "copy"}, {"name": "b", "size": 8, "format": "raw"}]
+    found = clone(disks=disks)
+    assert [disk["image"] for disk in found.entry["disks"]] == ["clone-of-web1-a", "clone-of-web1-b"]
+    assert [disk.clone for disk in read_machine(found.entry).disks] == ["copy", "copy"]
+
+
+def test_a_drive_keeps_its_medium() -> None:
+    found = clone(
+        disks=[*DISKS, {"name": "cd", "device": "cdrom", "source": "tools.iso"}, {"name": "e", "device": "cdrom"}]
+    )
+    assert found.entry["disks"][2]["source"] == "tools.iso" and len(found.images) == 2
+    assert "disk cd: default/tools.iso, as web1 has it" in found.remarks
+
+
+@pytest.mark.parametrize(
+    ("disk", "missing", "sentence"),
+    [
+        (
+            {"name": "shared", "pool": "fast", "source": "a.raw", "shareable": True},
+            "",
+            "disk shared of machine web1 is fast/a.raw, which is not its own, and its clone would write"
+            " to it as well. Make it its own with brine.virt.adopt -e vm=web1 -e disks=TARGET, or take it out first",
+        ),
+        ({"name": "lun", "device": "lun", "source": "/dev/sdx"}, "", "is /dev/sdx, which is not its own"),
+        (None, "disks.net: it is rbd:p/i", "disk net of machine web1 cannot be cloned: it is rbd:p/i"),
+        (None, "disks.odd", "disk odd of machine web1 cannot be cloned: no entry can have it"),
+        (
+            None,
+            "devices/disk[vdz] type=file device=disk",
+            "disk vdz of machine web1 is none that an entry can have. Detach it first:"
+            " virsh detach-disk web1 vdz --config",
+        ),
+        (
+            None,
+            "devices/disk[vda]/encryption format=luks",
+            "disk vda of machine web1 is encrypted, and an image is not",
+        ),
+        (None, "devices/disk[vda]/source/encryption format=luks", "disk vda of machine web1 is encrypted"),
+    ],
+)
+def test_disks_that_cannot_be_cloned(disk: dict[str, t.Any] | None, missing: str, sentence: str) -> None:
+    assert sentence in refusal(*([missing] if missing else []), disks=[*DISKS, *([disk] if disk else [])])
+
+
+def test_what_is_missing_of_a_disk_or_of_a_drive_is_only_said() -> None:
+    lines = ["disks.data.serial: 'x'", "devices/disk[vda]/driver queues=4", "devices/disk[sdc] type=file device=cdrom"]
+    assert clone(*lines).remarks[-3:] == [f"not taken along: {line}" for line in lines]
+
+
+def test_static_addresses_are_asked_for() -> None:
+    assert refusal(nics=STATIC) == (
+        "nics.eth0: machine web1 has 192.0.2.10/24 there, and two machines cannot have one address. Say which one its"
+        ' clone gets, with gateway and nameservers: -e \'{"nics": {"eth0": {"addresses": ["192.0.2.20/24"], "gateway":'
+        ' "192.0.2.1"}}}\'; with no addresses ([]) it asks DHCP'
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "nic"),
+    [
+        (
+            {"addresses": ["192.0.2.20/24"], "gateway": "192.0.2.1"},
+            {"addresses": ["192.0.2.20/24"], "gateway": "192.0.2.1"},
+        ),
+        ({"addresses": []}, {}),
+        ({"addresses": "192.0.2.20/24", "bridge": "br1"}, {"addresses": "192.0.2.20/24", "bridge": "br1"}),
+    ],
+)
+def test_addresses_of_its_own(given: dict[str, t.Any], nic: dict[str, t.Any]) -> None:
+    found = clone(nics=STATIC, given={"eth0": given})
+    assert found.entry["nics"] == [{"name": "eth0", "bridge": "br0", **nic}]
+
+
+def test_a_nic_that_is_plugged_into_something_else() -> None:
+    found = clone(given={"eth0": {"network": "default", "link": "down"}})
+    assert found.entry["nics"] == [{"name": "eth0", "network": "default", "link": "down"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"eth0": {"addresses": ["192.0.2.10/25"]}}, "nics.eth0.addresses: 192.0.2.10 is the address of machine web1."),
+        ({"eth0": {"addresses": "192.0.2.10/24"}}, "nics.eth0.addresses: 192.0.2.10 is the address of machine web1."),
+        ({"eht0": {"addresses": []}}, "nics: machine web1 has no nic 'eht0'. Did you mean eth0?"),
+        ({"eth0": ["192.0.2.20/24"]}, "nics.eth0: ['192.0.2.20/24'] is not a mapping of options."),
+        ({"eth0": {"name": "eth1", "addresses": []}}, "is not a mapping of options"),
+    ],
+)
+def test_nics_that_are_wrong(given: dict[str, t.Any], sentence: str) -> None:
+    assert sentence in refusal(nics=STATIC, given=given)
+
+
+def test_what_only_one_machine_may_have_is_left_out_and_said() -> None:
+    nic = {"name": "eth0", "bridge": "br0", "virtualport": {"type": "openvswitch", "interfaceid": "x"}}
+    options: dict[str, t.Any] = {
+        "host_devices": ["0000:03:00.0"],
+        "serials": [{"type": "tcp", "port": 4555}, {"type": "pty", "log": "/var/log/web1"}],
+        "consoles": [{"type": "file", "path": "/var/log/web1"}],
+        "graphics": {"type": "vnc", "port": 5901, "websocket": -1},
+        "variables": {"ansible_host": "192.0.2.10", "port": 80},
+        "tpm": {"version": "2.0"},
+        "firmware": "efi",
+        "seed": {"method": "none"},
+    }
+    found = clone(**options)
+    entry = found.entry
+    assert "host_devices" not in entry and "consoles" not in entry
+    assert entry["serials"] == [{"type": "pty"}]
+    assert entry["graphics"] == {"type": "vnc", "websocket": -1} and entry["variables"] == {"port": 80}
+    assert [line.partition(":")[0] for line in found.remarks[2:]] == [
+        *("host_devices", "serials", "consoles", "graphics.port", "variables.ansible_host", "tpm", "firmware", "seed")
+    ]
+    other = clone(nics=[nic])
+    assert other.entry["nics"][0]["virtualport"] == {"type": "openvswitch"}
+    assert other.remarks[-1] == "nics.eth0.virtualport.interfaceid: left out, as it is web1's"
