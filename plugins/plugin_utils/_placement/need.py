@@ -140,8 +140,9 @@ def in_other_pools(
     placed = [disk for disk in record.get("disks") or [] if disk.get("source") and disk.get("pool")]
 
     def pool_of(disk: Mapping[str, t.Any]) -> str:
-        named = (disks[key].get("pool") for key in (disk.get("name"), disk.get("target")) if key in disks)
-        return next(named, None) or pool or disk["pool"]
+        keys = [str(disk.get(word)) for word in ("name", "target")]
+        named = (disks[key].get("pool") for key in keys if key in disks)
+        return str(next(named, None) or pool or disk["pool"])
 
     return replace(
         need,
