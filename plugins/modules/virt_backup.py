@@ -38,6 +38,7 @@ description:
     can be read by root alone.
 extends_documentation_fragment:
   - brine.virt._attributes
+  - brine.virt._backup
   - brine.virt._lock
   - brine.virt._uri
 attributes:
@@ -64,16 +65,6 @@ options:
       - Several hypervisors may use one directory on a share. Machines are told apart by their names.
     type: path
     required: true
-  owner:
-    description:
-      - The user, by name or number, who may own O(dest), what is above it and what is in it, besides root.
-      - Backups are written and read as root, by their paths. Whoever can change these can have any file of the
-        hypervisor overwritten, or read into a machine. So it is an error if O(dest), a directory above it or anything
-        in it belongs to anybody else, or can be written to by others. Directories above it may have the sticky bit, as
-        C(/tmp) has.
-      - It is needed for a share on which root is another user (C(root_squash) of NFS), and for a directory that
-        belongs to a backup user on purpose. That user can then do all that root can.
-    type: str
   must_be_mounted:
     description: Refuse to work if O(dest) is on the file system of C(/), such as a share that is not mounted.
     type: bool

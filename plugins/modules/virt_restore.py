@@ -30,6 +30,7 @@ description:
     CD-ROM drives, and disks that are not in the backup, is left out with a warning.
 extends_documentation_fragment:
   - brine.virt._attributes
+  - brine.virt._backup
   - brine.virt._lock
   - brine.virt._uri
 attributes:
@@ -51,16 +52,6 @@ options:
       - Nothing is written there; it may be mounted read-only.
     type: path
     required: true
-  owner:
-    description:
-      - The user, by name or number, who may own O(src), what is above it and what is in it, besides root.
-      - Backups are written and read as root, by their paths. Whoever can change these can have any file of the
-        hypervisor overwritten, or read into a machine. So it is an error if O(src), a directory above it or anything
-        in it belongs to anybody else, or can be written to by others. Directories above it may have the sticky bit, as
-        C(/tmp) has.
-      - It is needed for a share on which root is another user (C(root_squash) of NFS), and for a directory that
-        belongs to a backup user on purpose. That user can then do all that root can.
-    type: str
   machine:
     description: The name of the machine that was backed up.
     type: str
