@@ -21,13 +21,14 @@ description:
   - The machine must be off. A machine whose disks are backed by what the task asks for already may be running.
   - The disk is made anew beside the old file, both are read from end to end and compared, and only then the new file
     takes the place of the old one, with its name, owner, mode and labels. If the run is interrupted, however it is, the
-    machine has the one or the other, and the next run removes what is left.
+    machine has the one or the other, and the next run for this machine removes what is left.
+  - It is refused in a storage pool that other hypervisors may share, as one of them may have the same disk.
   - Meanwhile the pool needs room for both. The task fails before it begins if there is not as much as the new file can
     take at most.
   - A machine that has snapshots is refused, as these rely on what the disk is backed by now. Checkpoints and their
     bitmaps stay, so that the next backup can be incremental.
-  - The image that the metadata of the machine name is changed as well, if its first disk is. After O(flatten) they name
-    none, and a new version of the image in C(virt_vms) is no longer reported.
+  - The image that the metadata of the machine name is changed together with the disk that was created from it. After
+    O(flatten) they name none, and a new version of the image in C(virt_vms) is no longer reported.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -62,7 +63,8 @@ options:
     description:
       - The disks, by their names in M(brine.virt.virt_init) or by their targets such as V(vda).
       - The default is all that this can be done with, that is, the qcow2 files in storage pools of this hypervisor that
-        only this machine writes to. One that is named and is none of these is an error.
+        only this machine writes to. Others are left out with a warning. One that is named and is none of these is an
+        error.
     type: list
     elements: str
   pool:
@@ -144,7 +146,7 @@ machines:
       elements: str
       returned: always
       sample: ["rebase disk vda (web1-system.qcow2) from debian-0123456789abcdef.qcow2 to image
-        debian-fedcba9876543210.qcow2", "note that web1 needs image debian-fedcba9876543210.qcow2"]
+        debian-fedcba9876543210.qcow2"]
     disks:
       description:
         - The disks that were changed, with the names of what each was and is backed by. C(to) is null for nothing.
@@ -161,6 +163,12 @@ machines:
           to: debian-fedcba9876543210.qcow2
           allocation_bytes_before: 524288000
           allocation_bytes: 629145600
+    remarks:
+      description: The disks that were left out, and why.
+      type: list
+      elements: str
+      returned: always
+      sample: []
     seconds:
       description: How long it took.
       type: float
@@ -244,6 +252,9 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     """The module's result; failed, with all of it, when one of the machines has failed."""
     found = run(module, threading.Event()) if module.check_mode else run_guarded(lambda stop: run(module, stop))
     results = found["machines"]
+    for result in results:
+        for words in result["remarks"]:
+            module.warn(f"{result['name']}: {words}")
     return answer_of_each(module, results, [as_diff(result) for result in results if result["disks"]])
 
 

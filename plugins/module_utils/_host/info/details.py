@@ -153,7 +153,8 @@ class _Questions:
             name = attribute(disk, "target", "dev")
             with _noted(errors, f"disk {name}: "):
                 chains[name] = self._chains.of_disk(disk, running=running)
-                found = self._images.of_layers(chains[name]) if IMAGES in self._asked else None
+                asked = IMAGES in self._asked and disk.find("readonly") is None
+                found = self._images.of_layers(chains[name]) if asked else None
                 if found is not None:
                     newer.append({"disk": name, "image": found[0], "newest": found[1]})
                 told += 1

@@ -36,7 +36,7 @@ class Reference:
     noted: in the metadata alone. chained: it is a disk, opened with all that it is backed by. raw: as a raw one; of a
     noted volume, it was made as one. readonly: the guest cannot write to it. writes: whatever the description is of
     may write to it. below: it is what a disk is backed by. moving: noted for a move that is under way, or has not been
-    cleared up.
+    cleared up. origin: noted as the image that a machine was created from.
     """
 
     path: str | None = None
@@ -49,11 +49,23 @@ class Reference:
     writes: bool = False
     below: bool = False
     moving: bool = False
+    origin: bool = False
 
 
 def references_in(root: etree._Element, host: str) -> t.Iterator[Reference]:
     """All references in an XML document. host: the hypervisor's name for itself, to tell which notes of a move are its
-    own."""
+    own.
+
+    Of a checkpoint, to which nobody can revert, only the disks count that the machine had itself: what these were
+    backed by, and what the machine was created from, may have been replaced since.
+    """
+    found = _references_in(root, host)
+    if root.tag != "domaincheckpoint":
+        return found
+    return (one for one in found if not (one.below or one.origin))
+
+
+def _references_in(root: etree._Element, host: str) -> t.Iterator[Reference]:
     for element in _elements(root):
         if element.tag in _DESCRIPTIONS:
             yield from _in_notes(element, host)
@@ -107,7 +119,7 @@ def _in_notes(description: etree._Element, host: str) -> t.Iterator[Reference]:
             raw = (noted_format(volume) or RAW) == RAW
             yield Reference(volume=(volume.pool, volume.name), noted=True, raw=raw)
         if notes.image is not None:
-            yield Reference(volume=(notes.image.pool, notes.image.volume), noted=True)
+            yield Reference(volume=(notes.image.pool, notes.image.volume), noted=True, origin=True)
     refs: list[VolumeRef] = []
     if move is not None and move.target == host:
         refs += move.made

@@ -59,7 +59,7 @@ def outside_volume(pool: Pool, name: str, requested: str | None, hypervisor: Hyp
     if found.format == QCOW2 and found.looks_like != QCOW2:
         raise ConflictError(f"volume {name} should be qcow2, but looks like {found.looks_like}", where=where)
     if recorded is None and found.format == QCOW2:
-        _require_own_chain(pool, found, hypervisor, where)
+        require_own_chain(pool, found, hypervisor, where)
     return found
 
 
@@ -114,7 +114,7 @@ def _header(pool: Pool, volume: Volume, where: str) -> Header | None:
         raise ConflictError(f"volume {volume.name} is a broken qcow2 image: {exc}", where=where) from exc
 
 
-def _require_own_chain(pool: Pool, volume: Volume, hypervisor: Hypervisor, where: str) -> None:
+def require_own_chain(pool: Pool, volume: Volume, hypervisor: Hypervisor, where: str) -> None:
     """Raise ConflictError unless all that QEMU would open for the volume is volumes of pools that nobody writes to."""
     for _link in range(_LONGEST_CHAIN):
         header = _header(pool, volume, where)

@@ -9,15 +9,17 @@ where the image is looked for again: from then on it is seen to be in use, and n
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 import typing as t
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
+    HostError,
     VirtError,
     as_virt_error,
     stopped,
@@ -39,7 +41,10 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.plan
     RebasePlan,
     RebaseRequest,
     plan_rebase,
+    removal_words,
+    with_image,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
 
 
 @dataclass
@@ -64,6 +69,7 @@ class RebaseResult:
             "failed": self.error is not None,
             "actions": self.done,
             "disks": self.disks,
+            "remarks": list(self.plan.remarks) if self.plan is not None else [],
             "seconds": round(self.seconds, 1),
         }
         if self.error is not None:
@@ -151,40 +157,68 @@ class _Rebase:
         with machine_lock(name, wait_seconds=self.lock_seconds):
             plan = self.result.plan = plan_rebase(self.conn, name, self.request)
             plan.require_room()
+            for path, part in plan.left:
+                self._remove(path, part)
             for disk in plan.disks:
                 self._carry_out(disk)
-                self.result.done.append(disk.words)
-            if plan.notes is not None and plan.note_words is not None:
-                write_notes(plan.machine.power.handle, plan.notes)
-                self.result.done.append(plan.note_words)
+
+    def _remove(self, path: str, part: str) -> None:
+        """Remove what a killed run has left: none is at work there who could still need it."""
+        file = RebasedFile(path, None, self.stop, lambda _phase, _done: None)
+        try:
+            file.begin()
+            os.unlink(part)
+        except OSError as exc:
+            raise HostError(f"cannot remove {part}: {exc.strerror}") from exc
+        finally:
+            file.end()
+        self.result.done.append(removal_words(part))
 
     def _carry_out(self, disk: DiskRebase) -> None:
         shown = _shown(disk)
         # Who starts it in another way is refused by QEMU.
         lock = DiskLock(disk.path)
-        lock.hold()
         file = RebasedFile(disk.path, disk.new_base, self.stop, self._progress_of(disk))
         image = None if disk.image is None else file_id(disk.image.path)
         try:
+            file.begin()
+            lock.hold()
             file.make()
             with hypervisor_lock("init", wait_seconds=self.lock_seconds):
-                self._require_unchanged(disk, image)
+                now = self._require_unchanged(disk, image)
                 lock.check()
-                file.put_in_place()
+                self._put_in_place(file, now, disk)
+            self.result.done.append(disk.words)
+            self.result.disks.append({**shown, "allocation_bytes": allocated_bytes(disk.path)})
         finally:
             lock.release()
-            file.remove()
-            # It may have been seen beside the other volumes.
-            refresh_pool(disk.pool.handle, disk.pool.name)
-        self.result.disks.append({**shown, "allocation_bytes": allocated_bytes(disk.path)})
+            file.end()
+            # It may have been seen beside the other volumes. A pool that is busy is looked through another time.
+            with contextlib.suppress(VirtError):
+                refresh_pool(disk.pool.handle, disk.pool.name)
 
-    def _require_unchanged(self, disk: DiskRebase, image: t.Hashable) -> None:
-        """Raise ConflictError when the machine is not what it was, or the image is not there any more."""
-        now = plan_rebase(self.conn, self.result.name, self.request)
+    def _put_in_place(self, file: RebasedFile, machine: SnapshotView, disk: DiskRebase) -> None:
+        """The note first: killed after it, the machine's disk itself still says that it needs the old image."""
+        notes = with_image(machine, disk)
+        if notes is not None:
+            write_notes(machine.power.handle, notes)
+        try:
+            file.put_in_place()
+        except VirtError:
+            if notes is not None and machine.notes is not None:
+                write_notes(machine.power.handle, machine.notes)
+            raise
+
+    def _require_unchanged(self, disk: DiskRebase, image: t.Hashable) -> SnapshotView:
+        """The machine now. Raises ConflictError when it is not what it was, or the image is not there any more."""
+        volume = None if disk.image is None else disk.image.volume
+        request = replace(self.request, image=volume, disks=(disk.target,))
+        now = plan_rebase(self.conn, self.result.name, request)
         if not any((one.path, one.base, one.new_base) == (disk.path, disk.base, disk.new_base) for one in now.disks):
             raise ConflictError(f"disk {disk.target} or its image has changed meanwhile", hint="Run it again")
         if disk.image is not None and file_id(disk.image.path) != image:
             raise ConflictError(f"image {disk.image.volume} was replaced meanwhile", hint="Run it again")
+        return now.machine
 
     def _progress_of(self, disk: DiskRebase) -> t.Callable[[str, int], None]:
         def show(phase: str, done_bytes: int) -> None:

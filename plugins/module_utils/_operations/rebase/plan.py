@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     one_of_these,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage, newest_in
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
@@ -26,13 +27,17 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
     Base,
     allocated_bytes,
     header_of,
+    leftovers,
+    measure,
     snapshots_inside,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest, require_free_space
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ImageNote, MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.outside_volume import require_own_chain
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import (
     SnapshotView,
@@ -86,11 +91,13 @@ class DiskRebase:
 
 @dataclass(frozen=True)
 class RebasePlan:
-    """What is to be done with one machine. notes: what is remembered of it from then on; None where that stays."""
+    """What is to be done with one machine. left: by the path of a disk, the files that killed runs have left beside it.
+    remarks: which disks are left out, and why."""
 
     machine: SnapshotView
     disks: tuple[DiskRebase, ...] = ()
-    notes: MachineNotes | None = None
+    left: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def require_room(self) -> None:
         """Raise ConflictError unless the pools have room for all new files: they are made one after the other, but what
@@ -105,28 +112,33 @@ class RebasePlan:
             raise ConflictError(exc.what, hint="Free some space there, or name fewer disks") from exc
 
     @property
-    def note_words(self) -> str | None:
-        """What is noted, in words; None where nothing is."""
-        if self.notes is None:
-            return None
-        image = self.notes.image
-        return f"note that {self.machine.name} needs " + ("no image" if image is None else f"image {image.volume}")
-
-    @property
     def actions(self) -> list[str]:
         """All that is done, in words."""
-        return [*(one.words for one in self.disks), *filter(None, [self.note_words])]
+        return [*(removal_words(part) for _path, part in self.left), *(one.words for one in self.disks)]
+
+
+def removal_words(part: str) -> str:
+    """What is done with a file that a killed run has left."""
+    return f"remove {part}, which an interrupted run left"
 
 
 def plan_rebase(conn: VirConnect, name: str, request: RebaseRequest) -> RebasePlan:
     """Decide it for one machine. Nothing is changed. Raises VirtError when it cannot be done."""
     machine = view(conn, name, "name")
     require_settled(machine)
-    planner = _Planner(Hypervisor(conn, image_pool=request.pool), machine, request)
-    plan = planner.plan()
-    if plan.disks:
-        _require_off(machine)
-    return plan
+    return _Planner(Hypervisor(conn, image_pool=request.pool), machine, request).plan()
+
+
+def with_image(machine: SnapshotView, disk: DiskRebase) -> MachineNotes | None:
+    """What is remembered of a machine when one of its disks is done; None where that stays.
+
+    machine: as it is now. The metadata name one image, that of the disk that was created from it.
+    """
+    notes = machine.notes
+    if notes is None or notes.image is None or notes.image.volume != os.path.basename(disk.base.path):
+        return None
+    image = disk.image
+    return replace(notes, image=None if image is None else ImageNote(image.name, image.volume, image.pool))
 
 
 def _require_off(machine: SnapshotView) -> None:
@@ -158,27 +170,34 @@ class _Planner:
         if self.request.image is not None:
             self.image = self._find_image(self.request.image)
         elements = [disk for disk in self.machine.defined.iterfind("devices/disk") if _is_disk(disk)]
-        chosen = self._chosen(elements)
-        notes = self.machine.notes
-        image = notes.image if notes is not None else None
-        for element, named in chosen:
+        remarks: list[str] = []
+        for element, named in self._chosen(elements):
+            target = f"disk {attribute(element, 'target', 'dev')}"
             try:
-                wanted = self._plan_disk(element, named=named)
+                self._plan_disk(element, named=named)
+            except _LeftOutError as exc:
+                if named:
+                    raise UnsupportedError(f"{target}: {exc.what}", where=exc.where, hint=exc.hint) from exc
+                remarks.append(f"{target} is left out: {exc.what}")
             except VirtError as exc:
-                where = f"disk {attribute(element, 'target', 'dev')}"
-                raise type(exc)(f"{where}: {exc.what}", where=exc.where, hint=exc.hint) from exc
-            if wanted is not None and element is elements[0] and (image is not None or self.disks):
-                # The metadata have the image of the first disk.
-                image = wanted.note
+                raise type(exc)(f"{target}: {exc.what}", where=exc.where, hint=exc.hint) from exc
         if self.image is not None and not self._met:
             raise ConflictError(
                 f"no disk of it is backed by an image called {self.image.name}",
                 where="disks",
                 hint="Say which disks are to be backed by it",
             )
-        if notes is None or image == notes.image:
-            return RebasePlan(self.machine, tuple(self.disks))
-        return RebasePlan(self.machine, tuple(self.disks), replace(notes, image=image))
+        left = self._leftovers(elements)
+        return RebasePlan(self.machine, tuple(self.disks), tuple(left), tuple(remarks))
+
+    def _leftovers(self, elements: Sequence[etree._Element]) -> t.Iterator[tuple[str, str]]:
+        """What killed runs have left beside any disk of the machine, unless somebody uses it."""
+        for element in elements:
+            with contextlib.suppress(VirtError):
+                _pool, _volume, path = self._find(element)
+                for part in leftovers(path):
+                    if not self.hypervisor.usage.users_at(part):
+                        yield path, part
 
     def _chosen(self, elements: Sequence[etree._Element]) -> list[tuple[etree._Element, bool]]:
         """The disks that are meant, and whether each is named. Raises NotFoundError for one that there is not."""
@@ -197,37 +216,37 @@ class _Planner:
                 chosen.append(by_name[name])
         return [(element, True) for element in chosen]
 
-    def _plan_disk(self, element: etree._Element, *, named: bool) -> _Wanted | None:
-        """What the disk is to be backed by; None for one that this is nothing for. What has to be done is noted."""
-        found = self._find(element)
-        if found is None:
-            if named:
-                raise UnsupportedError("it is no qcow2 file in a storage pool of this hypervisor")
-            return None
-        pool, volume, path = found
+    def _plan_disk(self, element: etree._Element, *, named: bool) -> None:
+        """Note what has to be done with a disk. Raises _LeftOutError for one that this is nothing for."""
+        pool, volume, path = self._find(element)
         header = header_of(path)
         if header.encrypted or header.data_file or header.unknown_features:
-            raise UnsupportedError(f"{path} is encrypted, or its data are in another file")
+            raise _LeftOutError(f"{path} is encrypted, or its data are in another file")
         if header.backing_file is None:
             if named and not self.request.flatten:
                 raise ConflictError("it is backed by nothing", where="disks", hint="Leave it out")
-            return _Wanted(None) if self.request.flatten else None
+            return
         base = _base(path, header.backing_file, header.backing_format)
         wanted = _Wanted(None) if self.request.flatten else self._image_for(base, named=named)
         if wanted is None or (wanted.image is not None and file_id(base.path) == file_id(wanted.image.path)):
-            return wanted
-        self._require_free(pool, volume, path)
-        needed = _most_bytes(path, base, header.virtual_size_bytes, wanted.image)
+            return
+        _require_off(self.machine)
+        self._require_free(element, pool, volume, path)
+        needed = measure(path)
+        if wanted.image is not None:
+            # Where only the new image has something, zeros are written.
+            needed += measure(wanted.image.path) if wanted.image.format == QCOW2 else wanted.image.virtual_size_bytes
+        most = allocated_bytes(path) + header.virtual_size_bytes + header.virtual_size_bytes // 4096 + MIB
         notes = self.machine.notes
         target = attribute(element, "target", "dev") or ""
         name = next((one.name for one in (notes.disks if notes is not None else ()) if one.target == target), None)
-        self.disks.append(DiskRebase(target, name, pool, volume, path, base, wanted.image, needed))
-        return wanted
+        needed_bytes = min(needed + allocated_bytes(path), most)
+        self.disks.append(DiskRebase(target, name, pool, volume, path, base, wanted.image, needed_bytes))
 
-    def _find(self, element: etree._Element) -> tuple[Pool, str, str] | None:
-        """Pool, name and path of the volume; None where it is none of qcow2 in a file of this hypervisor."""
+    def _find(self, element: etree._Element) -> tuple[Pool, str, str]:
+        """Pool, name and path of the volume. Raises _LeftOutError where it is none of qcow2 in a file."""
         if driver_format(element) != QCOW2 or element.find(".//encryption") is not None:
-            return None
+            raise _LeftOutError("it is no qcow2 image, or is encrypted")
         source = element.find("source")
         if element.get("type") == "volume" and source is not None:
             pool, volume = self.hypervisor.pools.get(source.get("pool", "")), source.get("volume", "")
@@ -235,11 +254,14 @@ class _Planner:
             place = DiskSource.read(element)
             located = None if place is None or place.type != FILE else self.hypervisor.locate(place)
             if located is None:
-                return None
+                raise _LeftOutError("it is in no storage pool of this hypervisor by the path that the machine has")
             pool, volume = located
         if not pool.local or pool.source_type != FILE:
-            return None
-        return pool, volume, os.path.realpath(pool.volume_path(volume))
+            raise _LeftOutError(f"storage pool {pool.name} is not one of files")
+        path = os.path.realpath(pool.volume_path(volume))
+        if not os.path.isfile(path) or os.stat(path).st_nlink > 1 or os.path.islink(pool.volume_path(volume)):
+            raise _LeftOutError(f"{pool.volume_path(volume)} is a link, or a file with several names")
+        return pool, volume, path
 
     def _image_for(self, base: Base, *, named: bool) -> _Wanted | None:
         """named: whether the task names the disk; others are meant only if a version of the image backs them."""
@@ -254,13 +276,11 @@ class _Planner:
             return None
         if stored is not None:
             return _Wanted(newest_in(store, stored.name))
-        if named:
-            raise ConflictError(
-                f"it is backed by {base.path}, which is no image of pool {self.request.pool}",
-                where="image",
-                hint="Say which image it is to be backed by",
-            )
-        return None
+        raise _LeftOutError(
+            f"it is backed by {base.path}, which is no image of pool {self.request.pool}",
+            where="image",
+            hint="Say which image it is to be backed by",
+        )
 
     def _find_image(self, name: str) -> StoredImage:
         """The image of this volume, or the newest of this name."""
@@ -270,17 +290,35 @@ class _Planner:
         except NotFoundError as exc:
             raise NotFoundError(exc.what, where="image", hint=exc.hint) from exc
 
-    def _require_free(self, pool: Pool, volume: str, path: str) -> None:
-        inside = snapshots_inside(path)
-        if inside and not self.machine.snapshots:
+    def _require_free(self, element: etree._Element, pool: Pool, volume: str, path: str) -> None:
+        """Raise VirtError unless the file is this machine's alone, and QEMU would open nothing else with it than what
+        it may."""
+        if element.find("backingStore/source") is not None:
             raise UnsupportedError(
-                f"{path} has {inside} internal snapshots, of which libvirt knows nothing",
+                "the machine's definition says what it is backed by",
+                hint=f"Remove its backingStore: virsh edit {self.machine.name}",
+            )
+        if snapshots_inside(path):
+            raise UnsupportedError(
+                f"{path} has internal snapshots of which libvirt knows nothing",
                 hint=f"See qemu-img snapshot -l {path}; delete them if nobody needs them",
             )
         name = self.machine.name
         use = self.hypervisor.usage.of(pool, volume, owner=name, besides=name)
         if use.users:
             raise ConflictError(f"{', '.join(use.users)} uses its volume {volume} of pool {pool.name} too")
+        if use.elsewhere is not None:
+            raise UnsupportedError(
+                f"storage pool {pool.name} may be shared, and this works only where no other hypervisor has the disk: "
+                f"{use.elsewhere}"
+            )
+        found = find_volume(pool, volume, image_format=QCOW2)
+        if found is not None:
+            require_own_chain(pool, found, self.hypervisor, "disks")
+
+
+class _LeftOutError(VirtError):
+    """The disk is none that this can be done with: an error only where the task names it."""
 
 
 @dataclass(frozen=True)
@@ -288,12 +326,6 @@ class _Wanted:
     """What a disk is to be backed by: a stored image, or nothing."""
 
     image: StoredImage | None
-
-    @property
-    def note(self) -> ImageNote | None:
-        """As the machine's metadata have it."""
-        image = self.image
-        return None if image is None else ImageNote(image.name, image.volume, image.pool)
 
 
 def _is_disk(element: etree._Element) -> bool:
@@ -303,32 +335,20 @@ def _is_disk(element: etree._Element) -> bool:
 
 
 def _base(path: str, name: str, image_format: str | None) -> Base:
-    """What the header names. Raises UnsupportedError for what is no file, or of a format that nobody has named."""
+    """What the header names. Raises _LeftOutError for what is no file, or of a format that nobody has named."""
     if name.startswith("json:") or (":" in name and not name.startswith("/")):
-        raise UnsupportedError(f"it is backed by {name}, which is no file of this hypervisor")
-    base = os.path.join(os.path.dirname(path), name)
+        raise _LeftOutError(f"it is backed by {name}, which is no file of this hypervisor")
+    if not name.startswith("/"):
+        raise _LeftOutError(
+            f"it is backed by {name}, beside itself",
+            hint=f"Have it named by its whole path: qemu-img rebase -u -f qcow2 -F FORMAT -b PATH {path}",
+        )
+    base = name
     if image_format is None:
-        raise UnsupportedError(
+        raise _LeftOutError(
             f"its header does not say which format {base} has",
             hint=f"Say it, if you know it is qcow2: qemu-img rebase -u -F qcow2 -b {base} {path}",
         )
     if not os.path.isfile(base):
-        raise NotFoundError(f"the file {base}, which it is backed by, is not there")
+        raise _LeftOutError(f"{base}, which it is backed by, is not there or is no file")
     return Base(base, image_format)
-
-
-def _most_bytes(path: str, base: Base, size_bytes: int, image: StoredImage | None) -> int:
-    """What the new file takes at most: what all the files below it hold now, and zeros where only the new image has
-    something."""
-    held = allocated_bytes(path)
-    below: Base | None = base
-    seen: set[t.Hashable] = set()
-    while below is not None and file_id(below.path) not in seen:
-        seen.add(file_id(below.path))
-        held += allocated_bytes(below.path)
-        header = header_of(below.path) if below.format == QCOW2 else None
-        if header is None or header.backing_file is None:
-            break
-        below = _base(below.path, header.backing_file, header.backing_format)
-    held += 0 if image is None else allocated_bytes(image.path)
-    return min(held, max(size_bytes, allocated_bytes(path)))

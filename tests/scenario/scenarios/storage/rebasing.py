@@ -117,9 +117,8 @@ def _kill(cloud: Cloud) -> None:
     still = _sum(cloud)
     for delay in (0.0, 0.2, 0.5, 1.0, 2.0):
         _store_newer(cloud)
-        began = (
-            f"for i in $(seq 600); do ls {DISK.replace(MACHINE, '.' + MACHINE, 1)}.rebase && break; sleep 0.02; done"
-        )
+        part = f"{DISK.replace(MACHINE, '.' + MACHINE, 1)}.rebase-*"
+        began = f"for i in $(seq 600); do ls {part} && break; sleep 0.02; done"
         kill = f"process=$(pgrep -f '[A]nsiballZ_virt_rebase'); sleep {delay}; kill -9 $process; pkill -9 qemu-img"
         cloud.on(HOST, f"({began}; {kill}) >/dev/null 2>&1 & :")
         module(cloud, HOST, "virt_rebase", name=[MACHINE])

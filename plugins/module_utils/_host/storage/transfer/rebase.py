@@ -11,20 +11,39 @@ end of the disk. The new file keeps owner, mode, labels and the marks that say w
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import json
 import os
+import struct
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, stopped
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    stopped,
+)
 from ansible_collections.brine.virt.plugins.module_utils._base.files import sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import copy_file
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import volume_file
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, Header, read_header
 
 _SECONDS = 7 * 24 * 3600.0
+_MEASURE_SECONDS = 600.0
+# With no more than this free, what went wrong is that the disk is full.
+_LITTLE_BYTES = 4 * 1024 * 1024
+# Of the old file, locked by who makes a new one. QEMU's own locks are on bytes from 100 and from 200 on.
+_LOCK_BYTE = 300
+# struct flock of 64-bit Linux: type, whence, start, length, process
+_FLOCK = "hhqqi4x"
+_NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 _BLOCK_BYTES = 512
 _NO_SPACE = "No space left on device"
 # Phase, and the bytes that it has written so far.
@@ -52,95 +71,123 @@ def header_of(path: str) -> Header:
 
 
 class RebasedFile:
-    """The file that is to take the place of the one at a path, from make() to put_in_place() or remove().
+    """The file that is to take the place of the one at a path, from begin() to end().
 
     path: of the old one, in which nobody writes meanwhile, and no link. base: what it is to be backed by; None for
     nothing. stop: ends it, with StoppedError.
     """
 
     def __init__(self, path: str, base: Base | None, stop: threading.Event, on_progress: OnProgress) -> None:
-        folder, name = os.path.split(path)
         self._path = path
-        # Always the same one: the next run finds what a killed one has left.
-        self.part = os.path.join(folder, f".{name}.rebase")
         self._base = base
         self._stop = stop
         self._on_progress = on_progress
+        self._old: int | None = None
+        self._new: int | None = None
+        self._part = ""
+
+    def begin(self) -> None:
+        """Keep every other run, also one on another host, from doing the same. Raises ConflictError, HostError."""
+        try:
+            self._old = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fcntl.fcntl(self._old, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _LOCK_BYTE, 1, 0))
+        except OSError as exc:
+            if exc.errno in (errno.EAGAIN, errno.EACCES) and self._old is not None:
+                raise ConflictError(f"another run is at work on {self._path}", hint="Wait for it to end") from exc
+            # A file system without such locks.
+            if exc.errno not in _NO_SUCH_LOCKS:
+                raise HostError(f"cannot lock {self._path}: {exc.strerror}") from exc
 
     def make(self) -> None:
-        """Make it, and compare it with the old one. Raises HostError; there may be something to remove then."""
-        self.remove()
+        """Make it, and compare it with the old one. Raises HostError."""
+        folder, name = os.path.split(self._path)
         try:
-            self._copy()
+            self._new, self._part = tempfile.mkstemp(prefix=f"{_part_prefix(name)}", dir=folder)
+            copy_file(self._path, self._new, folder, (), self._copied)
             self._rebase()
-            self._settle()
+            self._settle(self._new)
         except OSError as exc:
-            raise HostError(f"cannot write {self.part}: {exc.strerror}") from exc
+            raise HostError(f"cannot write a new {self._path}: {exc.strerror}") from exc
         self._require_same()
 
     def put_in_place(self) -> None:
-        """Have it be the file from now on, also after a power cut. Raises HostError."""
+        """Have it be the file from now on, also after a power cut. Raises HostError, ConflictError."""
         try:
-            os.rename(self.part, self._path)
+            if self._new is None or file_id(self._part) != _id_of(os.fstat(self._new)):
+                raise ConflictError(f"{self._part} has been replaced by somebody else")
+            os.rename(self._part, self._path)
+            self._part = ""
             sync_folder(os.path.dirname(self._path))
         except OSError as exc:
             raise HostError(f"cannot replace {self._path}: {exc.strerror}") from exc
 
-    def remove(self) -> None:
-        """Remove it, unless it is in its place. Raises HostError."""
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.part)
-        except OSError as exc:
-            raise HostError(f"cannot remove {self.part}: {exc.strerror}") from exc
+    def end(self) -> None:
+        """Remove what has not been put in its place. What cannot be removed is for the next run."""
+        if self._part:
+            with contextlib.suppress(OSError):
+                os.unlink(self._part)
+            self._part = ""
+        for descriptor in (self._new, self._old):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._new = self._old = None
 
-    def _copy(self) -> None:
-        os.close(os.open(self.part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        # It shares the blocks where the file system can, and leaves the holes.
-        command = ["cp", "--reflink=auto", "--sparse=always", "--", self._path, self.part]
-        answer = run_program(command, timeout_seconds=_SECONDS, watch=self._watch("copy"))
-        self._require(answer, f"cannot copy {self._path}")
+    @property
+    def _path_of_new(self) -> str:
+        """By the descriptor: who may write to the folder could put a link in the place of the name."""
+        return f"/proc/{os.getpid()}/fd/{self._new}"
+
+    def _copied(self, phase: str, done_bytes: int, _total_bytes: int | None) -> None:
+        if self._stop.is_set():
+            raise stopped()
+        self._on_progress(phase, done_bytes)
 
     def _rebase(self) -> None:
         words = ["-b", ""] if self._base is None else ["-F", self._base.format, "-b", self._base.path]
-        answer = run_qemu_img("rebase", QCOW2, *words, self.part, timeout_seconds=_SECONDS, watch=self._watch("rebase"))
+        answer = run_qemu_img(
+            "rebase", QCOW2, *words, self._path_of_new, timeout_seconds=_SECONDS, watch=self._watch("rebase")
+        )
         self._require(answer, f"cannot rebase {self._path}")
 
-    def _settle(self) -> None:
+    def _settle(self, descriptor: int) -> None:
         """Whose it is and what is noted on it, as on the old one; and all of it on the disk."""
         old = os.stat(self._path)
-        descriptor = os.open(self.part, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(descriptor, old.st_uid, old.st_gid)
-            os.fchmod(descriptor, old.st_mode & 0o7777)
-            # Not every file system has them, and not every one can be set.
-            with contextlib.suppress(OSError):
-                for name in os.listxattr(self._path):
-                    with contextlib.suppress(OSError):
-                        os.setxattr(descriptor, name, os.getxattr(self._path, name))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        os.fchmod(descriptor, old.st_mode & 0o7777)
+        # Not every file system has them, and not every one can be set.
+        with contextlib.suppress(OSError):
+            for name in os.listxattr(self._path):
+                with contextlib.suppress(OSError):
+                    os.setxattr(descriptor, name, os.getxattr(self._path, name))
+        os.fsync(descriptor)
 
     def _require_same(self) -> None:
-        header = header_of(self.part)
+        header = header_of(self._path_of_new)
         found = None if header.backing_file is None else Base(header.backing_file, header.backing_format or "")
         if found != self._base:
-            raise HostError(f"{self.part} is backed by {found} after qemu-img has finished, not by {self._base}")
-        words = ["-F", QCOW2, self._path, self.part]
+            raise HostError(f"the new {self._path} is backed by {found} after qemu-img has finished, not {self._base}")
+        words = ["-F", QCOW2, self._path, self._path_of_new]
         answer = run_qemu_img(
             "compare", QCOW2, *words, timeout_seconds=_SECONDS, watch=self._watch("comparing both, with")
         )
-        if answer.status == 1:
-            raise HostError(f"the new file does not read as {self._path} does: {answer.complaint}")
-        self._require(answer, f"cannot compare {self._path} with the new file")
+        same = answer.status == 0
+        if answer.status not in (0, 1):
+            self._require(answer, f"cannot compare {self._path} with the new file")
+        if same and _bitmaps(self._path) == _bitmaps(self._path_of_new):
+            return
+        # QEMU does not always say what it could not write.
+        found_space = os.statvfs(os.path.dirname(self._path))
+        if found_space.f_bavail * found_space.f_frsize < _LITTLE_BYTES:
+            raise disk_full(f"cannot rebase {self._path}", os.path.dirname(self._path))
+        what = "has other bitmaps than" if same else f"does not read as ({answer.complaint})"
+        raise HostError(f"the new file {what} {self._path}")
 
     def _watch(self, phase: str) -> Callable[[], None]:
         def watch() -> None:
             if self._stop.is_set():
                 raise stopped()
-            self._on_progress(phase, allocated_bytes(self.part))
+            self._on_progress(phase, 0 if self._new is None else os.fstat(self._new).st_blocks * _BLOCK_BYTES)
 
         return watch
 
@@ -150,6 +197,45 @@ class RebasedFile:
         if _NO_SPACE in answer.complaint:
             raise disk_full(what, os.path.dirname(self._path))
         raise HostError(f"{what}: {answer.complaint}")
+
+
+def _part_prefix(name: str) -> str:
+    return f".{name}.rebase-"
+
+
+def leftovers(path: str) -> list[str]:
+    """The files that killed runs may have left beside this one. Whether somebody uses them is another question."""
+    folder, name = os.path.split(path)
+    found = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(_part_prefix(name)) and entry.is_file(follow_symlinks=False):
+                facts = entry.stat(follow_symlinks=False)
+                if facts.st_nlink == 1:
+                    found.append(entry.path)
+    return sorted(found)
+
+
+def measure(path: str) -> int:
+    """The bytes that a qcow2 file takes with all that it is backed by, if nothing is compressed. Raises HostError."""
+    words = ["--output", "json", "-O", QCOW2, path]
+    answer = run_qemu_img("measure", QCOW2, *words, timeout_seconds=_MEASURE_SECONDS)
+    if answer.status != 0:
+        raise HostError(f"qemu-img cannot read {path}: {answer.complaint}")
+    return int(json.loads(answer.text)["required"])
+
+
+def _bitmaps(path: str) -> list[tuple[str, int, tuple[str, ...]]]:
+    """The persistent bitmaps in a qcow2 file: name, granularity and flags of each."""
+    answer = run_qemu_img("info", QCOW2, "--output=json", path, timeout_seconds=_MEASURE_SECONDS)
+    if answer.status != 0:
+        raise HostError(f"qemu-img cannot read {path}: {answer.complaint}")
+    data = json.loads(answer.text).get("format-specific", {}).get("data", {})
+    return sorted((one["name"], one["granularity"], tuple(sorted(one["flags"]))) for one in data.get("bitmaps", []))
+
+
+def _id_of(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 def allocated_bytes(path: str) -> int:

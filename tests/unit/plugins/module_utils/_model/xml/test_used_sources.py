@@ -9,7 +9,12 @@ from xml.sax.saxutils import quoteattr
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    ImageNote,
+    MachineNotes,
+    notes_to_element,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.used_sources import references_in
 
 DOMAIN = """
@@ -38,3 +43,22 @@ def test_files_in_options_of_qemu(word: str, path: str) -> None:
 @pytest.mark.parametrize("word", ["-drive", "size=1/2", "driver=nbd,server.host=::1"])
 def test_options_without_files(word: str) -> None:
     assert not list(references_in(parse_xml(DOMAIN.format(word=quoteattr(word))), "hv1"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "volumes"),
+    [
+        ("domainsnapshot", {"web1.qcow2", "old.qcow2", "base.qcow2"}),
+        # Nobody goes back to one: the machine's own disks alone have something of it.
+        ("domaincheckpoint", {"web1.qcow2"}),
+    ],
+)
+def test_what_a_disk_was_backed_by_at_a_checkpoint_is_no_use(kind: str, volumes: set[str]) -> None:
+    notes = etree.tostring(notes_to_element(MachineNotes(image=ImageNote("old", "old.qcow2", "images")))).decode()
+    disk = (
+        "<disk type='volume'><source pool='default' volume='web1.qcow2'/>"
+        "<backingStore type='volume'><source pool='images' volume='base.qcow2'/></backingStore></disk>"
+    )
+    machine = f"<domain><metadata>{notes}</metadata><devices>{disk}</devices></domain>"
+    found = references_in(parse_xml(f"<{kind}>{machine}</{kind}>"), "hv1")
+    assert {one.volume[1] for one in found if one.volume is not None} == volumes

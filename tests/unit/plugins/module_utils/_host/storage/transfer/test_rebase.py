@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -15,12 +16,18 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    StoppedError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import rebase
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.rebase import (
     Base,
     RebasedFile,
     header_of,
+    leftovers,
+    measure,
     snapshots_inside,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
@@ -62,10 +69,19 @@ def overlay(tmp_path: Path) -> Path:
     return path
 
 
-def make(path: Path, base: Base | None, stop: threading.Event | None = None) -> RebasedFile:
+@contextlib.contextmanager
+def rebased(path: Path, base: Base | None, stop: threading.Event | None = None) -> t.Iterator[RebasedFile]:
     file = RebasedFile(str(path), base, stop or threading.Event(), lambda _phase, _bytes: None)
-    file.make()
-    return file
+    try:
+        file.begin()
+        file.make()
+        yield file
+    finally:
+        file.end()
+
+
+def parts(path: Path) -> list[str]:
+    return [each.name for each in path.parent.glob(".*")]
 
 
 @pytest.mark.parametrize("base", ["new.qcow2", None])
@@ -77,10 +93,9 @@ def test_it_reads_the_same_on_another_base_and_on_none(overlay: Path, tmp_path: 
     assert marked is not None
     with overlay.open("r+b") as disk:
         disk.write(marked)
-    file = make(overlay, None if base is None else Base(str(tmp_path / base), "qcow2"))
-    assert header_of(str(overlay)).backing_file == str(tmp_path / "old.qcow2")
-    file.put_in_place()
-    file.remove()
+    with rebased(overlay, None if base is None else Base(str(tmp_path / base), "qcow2")) as file:
+        assert header_of(str(overlay)).backing_file == str(tmp_path / "old.qcow2")
+        file.put_in_place()
     header = header_of(str(overlay))
     assert header.backing_file == (None if base is None else str(tmp_path / base))
     assert header.backing_format == (None if base is None else "qcow2")
@@ -96,27 +111,71 @@ def test_it_reads_the_same_on_another_base_and_on_none(overlay: Path, tmp_path: 
 
 def test_bitmaps_of_backups_stay(overlay: Path, tmp_path: Path) -> None:
     qemu_img("bitmap", "--add", str(overlay), "since")
-    make(overlay, Base(str(tmp_path / "new.qcow2"), "qcow2")).put_in_place()
+    with rebased(overlay, Base(str(tmp_path / "new.qcow2"), "qcow2")) as file:
+        file.put_in_place()
     told = subprocess.run(["qemu-img", "info", str(overlay)], check=True, capture_output=True, text=True).stdout
     assert "name: since" in told
 
 
-def test_what_a_killed_run_has_left_is_removed_and_nothing_stays_of_a_stopped_one(
-    overlay: Path, tmp_path: Path
+def test_bitmaps_that_were_not_written_are_a_full_disk_or_an_error(
+    overlay: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = tmp_path / ".web1.qcow2.rebase"
-    left.write_bytes(b"half")
+    qemu_img("bitmap", "--add", str(overlay), "since")
+    real = rebase.run_qemu_img
+
+    def lossy(command: str, image_format: str, *words: str, **settings: t.Any) -> Answer:
+        answer = real(command, image_format, *words, **settings)
+        if command == "rebase":
+            real("bitmap", image_format, "--remove", words[-1], "since", timeout_seconds=10)
+        return answer
+
+    monkeypatch.setattr(rebase, "run_qemu_img", lossy)
+    with pytest.raises(HostError, match="has other bitmaps than"), rebased(overlay, None):
+        pass
+    assert parts(overlay) == []
+
+
+def test_nothing_stays_of_a_run_that_is_stopped(overlay: Path) -> None:
     before = overlay.read_bytes()
     stop = threading.Event()
     stop.set()
-    file = RebasedFile(str(overlay), None, stop, lambda _phase, _bytes: None)
-    with pytest.raises(StoppedError):
-        file.make()
-    file.remove()
-    assert not left.exists()
+    with pytest.raises(StoppedError), rebased(overlay, None, stop):
+        pass
+    with rebased(overlay, None):
+        pass
+    assert overlay.read_bytes() == before and parts(overlay) == []
+
+
+def test_what_a_killed_run_has_left_is_found_and_no_link(overlay: Path) -> None:
+    left = overlay.parent / ".web1.qcow2.rebase-abc"
     left.write_bytes(b"half")
-    make(overlay, None).remove()
-    assert not left.exists() and overlay.read_bytes() == before
+    (overlay.parent / ".web1.qcow2.rebase-link").symlink_to(overlay)
+    (overlay.parent / ".web1.qcow2.rebase-folder").mkdir()
+    (overlay.parent / ".web11.qcow2.rebase-other").write_bytes(b"other")
+    assert leftovers(str(overlay)) == [str(left)]
+
+
+def test_two_runs_do_not_work_on_one_disk(overlay: Path) -> None:
+    first = RebasedFile(str(overlay), None, threading.Event(), lambda _phase, _bytes: None)
+    first.begin()
+    with pytest.raises(ConflictError, match=r"another run is at work on .*/web1.qcow2"), rebased(overlay, None):
+        pass
+    # QEMU has locks of its own, and is not in the way.
+    qemu_img("info", str(overlay))
+    first.end()
+    with rebased(overlay, None) as second:
+        second.put_in_place()
+
+
+def test_what_somebody_has_put_in_the_place_of_the_new_file_is_not_taken(overlay: Path) -> None:
+    before = overlay.read_bytes()
+    with rebased(overlay, None) as file:
+        (part,) = overlay.parent.glob(".web1.qcow2.rebase-*")
+        part.unlink()
+        part.write_bytes(b"theirs")
+        with pytest.raises(ConflictError, match="has been replaced by somebody else"):
+            file.put_in_place()
+    assert overlay.read_bytes() == before
 
 
 def test_a_new_file_that_reads_otherwise_is_refused(
@@ -130,21 +189,32 @@ def test_a_new_file_that_reads_otherwise_is_refused(
         return real(command, image_format, *more, *words, **settings)
 
     monkeypatch.setattr(rebase, "run_qemu_img", name_only)
-    with pytest.raises(HostError, match=r"the new file does not read as .*/web1.qcow2 does: Content mismatch"):
-        make(overlay, Base(str(tmp_path / "new.qcow2"), "qcow2"))
+    new = Base(str(tmp_path / "new.qcow2"), "qcow2")
+    with pytest.raises(HostError, match=r"the new file does not read as \(Content mismatch"), rebased(overlay, new):
+        pass
     assert header_of(str(overlay)).backing_file == str(tmp_path / "old.qcow2")
 
 
-def test_a_full_disk(overlay: Path, small_disk: Path) -> None:
+@pytest.mark.parametrize("short_bytes", [2_000_000, 60_000])
+def test_a_full_disk(overlay: Path, small_disk: Path, short_bytes: int) -> None:
     path = small_disk / "web1.qcow2"
     shutil.copy(overlay, path)
-    (small_disk / "rest").write_bytes(bytes(os.statvfs(small_disk).f_bavail * 4096 - 500_000))
+    qemu_img("bitmap", "--add", str(path), "since")
+    with rebased(path, None):
+        needed = sum(each.stat().st_blocks * 512 for each in small_disk.glob(".web1*"))
+    (small_disk / "rest").write_bytes(bytes(os.statvfs(small_disk).f_bavail * 4096 - needed + short_bytes))
     before = path.read_bytes()
-    file = RebasedFile(str(path), None, threading.Event(), lambda _phase, _bytes: None)
-    with pytest.raises(HostError, match=r"cannot (copy|rebase) .* is full"):
-        file.make()
-    file.remove()
+    with pytest.raises(HostError, match=r"cannot (copy|rebase) .* is full|needs .* are free"), rebased(path, None):
+        pass
     assert path.read_bytes() == before and not list(small_disk.glob(".web1*"))
+
+
+def test_what_is_compressed_is_measured_as_it_will_be(overlay: Path, tmp_path: Path) -> None:
+    flat, small = tmp_path / "flat.qcow2", tmp_path / "small.qcow2"
+    qemu_img("convert", "-O", "qcow2", str(overlay), str(flat))
+    qemu_img("convert", "-c", "-O", "qcow2", str(flat), str(small))
+    assert small.stat().st_size < flat.stat().st_size // 2
+    assert measure(str(small)) >= flat.stat().st_blocks * 512 - 65536
 
 
 def test_internal_snapshots_are_counted(overlay: Path) -> None:
