@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from ...cloud import Cloud, must
 from ...needs import WEB
@@ -68,7 +69,12 @@ def _ask(cloud: Cloud, name: str) -> dict[str, str]:
 
 
 def _wait(cloud: Cloud, name: str) -> None:
-    answer = cloud.ansible(name, "ansible.builtin.wait_for_connection", f"timeout={BOOT_SECONDS}")
+    """Wait until it answers. Its address is in the inventory only when it has one, so that is read again each time."""
+    end = time.monotonic() + BOOT_SECONDS
+    while True:
+        answer = cloud.ansible(name, "ansible.builtin.wait_for_connection", "timeout=20")
+        if answer.status == 0 or time.monotonic() > end:
+            break
     must(answer.status == 0, answer.text)
 
 
