@@ -5,25 +5,10 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.brine.virt.plugins.plugin_utils._progress import progress_shown
-
-_MODULE = "brine.virt.virt_backup"
+from ansible_collections.brine.virt.plugins.plugin_utils._progress_action import ProgressAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(ProgressAction):
     """Shows how far the module is."""
 
-    _requires_connection = True
-    _supports_check_mode = True
-    _supports_async = False
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """The result of the module."""
-        super().run(tmp, task_vars)
-        host = str((task_vars or {}).get("inventory_hostname") or "")
-        with progress_shown(self._connection, dict(self._task.args), host, wanted=not self._task.check_mode) as args:
-            return dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
+    module = "brine.virt.virt_backup"

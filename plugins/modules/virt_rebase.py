@@ -44,7 +44,9 @@ attributes:
     support: full
 options:
   name:
-    description: Names of the machines. They are changed one after the other, and if one fails, the others go on.
+    description:
+      - Names of the machines. They are changed one after the other, and if one fails, the others go on.
+      - With an empty list, nothing is done.
     type: list
     elements: str
     required: true

@@ -87,7 +87,6 @@ CLOSURES = {
 # Rooms that unit tests reach only by way of another folder (those of `_operations` by its `machines`, which makes and
 # changes whole machines). One that gets a test of its own goes from this list.
 BY_ANOTHER_FOLDER = {
-    "module_utils/_base/qemu_img.py",
     "module_utils/_model/spec/profiles/salt_words.py",
     "module_utils/_model/yaml_text.py",
     "module_utils/_operations/disks/planned.py",

@@ -17,6 +17,8 @@ import typing as t
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
 
 _POLL_SECONDS = 0.1
+# What st_blocks counts, whatever the file system has: stat(2).
+_BLOCK_BYTES = 512
 
 
 def root_hint(exc: OSError) -> str | None:
@@ -137,3 +139,11 @@ def locked_file(path: str, wait_seconds: float, *, shared: bool = False) -> t.It
         yield
     finally:
         os.close(descriptor)
+
+
+def allocated_bytes(path: str) -> int:
+    """What a file takes of its disk; nothing for one that is not there."""
+    try:
+        return os.stat(path).st_blocks * _BLOCK_BYTES
+    except OSError:
+        return 0

@@ -9,12 +9,14 @@ into a raw disk.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, program_errors, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
 
 RAW, QCOW2 = "raw", "qcow2"
+_MEASURE_SECONDS = 600
 FORMATS = (RAW, QCOW2)
 
 
@@ -41,3 +43,15 @@ def run_qemu_img(
     ):
         words = ["qemu-img", command, "-f", image_format, *arguments]
         return run_program(words, data=data, timeout_seconds=timeout_seconds, watch=watch)
+
+
+def measure_qcow2(path: str, image_format: str) -> int:
+    """The bytes that an image takes as one qcow2 file, with all that it is backed by, if nothing is compressed.
+
+    Raises as run_qemu_img does, and HostError for what cannot be read.
+    """
+    words = ["--output", "json", "-O", QCOW2, path]
+    answer = run_qemu_img("measure", image_format, *words, timeout_seconds=_MEASURE_SECONDS)
+    if answer.status != 0:
+        raise HostError(f"qemu-img cannot read {path}: {answer.complaint}")
+    return int(json.loads(answer.text)["required"])

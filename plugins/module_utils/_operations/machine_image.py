@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
     one_of_these,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, measure_qcow2, run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
@@ -36,7 +36,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source 
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import SAVED, view_machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.sysprep import remove_identity
 
-_MEASURE_SECONDS = 120
 _WHERE = "machine"
 
 
@@ -79,7 +78,7 @@ def machine_source(
         origins=(disk.origin(keep_identity=keep_identity),),
         write=lambda path: _write(conn, disk, name, path, deadline, keep_identity=keep_identity),
         words=f"machine {machine}" if name is None else f"disk {name} of machine {machine}",
-        size_bytes=_measure(disk),
+        size_bytes=measure_qcow2(disk.path, disk.format),
     )
 
 
@@ -107,11 +106,9 @@ def find_disk(conn: VirConnect, machine: str, name: str | None = None) -> Machin
             where=_WHERE,
             hint="Start it and shut it down: virt_power with state: running, and then stopped",
         )
-    element = _system_disk(domain)
-    system = True
-    if name is not None:
-        asked = _named_disk(domain, name)
-        element, system = asked, asked is element
+    bootable = _system_disk(domain)
+    element = bootable if name is None else _named_disk(domain, name)
+    system = element is bootable
     source, image_format = _source(domain, element, Pools(conn))
     with disk_errors(f"cannot inspect disk {source.path} of machine {machine}"):
         found = os.stat(source.path)
@@ -168,16 +165,6 @@ def _source(domain: Domain, disk: etree._Element, pools: Pools) -> tuple[DiskSou
             f"{words} is on a network, and images are made of files and devices of the hypervisor", where=_WHERE
         )
     return source, driver_format(disk)
-
-
-def _measure(disk: MachineDisk) -> int:
-    """The bytes that the image will have at most."""
-    answer = run_qemu_img(
-        "measure", disk.format, "--output", "json", "-O", QCOW2, disk.path, timeout_seconds=_MEASURE_SECONDS
-    )
-    if answer.status != 0:
-        raise HostError(f"qemu-img cannot read disk {disk.path} of machine {disk.machine}: {answer.complaint}")
-    return int(json.loads(answer.text)["required"])
 
 
 def _write(

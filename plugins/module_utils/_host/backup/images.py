@@ -10,6 +10,7 @@ import threading
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, stopped
+from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, RAW, run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import OnBytes, backing_name
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
@@ -18,7 +19,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 impo
 
 _SECONDS = 7 * 24 * 3600.0
 _HEADER_SECONDS = 600.0
-_BLOCK_BYTES = 512
 _NO_SPACE = "No space left on device"
 _DEEPEST = 200
 
@@ -102,14 +102,6 @@ def settle(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def allocated_bytes(path: str) -> int:
-    """What a file takes of its disk; nothing for one that is not there."""
-    try:
-        return os.stat(path).st_blocks * _BLOCK_BYTES
-    except OSError:
-        return 0
 
 
 def chain_bytes(path: str, image_format: str, size_bytes: int) -> int:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A disk that nobody may write to for a while, because it is being copied.
+"""A disk that nobody may write to for a while, because it is being copied; and one that a single run may replace.
 
 Two means together. QEMU's own lock on image files keeps every QEMU from opening the disk for writing: a machine with it
 cannot be started, and says that somebody else has the lock. The kernel lets go of it when this process dies. And what
@@ -24,6 +24,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 # BLK_PERM_WRITE and BLK_PERM_RESIZE in include/block/block-common.h
 _WRITE, _RESIZE = 1, 3
 _DOING, _UNBEARABLE = 100, 200
+# Of ReplacementLock, far from QEMU's.
+_REPLACING = 300
 # struct flock of 64-bit Linux: type, whence, start, length, process
 _FLOCK = "hhqqi4x"
 _NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
@@ -81,6 +83,47 @@ class DiskLock:
                     )
         except OSError as exc:
             # A file system without such locks. Then QEMU takes none either, and the file's own times have to tell.
+            if exc.errno not in _NO_SUCH_LOCKS:
+                raise
+
+
+class ReplacementLock:
+    """The one run, on any host, that makes the file of a disk anew to put the new one in its place. QEMU does not mind.
+
+    Raises ConflictError while another run does so, and HostError when the file cannot be opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def hold(self) -> None:
+        """Begin. path is no link."""
+        try:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            self._lock(self._descriptor)
+            held, there = os.fstat(self._descriptor), os.stat(self._path)
+        except OSError as exc:
+            self.release()
+            raise HostError(f"cannot lock {self._path}: {exc.strerror}") from exc
+        if (held.st_dev, held.st_ino) != (there.st_dev, there.st_ino):
+            # The lock is on the file that another run has just replaced.
+            self.release()
+            raise ConflictError(f"{self._path} was replaced a moment ago", hint="Run it again")
+
+    def release(self) -> None:
+        """End; may be called twice."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, _REPLACING))
+        except OSError as exc:
+            if exc.errno in (errno.EAGAIN, errno.EACCES):
+                self.release()
+                raise ConflictError(f"another run is at work on {self._path}", hint="Wait for it to end") from exc
             if exc.errno not in _NO_SUCH_LOCKS:
                 raise
 

@@ -13,7 +13,7 @@ import typing as t
 from datetime import datetime, timezone
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import root_hint, write_whole
+from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes, root_hint, write_whole
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory, images, state_files
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import (
@@ -239,7 +239,7 @@ class BackupMaker:
             self._stop,
             lambda done: self._meter.at("disks", before + done, self._plan.needed_bytes),
         )
-        return images.allocated_bytes(target)
+        return allocated_bytes(target)
 
     def _copy_states(self) -> dict[str, t.Any]:
         """NVRAM and the state of the TPM. What a machine that has never run has not got yet, is not in its backup."""

@@ -24,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     as_virt_error,
     stopped,
 )
+from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
@@ -31,10 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.rebase import (
-    RebasedFile,
-    allocated_bytes,
-)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.rebase import RebasedFile
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.plan import (
     DiskRebase,

@@ -18,6 +18,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     one_of_these,
 )
+from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import measure_qcow2
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage, newest_in
@@ -25,10 +27,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chai
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.rebase import (
     Base,
-    allocated_bytes,
     header_of,
     leftovers,
-    measure,
     snapshots_inside,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
@@ -227,21 +227,19 @@ class _Planner:
                 raise ConflictError("it is backed by nothing", where="disks", hint="Leave it out")
             return
         base = _base(path, header.backing_file, header.backing_format)
-        wanted = _Wanted(None) if self.request.flatten else self._image_for(base, named=named)
-        if wanted is None or (wanted.image is not None and file_id(base.path) == file_id(wanted.image.path)):
+        image = None if self.request.flatten else self._image_for(base, named=named)
+        if not self.request.flatten and (image is None or file_id(base.path) == file_id(image.path)):
             return
         _require_off(self.machine)
         self._require_free(element, pool, volume, path)
-        needed = measure(path)
-        if wanted.image is not None:
-            # Where only the new image has something, zeros are written.
-            needed += measure(wanted.image.path) if wanted.image.format == QCOW2 else wanted.image.virtual_size_bytes
+        # Where only the new image has something, zeros are written.
+        needed = measure_qcow2(path, QCOW2) + (0 if image is None else measure_qcow2(image.path, image.format))
         most = allocated_bytes(path) + header.virtual_size_bytes + header.virtual_size_bytes // 4096 + MIB
         notes = self.machine.notes
         target = attribute(element, "target", "dev") or ""
         name = next((one.name for one in (notes.disks if notes is not None else ()) if one.target == target), None)
         needed_bytes = min(needed + allocated_bytes(path), most)
-        self.disks.append(DiskRebase(target, name, pool, volume, path, base, wanted.image, needed_bytes))
+        self.disks.append(DiskRebase(target, name, pool, volume, path, base, image, needed_bytes))
 
     def _find(self, element: etree._Element) -> tuple[Pool, str, str]:
         """Pool, name and path of the volume. Raises _LeftOutError where it is none of qcow2 in a file."""
@@ -263,8 +261,8 @@ class _Planner:
             raise _LeftOutError(f"{pool.volume_path(volume)} is a link, or a file with several names")
         return pool, volume, path
 
-    def _image_for(self, base: Base, *, named: bool) -> _Wanted | None:
-        """named: whether the task names the disk; others are meant only if a version of the image backs them."""
+    def _image_for(self, base: Base, *, named: bool) -> StoredImage | None:
+        """What the disk is to be backed by; None for one that is not meant. named: whether the task names it."""
         store = self.hypervisor.pools.get(self.request.pool, "pool")
         stored = parse_image_volume(os.path.basename(base.path))
         if stored is not None and file_id(os.path.dirname(base.path)) != file_id(store.path):
@@ -272,10 +270,10 @@ class _Planner:
         if self.image is not None:
             if named or (stored is not None and stored.name == self.image.name):
                 self._met = True
-                return _Wanted(self.image)
+                return self.image
             return None
         if stored is not None:
-            return _Wanted(newest_in(store, stored.name))
+            return newest_in(store, stored.name)
         raise _LeftOutError(
             f"it is backed by {base.path}, which is no image of pool {self.request.pool}",
             where="image",
@@ -321,16 +319,9 @@ class _LeftOutError(VirtError):
     """The disk is none that this can be done with: an error only where the task names it."""
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """What a disk is to be backed by: a stored image, or nothing."""
-
-    image: StoredImage | None
-
-
 def _is_disk(element: etree._Element) -> bool:
     """Whether it is a disk that the machine alone writes to, and keeps."""
-    apart: t.Sequence[str] = ("readonly", "shareable", "transient")
+    apart = ("readonly", "shareable", "transient")
     return element.get("device", "disk") == "disk" and all(element.find(tag) is None for tag in apart)
 
 
@@ -343,12 +334,11 @@ def _base(path: str, name: str, image_format: str | None) -> Base:
             f"it is backed by {name}, beside itself",
             hint=f"Have it named by its whole path: qemu-img rebase -u -f qcow2 -F FORMAT -b PATH {path}",
         )
-    base = name
     if image_format is None:
         raise _LeftOutError(
-            f"its header does not say which format {base} has",
-            hint=f"Say it, if you know it is qcow2: qemu-img rebase -u -F qcow2 -b {base} {path}",
+            f"its header does not say which format {name} has",
+            hint=f"Say it, if you know it is qcow2: qemu-img rebase -u -F qcow2 -b {name} {path}",
         )
-    if not os.path.isfile(base):
-        raise _LeftOutError(f"{base}, which it is backed by, is not there or is no file")
-    return Base(base, image_format)
+    if not os.path.isfile(name):
+        raise _LeftOutError(f"{name}, which it is backed by, is not there or is no file")
+    return Base(name, image_format)

@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import check_header
@@ -110,7 +111,7 @@ def require_room(volumes: t.Sequence[RestoredVolume], backups: Backups, chain: t
 
 def _held_bytes(backups: Backups, manifest: Manifest, target: str) -> int:
     entry = manifest.disk(target)
-    return 0 if entry is None else images.allocated_bytes(f"{backups.path_of(manifest.id)}/{entry.file}")
+    return 0 if entry is None else allocated_bytes(f"{backups.path_of(manifest.id)}/{entry.file}")
 
 
 class VolumeFiller:

@@ -11,11 +11,8 @@ end of the disk. The new file keeps owner, mode, labels and the marks that say w
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import json
 import os
-import struct
 import tempfile
 import threading
 from collections.abc import Callable
@@ -27,24 +24,19 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     HostError,
     stopped,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.files import sync_folder
+from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes, sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import copy_file
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import ReplacementLock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import volume_file
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, Header, read_header
 
 _SECONDS = 7 * 24 * 3600.0
-_MEASURE_SECONDS = 600.0
+_INFO_SECONDS = 600.0
 # With no more than this free, what went wrong is that the disk is full.
 _LITTLE_BYTES = 4 * 1024 * 1024
-# Of the old file, locked by who makes a new one. QEMU's own locks are on bytes from 100 and from 200 on.
-_LOCK_BYTE = 300
-# struct flock of 64-bit Linux: type, whence, start, length, process
-_FLOCK = "hhqqi4x"
-_NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
-_BLOCK_BYTES = 512
 _NO_SPACE = "No space left on device"
 # Phase, and the bytes that it has written so far.
 OnProgress = Callable[[str, int], None]
@@ -82,27 +74,19 @@ class RebasedFile:
         self._base = base
         self._stop = stop
         self._on_progress = on_progress
-        self._old: int | None = None
+        self._lock = ReplacementLock(path)
         self._new: int | None = None
         self._part = ""
 
     def begin(self) -> None:
         """Keep every other run, also one on another host, from doing the same. Raises ConflictError, HostError."""
-        try:
-            self._old = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-            fcntl.fcntl(self._old, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _LOCK_BYTE, 1, 0))
-        except OSError as exc:
-            if exc.errno in (errno.EAGAIN, errno.EACCES) and self._old is not None:
-                raise ConflictError(f"another run is at work on {self._path}", hint="Wait for it to end") from exc
-            # A file system without such locks.
-            if exc.errno not in _NO_SUCH_LOCKS:
-                raise HostError(f"cannot lock {self._path}: {exc.strerror}") from exc
+        self._lock.hold()
 
     def make(self) -> None:
         """Make it, and compare it with the old one. Raises HostError."""
         folder, name = os.path.split(self._path)
         try:
-            self._new, self._part = tempfile.mkstemp(prefix=f"{_part_prefix(name)}", dir=folder)
+            self._new, self._part = tempfile.mkstemp(prefix=_part_prefix(name), dir=folder)
             copy_file(self._path, self._new, folder, (), self._copied)
             self._rebase()
             self._settle(self._new)
@@ -113,7 +97,7 @@ class RebasedFile:
     def put_in_place(self) -> None:
         """Have it be the file from now on, also after a power cut. Raises HostError, ConflictError."""
         try:
-            if self._new is None or file_id(self._part) != _id_of(os.fstat(self._new)):
+            if file_id(self._part) != file_id(self._path_of_new):
                 raise ConflictError(f"{self._part} has been replaced by somebody else")
             os.rename(self._part, self._path)
             self._part = ""
@@ -127,10 +111,10 @@ class RebasedFile:
             with contextlib.suppress(OSError):
                 os.unlink(self._part)
             self._part = ""
-        for descriptor in (self._new, self._old):
-            if descriptor is not None:
-                os.close(descriptor)
-        self._new = self._old = None
+        descriptor, self._new = self._new, None
+        if descriptor is not None:
+            os.close(descriptor)
+        self._lock.release()
 
     @property
     def _path_of_new(self) -> str:
@@ -187,7 +171,7 @@ class RebasedFile:
         def watch() -> None:
             if self._stop.is_set():
                 raise stopped()
-            self._on_progress(phase, 0 if self._new is None else os.fstat(self._new).st_blocks * _BLOCK_BYTES)
+            self._on_progress(phase, allocated_bytes(self._path_of_new))
 
         return watch
 
@@ -216,34 +200,13 @@ def leftovers(path: str) -> list[str]:
     return sorted(found)
 
 
-def measure(path: str) -> int:
-    """The bytes that a qcow2 file takes with all that it is backed by, if nothing is compressed. Raises HostError."""
-    words = ["--output", "json", "-O", QCOW2, path]
-    answer = run_qemu_img("measure", QCOW2, *words, timeout_seconds=_MEASURE_SECONDS)
-    if answer.status != 0:
-        raise HostError(f"qemu-img cannot read {path}: {answer.complaint}")
-    return int(json.loads(answer.text)["required"])
-
-
 def _bitmaps(path: str) -> list[tuple[str, int, tuple[str, ...]]]:
     """The persistent bitmaps in a qcow2 file: name, granularity and flags of each."""
-    answer = run_qemu_img("info", QCOW2, "--output=json", path, timeout_seconds=_MEASURE_SECONDS)
+    answer = run_qemu_img("info", QCOW2, "--output=json", path, timeout_seconds=_INFO_SECONDS)
     if answer.status != 0:
         raise HostError(f"qemu-img cannot read {path}: {answer.complaint}")
     data = json.loads(answer.text).get("format-specific", {}).get("data", {})
     return sorted((one["name"], one["granularity"], tuple(sorted(one["flags"]))) for one in data.get("bitmaps", []))
-
-
-def _id_of(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
-
-
-def allocated_bytes(path: str) -> int:
-    """What a file takes of its disk; nothing for one that is not there."""
-    try:
-        return os.stat(path).st_blocks * _BLOCK_BYTES
-    except OSError:
-        return 0
 
 
 def snapshots_inside(path: str) -> int:
