@@ -96,7 +96,8 @@ options:
       - A machine of this hypervisor, of which the image is made. It has to be off, and stays as it is.
       - The image has the content of one disk (O(disk)) in one file, together with what that disk is backed by. Further
         disks are not in it.
-      - So long as nobody has written to the disk since, the image is in the store already, and nothing is done.
+      - So long as nobody has written to the disk since, the image is in the store already, and nothing is done. Of a
+        disk that is a device, such as a logical volume, this is only known by reading all of it, in check mode as well.
       - What tells the machine from others is taken out of the image with C(virt-sysprep), such as its host name, SSH
         host keys, machine-id, logs and what cloud-init remembers of it, and the C(.ssh) directories of its users. The
         users and their passwords stay.

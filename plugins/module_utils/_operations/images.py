@@ -124,7 +124,12 @@ def have_image(
         store = ImageStore(conn, params["pool"], read_only=check_mode, on_progress=on_progress)
         if params["machine"]:
             source = machine_source(
-                conn, params["machine"], params["disk"], deadline, keep_identity=params["keep_identity"]
+                conn,
+                params["machine"],
+                params["disk"],
+                deadline,
+                keep_identity=params["keep_identity"],
+                on_progress=on_progress,
             )
         before = store.volumes(name)
         kept, origins = search(store.find, name, source)

@@ -25,8 +25,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import Q
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, disk_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, disk_errors, hash_file
 from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImageSource
+from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain, read_domain
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
@@ -44,7 +45,9 @@ class MachineDisk:
     """A disk of a machine that is off.
 
     path: of its file or device. format: its disk format. system: whether it is the one that the machine boots from, so
-    that the machine's identity is on it. stamp: what tells this state of it from every other one.
+    that the machine's identity is on it. stamp: what tells this state of a file from every other one. device: it is
+    none, and its stamp does not tell that: QEMU has a node of its own for it in libvirt's mount namespace, and so has
+    another hypervisor, so that nobody sees here when it was written to.
     """
 
     machine: str
@@ -53,29 +56,40 @@ class MachineDisk:
     format: str
     system: bool
     stamp: tuple[int, ...]
+    device: bool = False
 
     def is_copied_whole(self, *, keep_identity: bool) -> bool:
         """Whether nothing is taken out of the copy."""
         return keep_identity or not self.system
 
-    def origin(self, *, keep_identity: bool) -> Checksum:
-        """What is noted on the image that is made of it: so long as nobody has written to the disk, it is the same."""
+    def origin(self, *, keep_identity: bool, on_progress: ProgressCallback = no_progress) -> Checksum:
+        """What is noted on the image that is made of it: so long as nobody has written to the disk, it is the same.
+
+        A device is read as a whole for that. Raises HostError when it cannot be read.
+        """
         whole = self.is_copied_whole(keep_identity=keep_identity)
-        state = [self.uuid, self.path, self.format, *self.stamp, whole]
+        stamp = [hash_file(self.path, on_progress=on_progress).sha256] if self.device else self.stamp
+        state = [self.uuid, self.path, self.format, *stamp, whole]
         return Checksum("sha256", hashlib.sha256(json.dumps(["machine", *state]).encode()).hexdigest())
 
 
 def machine_source(
-    conn: VirConnect, machine: str, name: str | None, deadline: Deadline, *, keep_identity: bool
+    conn: VirConnect,
+    machine: str,
+    name: str | None,
+    deadline: Deadline,
+    *,
+    keep_identity: bool,
+    on_progress: ProgressCallback = no_progress,
 ) -> ImageSource:
     """Where an image of a machine comes from. Raises VirtError for a machine of which none can be made now.
 
     name: of the disk, None for the one that the machine boots from. keep_identity: host name, host keys, machine-id and
-    the like stay in it.
+    the like stay in it. on_progress: is told how far a device has been read.
     """
     disk = find_disk(conn, machine, name)
     return ImageSource(
-        origins=(disk.origin(keep_identity=keep_identity),),
+        origins=(disk.origin(keep_identity=keep_identity, on_progress=on_progress),),
         write=lambda path: _write(conn, disk, name, path, deadline, keep_identity=keep_identity),
         words=f"machine {machine}" if name is None else f"disk {name} of machine {machine}",
         size_bytes=measure_qcow2(disk.path, disk.format),
@@ -113,7 +127,7 @@ def find_disk(conn: VirConnect, machine: str, name: str | None = None) -> Machin
     with disk_errors(f"cannot inspect disk {source.path} of machine {machine}"):
         found = os.stat(source.path)
     stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
-    return MachineDisk(machine, uuid, source.path, image_format, system, stamp)
+    return MachineDisk(machine, uuid, source.path, image_format, system, stamp, source.type == BLOCK)
 
 
 def _writable_disks(domain: Domain) -> list[etree._Element]:

@@ -119,6 +119,26 @@ def test_one_file_without_a_backing_file_and_nothing_when_nobody_has_written(mac
     assert sorted(later["diff"]["after"]["volumes"]) == sorted([made["image"]["volume"], later["image"]["volume"]])
 
 
+def test_a_device_does_not_tell_when_it_was_written_to(machine: Machine, node: t.Any, tmp_path: Path) -> None:
+    """QEMU writes to a node of its own in libvirt's mount namespace, and another hypervisor to one of its own: neither
+    times nor sizes of the hypervisor's /dev say that a logical volume has changed. What is on it does."""
+    device = tmp_path / "device.raw"
+    device.write_bytes(b"a" * MIB)
+    before = os.stat(device)
+    machine.disks = f"<disk type='block'><driver type='raw'/><source dev='{device}'/><target dev='vda'/></disk>"
+    first = machine.task()
+    assert first["changed"], first
+    again = machine.task()
+    assert not again["changed"] and again["image"] == first["image"]
+    with device.open("r+b") as file:
+        file.write(b"b")
+    os.utime(device, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert machine.task(check_mode=True)["changed"]
+    second = machine.task()
+    assert second["changed"] and second["image"]["volume"] != first["image"]["volume"]
+    assert len(node.names()) == 2
+
+
 def test_others_of_the_hypervisor_cannot_read_it(
     machine: Machine, node: t.Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
