@@ -27,8 +27,15 @@ _NAME_LENGTH = 63
 # A disk of the domain that has no name of ours, and what says that one is encrypted, as virt_spec_info words them.
 _OTHER_DISK = re.compile(r"devices/disk\[([^\]]*)\] type=(?!.*\bdevice=(?:cdrom|floppy)\b)")
 _ENCRYPTED = re.compile(r"devices/disk\[([^\]]*)\](?:/source)?/encryption\b")
-# What a nic is plugged into: one of them, and an export has the first three.
+# What a nic is plugged into: one of them, and an export has the first three. And what is said of one kind alone.
 _PLUGGED = frozenset({"bridge", "network", "direct", "type", "source"})
+_OF_ONE_PLUG = frozenset({"mode", "portgroup"})
+# Variables of libvirt's network filters that hold the machine's own address, whatever the filter:
+# https://libvirt.org/formatnwfilter.html#usage-of-variables-in-filters
+_FILTER_ADDRESSES = frozenset({"IP", "IPV6", "MAC"})
+# An image has an hour (virt_image's timeout), and that of a large disk what copying takes at this rate.
+_HOUR_SECONDS = 3600
+_SLOW_MIB_PER_SECOND = 20
 # Variables by which Ansible would take the machine for its clone.
 _ADDRESS_VARIABLES = ("ansible_host", "ansible_ssh_host")
 
@@ -59,7 +66,7 @@ def clone_entry(
     _check_other_disks(name, entry, not_exported, mistakes)
     for disk in clone.entry.get("disks") or []:
         with mistakes.noted():
-            _clone_disk(name, disk, clone)
+            _clone_disk(name, disk, clone, seeded=(entry.get("seed") or {}).get("method") != "none")
     _clone_nics(name, clone, nics, mistakes)
     mistakes.conclude()
     _leave_out_what_is_one_machines(name, clone)
@@ -97,7 +104,8 @@ def _check_other_disks(name: str, entry: Mapping[str, t.Any], not_exported: Sequ
                 )
 
 
-def _clone_disk(name: str, disk: Values, clone: CloneEntry) -> None:
+def _clone_disk(name: str, disk: Values, clone: CloneEntry, *, seeded: bool) -> None:
+    """seeded: whether the machine's seed is one of ours; that of another's making is in a drive as a rule."""
     kind = disk.get("device", "disk")
     if "source" in disk:
         if kind != "cdrom" and not disk.get("readonly"):
@@ -106,6 +114,11 @@ def _clone_disk(name: str, disk: Values, clone: CloneEntry) -> None:
                 " would write to it as well",
                 hint=f"Make it its own with brine.virt.adopt -e vm={name} -e disks=TARGET, or take it out first",
             )
+        if kind == "cdrom" and not seeded:
+            clone.remarks.append(f"disk {disk['name']}: an empty drive, as {_place(disk)} may be the seed of {name}")
+            for word in ("source", "pool", "format"):
+                disk.pop(word, None)
+            return
         clone.remarks.append(f"disk {disk['name']}: {_place(disk)}, as {name} has it")
         return
     if kind != "disk":
@@ -114,6 +127,9 @@ def _clone_disk(name: str, disk: Values, clone: CloneEntry) -> None:
         disk.pop(word, None)
     disk["image"] = image_of(name, str(disk["name"]))
     clone.images[disk["image"]] = {"machine": name, "disk": str(disk["name"])}
+    seconds = int(disk.get("size") or 0) // _SLOW_MIB_PER_SECOND
+    if seconds > _HOUR_SECONDS:
+        clone.images[disk["image"]]["timeout"] = seconds
     clone.remarks.append(f"disk {disk['name']}: image {disk['image']}")
 
 
@@ -158,14 +174,47 @@ def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], clone: Clon
             where=f"{where}.addresses",
             hint="Give its clone another one",
         )
+    _check_own_device(name, nic, options, where)
     nic.pop("mac", None)
+    if "filter" not in options:
+        _clone_filter(name, nic, there, clone)
     port = nic.get("virtualport")
     if isinstance(port, dict) and port.pop("interfaceid", None) is not None:
         clone.remarks.append(f"{where}.virtualport.interfaceid: left out, as it is {name}'s")
     if not _PLUGGED.isdisjoint(options):
-        for word in _PLUGGED & set(nic):
+        for word in (_PLUGGED | _OF_ONE_PLUG) & set(nic):
             del nic[word]
     nic.update({key: value for key, value in options.items() if (key, value) != ("addresses", [])})
+
+
+def _check_own_device(name: str, nic: Values, options: Mapping[str, t.Any], where: str) -> None:
+    """Who starts second is refused a device that another machine has to itself, and that may be the machine."""
+    device = nic.get("direct")
+    again = _PLUGGED.isdisjoint(options) or device in (options.get("direct"), options.get("source"))
+    if nic.get("mode") == "passthrough" and again:
+        example = f'{{"nics": {{"{nic["name"]}": {{"direct": "eno2", "mode": "passthrough"}}}}}}'
+        raise ConflictError(
+            f"machine {name} has the device {device} to itself",
+            where=where,
+            hint=f"Say what its clone is plugged into: -e '{example}', or bridge, or network",
+        )
+
+
+def _clone_filter(name: str, nic: Values, addresses: t.Any, clone: CloneEntry) -> None:
+    """The filter without the addresses that it lets through, by which the clone could send as the machine and not as
+    itself. Without them libvirt learns the clone's from what it sends first."""
+    rule = nic.get("filter")
+    parameters = rule.get("parameters") if isinstance(rule, dict) else None
+    if not isinstance(rule, dict) or not isinstance(parameters, Mapping):
+        return
+    values = {key: row.get("value") if isinstance(row, Mapping) else row for key, row in parameters.items()}
+    own = sorted(key for key in values if key in _FILTER_ADDRESSES or _plain([values[key]]) & _plain(addresses))
+    if not own:
+        return
+    rule["parameters"] = {key: row for key, row in parameters.items() if key not in own}
+    if not rule["parameters"]:
+        del rule["parameters"]
+    clone.remarks.append(f"nics.{nic['name']}.filter: {', '.join(own)} left out, as they are {name}'s")
 
 
 def _plain(addresses: t.Any) -> set[str]:
@@ -209,6 +258,9 @@ def _without_log(row: t.Any) -> Values:
 
 
 def _note_what_is_new(name: str, clone: CloneEntry) -> None:
+    for folder in clone.entry.get("shared_folders") or []:
+        if not folder.get("readonly"):
+            clone.remarks.append(f"shared_folders: {folder['source']}, to which {name} writes as well")
     if clone.entry.get("tpm"):
         clone.remarks.append(f"tpm: a new one; what {name} keeps in its own is not in there")
     if clone.entry.get("firmware") == "efi":

@@ -21,6 +21,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import p
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import Records, machines_of, split_answers
 
 _OFF = "shutoff"
+# A method of seeding.
+_OFFLINE = "guestfs"
 
 
 def plan_clone(results: t.Any, exports: t.Any, name: t.Any, new_name: t.Any, nics: t.Any = None) -> dict[str, t.Any]:
@@ -48,6 +50,10 @@ def plan_clone(results: t.Any, exports: t.Any, name: t.Any, new_name: t.Any, nic
     mistakes.conclude()
     found = _export(wanted, home, exports)
     clone = clone_entry(found["entry"], found.get("not_exported") or [], new_name, nics or {})
+    record = next(record for record in machines[home] if record["name"] == wanted)
+    if (record.get("seed") or {}).get("method") == _OFFLINE:
+        # No entry says how a machine was seeded, and a guest without cloud-init would not look at another seed.
+        clone.entry["seed"] = {"method": _OFFLINE}
     entry = {"name": new_name, "hypervisor": home, **{k: v for k, v in clone.entry.items() if k != "name"}}
     lines = [f"{new_name} is cloned from {wanted} on {home}:", *(f"  {remark}" for remark in clone.remarks)]
     return {

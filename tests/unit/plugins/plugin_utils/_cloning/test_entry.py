@@ -88,6 +88,26 @@ def test_a_drive_keeps_its_medium() -> None:
     assert "disk cd: default/tools.iso, as web1 has it" in found.remarks
 
 
+def test_a_drive_of_a_machine_without_a_seed_of_ours_is_left_empty() -> None:
+    """Whoever made it has put a seed for its guest into a drive, and another guest would become the same machine."""
+    drives = [
+        {"name": "cd", "device": "cdrom", "pool": "isos", "source": "web1-cidata.iso", "format": "raw"},
+        {"name": "e", "device": "cdrom"},
+        {"name": "fixed", "source": "tools.raw", "readonly": True},
+    ]
+    found = clone(disks=[*DISKS, *drives], seed={"method": "none"})
+    assert found.entry["disks"][2:] == [{"name": "cd", "device": "cdrom"}, *drives[1:]]
+    assert found.remarks[2:4] == [
+        "disk cd: an empty drive, as isos/web1-cidata.iso may be the seed of web1",
+        "disk fixed: default/tools.raw, as web1 has it",
+    ]
+
+
+def test_a_copy_that_takes_long_has_the_time() -> None:
+    found = clone(disks=[{"name": "a", "size": 8192}, {"name": "b", "size": 1048576}, {"name": "c", "image": "i"}])
+    assert [image.get("timeout") for image in found.images.values()] == [None, 52428, None]
+
+
 @pytest.mark.parametrize(
     ("disk", "missing", "sentence"),
     [
@@ -152,6 +172,45 @@ def test_a_nic_that_is_plugged_into_something_else() -> None:
     assert found.entry["nics"] == [{"name": "eth0", "network": "default", "link": "down"}]
 
 
+def test_options_of_what_it_was_plugged_into_go_with_that() -> None:
+    nics = [
+        {"name": "eth0", "network": "lan", "portgroup": "dmz", "mtu": 9000},
+        {"name": "eth1", "direct": "eno1", "mode": "passthrough"},
+        {"name": "eth2", "direct": "eno2", "mode": "private"},
+    ]
+    found = clone(nics=nics, given={"eth0": {"bridge": "br1"}, "eth1": {"direct": "eno3"}, "eth2": {"mode": "vepa"}})
+    assert found.entry["nics"] == [
+        {"name": "eth0", "bridge": "br1", "mtu": 9000},
+        {"name": "eth1", "direct": "eno3"},
+        {"name": "eth2", "direct": "eno2", "mode": "vepa"},
+    ]
+
+
+def test_a_device_that_a_nic_has_for_itself_is_asked_for() -> None:
+    nics = [{"name": "eth0", "direct": "eno1", "mode": "passthrough"}]
+    assert refusal(nics=nics) == (
+        "nics.eth0: machine web1 has the device eno1 to itself. Say what its clone is plugged into:"
+        ' -e \'{"nics": {"eth0": {"direct": "eno2", "mode": "passthrough"}}}\', or bridge, or network'
+    )
+    # The other machines of the device would be shut out by web1, which has it to itself, and by whoever starts first.
+    assert "has the device eno1 to itself" in refusal(nics=nics, given={"eth0": {"direct": "eno1"}})
+    assert "has the device eno1 to itself" in refusal(nics=nics, given={"eth0": {"mode": "bridge"}})
+
+
+def test_a_filter_does_not_let_it_be_the_machine() -> None:
+    own = {"IP": {"value": "192.0.2.10"}, "IPV6": {"value": "2001:db8::a"}, "MAC": {"value": "52:54:00:00:00:01"}}
+    nic = {**STATIC[0], "filter": {"name": "clean-traffic", "parameters": {**own, "X": {"value": "1"}}}}
+    address = {"addresses": ["192.0.2.20/24"]}
+    found = clone(nics=[nic], given={"eth0": address})
+    assert found.entry["nics"][0]["filter"] == {"name": "clean-traffic", "parameters": {"X": {"value": "1"}}}
+    assert found.remarks[-1] == "nics.eth0.filter: IP, IPV6, MAC left out, as they are web1's"
+    assert clone(nics=[nic], given={"eth0": {**address, "filter": "other"}}).entry["nics"][0]["filter"] == "other"
+    nic["filter"] = {"name": "mine", "parameters": {"ALLOWED": {"value": "192.0.2.10"}}}
+    assert clone(nics=[nic], given={"eth0": address}).entry["nics"][0]["filter"] == {"name": "mine"}
+    nic["filter"] = {"name": "mine"}
+    assert clone(nics=[nic], given={"eth0": address}).entry["nics"][0]["filter"] == {"name": "mine"}
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
@@ -176,6 +235,10 @@ def test_what_only_one_machine_may_have_is_left_out_and_said() -> None:
         "variables": {"ansible_host": "192.0.2.10", "port": 80},
         "tpm": {"version": "2.0"},
         "firmware": "efi",
+        "shared_folders": [
+            {"source": "/srv/www", "tag": "www"},
+            {"source": "/srv/doc", "tag": "doc", "readonly": True},
+        ],
         "seed": {"method": "none"},
     }
     found = clone(**options)
@@ -184,8 +247,10 @@ def test_what_only_one_machine_may_have_is_left_out_and_said() -> None:
     assert entry["serials"] == [{"type": "pty"}]
     assert entry["graphics"] == {"type": "vnc", "websocket": -1} and entry["variables"] == {"port": 80}
     assert [line.partition(":")[0] for line in found.remarks[2:]] == [
-        *("host_devices", "serials", "consoles", "graphics.port", "variables.ansible_host", "tpm", "firmware", "seed")
+        *("host_devices", "serials", "consoles", "graphics.port", "variables.ansible_host"),
+        *("shared_folders", "tpm", "firmware", "seed"),
     ]
+    assert "shared_folders: /srv/www, to which web1 writes as well" in found.remarks
     other = clone(nics=[nic])
     assert other.entry["nics"][0]["virtualport"] == {"type": "openvswitch"}
     assert other.remarks[-1] == "nics.eth0.virtualport.interfaceid: left out, as it is web1's"
