@@ -135,8 +135,8 @@ def _kill(cloud: Cloud) -> None:
 def _start_meanwhile(cloud: Cloud) -> None:
     still, before = _sum(cloud), _base(cloud)
     _store_newer(cloud)
-    # It stands still for so long.
-    stopped = "for i in $(seq 2000); do pkill -STOP -x qemu-img && break; sleep 0.01; done"
+    # It stands still for so long. What qemu-img measures before is no change yet, and keeps nobody out.
+    stopped = "for i in $(seq 2000); do pkill -STOP -f '^[q]emu-img rebase' && break; sleep 0.01; done"
     cloud.on(HOST, f"({stopped}; virsh start {MACHINE}; pkill -CONT -x qemu-img) >/var/tmp/started 2>&1 & :")
     answer, _result = module(cloud, HOST, "virt_rebase", name=[MACHINE])
     said = cloud.on(HOST, "cat /var/tmp/started; rm /var/tmp/started")
