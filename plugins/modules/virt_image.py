@@ -99,8 +99,8 @@ options:
       - So long as nobody has written to the disk since, the image is in the store already, and nothing is done. Of a
         disk that is a device, such as a logical volume, this is only known by reading all of it, in check mode as well.
       - What tells the machine from others is taken out of the image with C(virt-sysprep), such as its host name, SSH
-        host keys, machine-id, logs and what cloud-init remembers of it, and the C(.ssh) directories of its users. The
-        users and their passwords stay.
+        host keys, machine-id, logs and what cloud-init remembers of it, and the C(.ssh) directories, mail and crontabs
+        of its users. The users and their passwords stay.
       - On storage of this hypervisor alone, no other user of it can read the image, except QEMU's (mode V(0400)). On
         shared storage, and with C(dynamic_ownership = 0) in libvirt's C(qemu.conf), it can be read by all, as images
         from elsewhere can (V(0444)), so that every QEMU can.
