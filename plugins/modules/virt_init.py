@@ -290,6 +290,8 @@ options:
         for it. This fails only the machine in question.
       - C(leaving), the names of machines that are removed before this task. In check mode, what they have counts as
         free.
+      - C(new), the names of machines that are to be created, and not changed if there is one by now. This fails only
+        the machine in question. What an interrupted run has left of one is no machine.
     type: dict
     default: {}
 seealso:
@@ -499,6 +501,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machine_pla
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     check_still_chosen,
     left_running,
+    machines_taken,
     make_plans,
     read_specs_here,
     records_of,
@@ -660,7 +663,10 @@ def make_all_plans(module: AnsibleModule, params: dict[str, t.Any], conn: VirCon
         claims=params["claims"],
     )
     with withdrawn_on_error(conn, hypervisor.claims, check_mode=module.check_mode):
-        gone = machines_gone(decision, hypervisor.domains)
+        gone = {
+            **machines_gone(decision, hypervisor.domains),
+            **machines_taken(decision, hypervisor.domains),
+        }
         machines = read_specs_here(functools.partial(read_specs, params), hypervisor, gone)
         here = [machine for machine in machines if machine.name not in gone]
         # A run that does not only check has removed them by now.

@@ -122,6 +122,20 @@ def is_new(domain: Domain | None) -> bool:
     return domain is None or (domain.notes is not None and domain.notes.status == BUILDING)
 
 
+def machines_taken(decision: PlacementDecision, domains: Mapping[str, Domain]) -> dict[str, str]:
+    """The names that were to be new and that another run has created a machine of, in words, by name.
+
+    As far as it goes by names alone, that machine would be changed to what this run describes.
+    """
+    found = {name: domains.get(name) for name in decision.new}
+    return {
+        name: "since this run checked, another one has created a machine of this name here: its UUID is"
+        f" {domain.handle.UUIDString()}"
+        for name, domain in found.items()
+        if domain is not None and not is_new(domain)
+    }
+
+
 def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str, stop_seconds: float) -> MachinePlan:
     try:
         return _plan(machine, hypervisor, where, stop_seconds)

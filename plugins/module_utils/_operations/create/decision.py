@@ -27,7 +27,8 @@ class PlacementDecision:
 
     memory_mib, vcpus: how much of each may be allocated to machines in all, None for no limit; pools_mib: the free
     capacity that the new machines need in each pool. machines: those of the run that were there, by name the UUID, None
-    where that is not known. leaving: machines that are removed before others are created.
+    where that is not known. leaving: machines that are removed before others are created. new: names that no machine
+    had, and that the run is to create or nobody.
     """
 
     memory_mib: int | None = None
@@ -35,6 +36,7 @@ class PlacementDecision:
     pools_mib: Mapping[str, int] = field(default_factory=dict)
     machines: Mapping[str, str | None] = field(default_factory=dict)
     leaving: Collection[str] = ()
+    new: Collection[str] = ()
 
 
 _COUNT = validators.whole_number(0, 2**53)
@@ -63,6 +65,7 @@ def read_decision(value: t.Any, where: str) -> PlacementDecision:
         "pools_mib": _pools_mib,
         "machines": _machines,
         "leaving": validators.list_of(validators.text),
+        "new": validators.list_of(validators.text),
     }
     return PlacementDecision(**validators.read_mapping(value, where, known))
 

@@ -11,7 +11,7 @@ from ...needs import WEB
 from ...runner import ScenarioRun
 
 NEEDS = ("hypervisors", "web1")
-CLONE = "web2"
+CLONE, TAKEN = "web2", "web3"
 WORDS = ("-e", f"vm={WEB}", "-e", f"new_name={CLONE}")
 BOOT_SECONDS = 300
 # Where no file system keeps anything: the data disk is as it was made.
@@ -34,6 +34,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("the machine has files and a data disk with something in it", lambda: _write(cloud), vital=True)
         scenario.step("while it runs, it is not cloned", lambda: _refused(cloud, f"machine {WEB} on"))
         scenario.step("shut down, it would be cloned: check mode", lambda: _check(cloud), vital=True)
+        scenario.step("a machine that gets the name meanwhile is left alone", lambda: _taken(cloud))
         scenario.step("it is cloned, and the clone answers", lambda: _clone(cloud), vital=True)
         scenario.step("the machine starts again as what it was", lambda: _started(cloud))
         scenario.step("its clone is another one, with the same data", lambda: _is_another(cloud))
@@ -99,6 +100,22 @@ def _check(cloud: Cloud) -> None:
     answer = cloud.play_well("clone", *WORDS, "--check")
     must(f"{CLONE} goes on {_home(cloud)}" in answer.text and answer.recap("changed") >= 2, answer.text)
     must(cloud.state_of_all() == before, "check mode has changed something")
+
+
+def _taken(cloud: Cloud) -> None:
+    """Somebody defines a machine while the system disk is prepared. The images stay for the clone."""
+    home = _home(cloud)
+    xml = f"<domain type='qemu'><name>{TAKEN}</name><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
+    cloud.on(home, f'echo "{xml}" > /var/tmp/taken.xml')
+    define = "for i in $(seq 3000); do pgrep -x virt-sysprep && break; sleep 0.1; done; virsh define /var/tmp/taken.xml"
+    cloud.on(home, f"({define}) >/dev/null 2>&1 & :")
+    try:
+        answer = cloud.play("clone", "-e", f"vm={WEB}", "-e", f"new_name={TAKEN}")
+        must(answer.status != 0 and "another one has created a machine of this name" in answer.one_line, answer.text)
+        left = cloud.on(home, f"virsh dumpxml {TAKEN}; virsh domstate {TAKEN}; ls /var/lib/libvirt/images")
+        must("<memory unit='KiB'>65536<" in left and "shut off" in left and f"{TAKEN}-" not in left, left)
+    finally:
+        cloud.on(home, f"virsh undefine {TAKEN}; rm /var/tmp/taken.xml")
 
 
 def _source(cloud: Cloud) -> str:

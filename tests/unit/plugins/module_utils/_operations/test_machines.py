@@ -20,12 +20,17 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
     VirtError,
 )
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platform import GuestPlatforms
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    BUILDING,
+    MachineNotes,
+    notes_to_element,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE,
     PREFIX,
@@ -40,6 +45,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machine_pla
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     check_still_chosen,
     left_running,
+    machines_taken,
     make_plans,
     run_plans,
     unbootable,
@@ -615,3 +621,28 @@ def test_in_check_mode_a_machine_that_leaves_takes_no_memory(conn: t.Any) -> Non
     check_still_chosen(wanted, hypervisor, decision, leaving=decision.leaving)
     with pytest.raises(ConflictError, match="512 MiB of memory are needed, 0 are free"):
         check_still_chosen(wanted, hypervisor, decision)
+
+
+def test_a_machine_of_a_name_that_was_free_is_another_runs(conn: t.Any) -> None:
+    """What is left of an unfinished run is not: the next run makes the machine of it."""
+    decision = read_decision({"new": ["new1"]}, "decision")
+
+    def taken() -> dict[str, str]:
+        return machines_taken(decision, Hypervisor(conn, image_pool="images").domains)
+
+    assert taken() == {}
+    building = notes_to_element(MachineNotes(status=BUILDING))
+    xml = (
+        f"<domain type='test'><name>new1</name><metadata>{etree.tostring(building, encoding='unicode')}</metadata>"
+        "<memory>1024</memory><os><type>hvm</type></os></domain>"
+    )
+    conn.defineXML(xml)
+    assert taken() == {}
+    conn.lookupByName("new1").undefine()
+    make(conn, start=False)
+    uuid = conn.lookupByName("new1").UUIDString()
+    sentence = f"since this run checked, another one has created a machine of this name here: its UUID is {uuid}"
+    assert taken() == {"new1": sentence}
+    hypervisor = Hypervisor(conn, image_pool="images")
+    (todo,) = make_plans([read_machine({**SPEC, "memory": 256})], hypervisor, "machines", gone=taken())
+    assert not todo.steps and str(todo.error) == f"machines[0]: {sentence}. Run it again, to check again"
