@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from brine_lab import options, prerequisites
@@ -21,7 +22,7 @@ from brine_lab.base.say import LabError, say
 from brine_lab.base.state import UML, VM, State
 from brine_lab.hosts import cgroups, containers, hosts, inventory, ssh
 from brine_lab.images import golden, guest, images, modular, probe, system
-from brine_lab.network import firewall, network, package_cache, services, trouble
+from brine_lab.network import ceph, firewall, network, package_cache, services, trouble
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,6 +45,7 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
     with locked(lab.id):
         plan = state.load(lab) or network.choose(lab)
         options.apply(lab, plan, words)
+        plan = replace(plan, ceph=plan.ceph or words.ceph)
         prerequisites.install_packages(lab, _packages(plan))
         state.save(lab, plan)
         with ThreadPoolExecutor(2) as pool:
@@ -52,6 +54,8 @@ def up(lab: Lab, words: argparse.Namespace) -> None:
             built = [pool.submit(images.image, lab, recipe) for recipe in images.USUAL if words.images]
             network.up(lab, plan)
             services.up(lab, plan)
+            if plan.ceph:
+                ceph.up(lab, plan)
             for tree in trees:
                 tree.result()
             for host in plan.hosts:
@@ -86,7 +90,11 @@ def _packages(plan: State | None) -> dict[str, str]:
     kinds = {plan.kind(host) for host in plan.hosts} if plan else set()
     # QEMU where it runs a host, or where /dev/kvm has to be tried out.
     qemu = guest.PACKAGES if VM in kinds or probe.DEVICE.exists() else {}
-    return {**qemu, **(system.UML_PACKAGES if UML in kinds else {})}
+    return {
+        **qemu,
+        **(system.UML_PACKAGES if UML in kinds else {}),
+        **(ceph.PACKAGES if plan and plan.ceph else {}),
+    }
 
 
 def down(lab: Lab, words: argparse.Namespace) -> None:
@@ -114,6 +122,7 @@ def status(lab: Lab, words: argparse.Namespace) -> int:
         f"nftables table {lab.table}": firewall.exists(lab),
         "dnsmasq": bool(processes.find(lab, "dnsmasq")),
         "package cache": bool(processes.find(lab, "package-cache")),
+        **({"ceph": ceph.running(lab)} if plan.ceph else {}),
         **{
             f"{' '.join((host, release, *_remarks(plan, host)))} {plan.address(host)}": hosts.answers(lab, host)
             for host, release in plan.hosts.items()
@@ -163,6 +172,13 @@ def log_in(lab: Lab, words: argparse.Namespace) -> None:
     ssh.log_in(lab, words.host, words.words)
 
 
+def unplug(lab: Lab, words: argparse.Namespace) -> None:
+    """Take a host's power away: all that runs on it is gone at once, and what it had not flushed may be."""
+    _require_host(lab, words.host)
+    processes.kill(lab, f"host:{words.host}")
+    say(f"{words.host} is off; `{lab.command} up` boots it")
+
+
 def cut(lab: Lab, words: argparse.Namespace) -> None:
     """Cut a host off from another one, or from everybody."""
     for host in (words.host, words.other):
@@ -182,6 +198,16 @@ def heal(lab: Lab, words: argparse.Namespace) -> None:
     """End what cut and slow began."""
     plan = state.load(lab)
     trouble.heal(lab, list(plan.hosts) if plan else [])
+
+
+def use_ceph(lab: Lab, words: argparse.Namespace) -> None:
+    """Print how hypervisors reach the cluster, or become one of its programs."""
+    plan = state.load(lab)
+    if plan is None or not plan.ceph:
+        raise LabError(f"The lab has no Ceph: run `{lab.command} up --ceph`.")
+    if words.words:
+        ceph.become(lab, words.words)
+    print(ceph.connection(lab, plan))
 
 
 def _require_host(lab: Lab, host: str) -> None:
@@ -240,6 +266,8 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("images", print_images, "print the guest images as JSON; build what is missing")
     sub.add_argument("names", nargs="*", metavar="NAME", help=f"only these, of {_image_names()}")
     sub.add_argument("--boot", action="store_true", help="also boot them under emulation and show how long it takes")
+    sub = command("unplug", unplug, "take a host's power away, until up")
+    sub.add_argument("host", metavar="HOST")
     sub = command("cut", cut, "cut a host off from another one, or from everything, until heal")
     sub.add_argument("host", metavar="HOST")
     sub.add_argument("other", metavar="OTHER", nargs="?")
@@ -247,6 +275,8 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("host", metavar="HOST")
     sub.add_argument("mbit", type=_mbit, metavar="MBIT")
     command("heal", heal, "undo cut and slow")
+    sub = command("ceph", use_ceph, "print how to use the Ceph cluster as JSON, or run ceph, rbd or rados in it")
+    sub.add_argument("words", nargs=argparse.REMAINDER, metavar="CMD")
     command("inventory", print_inventory, "print the hosts' Ansible inventory")
     command("clean", clean, "down, and delete the cache too")
     sub = command("serve-packages", serve_packages, "(used by up) run the package cache at an address")

@@ -89,6 +89,11 @@ def add(sub: argparse.ArgumentParser) -> None:
         f" {MODULAR} (built for it once, which takes long), one each from hv1 on; the last one is for the rest too"
         f" (default: {MONOLITHIC} for new hosts)",
     )
+    sub.add_argument(
+        "--ceph",
+        action="store_true",
+        help="a Ceph cluster too, with a pool for machines; `ceph` says how to use it",
+    )
 
 
 def apply(lab: Lab, plan: State, words: argparse.Namespace) -> None:

@@ -39,7 +39,7 @@ class State:
     """`hosts` maps a host's name to the Debian release it was unpacked from; `sudo`: those that Ansible reaches as a
     user with sudo and not as root; `hardware`: those with a kernel of their own, all others are containers; `managers`:
     the network managers of those that have another one than networkd; `dhcp`: those that ask for their address;
-    `modular`: those whose packages of libvirt have modular daemons."""
+    `modular`: those whose packages of libvirt have modular daemons; `ceph`: whether there is a Ceph cluster."""
 
     subnet: str
     mtu: int
@@ -49,6 +49,7 @@ class State:
     managers: dict[str, str] = field(default_factory=dict)
     dhcp: list[str] = field(default_factory=list)
     modular: list[str] = field(default_factory=list)
+    ceph: bool = False
 
     def kind(self, host: str) -> str:
         """What a host is: CONTAINER, or one of OWN_KERNEL."""
