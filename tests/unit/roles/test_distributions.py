@@ -178,6 +178,15 @@ def test_a_bare_host_gets_the_packages_of_its_table(hosts: Hosts, name: str) -> 
     assert shown - wanted <= {"linux-image-virtual"}
 
 
+@pytest.mark.parametrize("name", sorted(SAID["hosts"]))
+def test_a_pool_of_ceph_brings_its_packages(hosts: Hosts, name: str) -> None:
+    pool = {"name": "ceph", "type": "rbd", "hosts": ["192.0.2.1"], "ceph_pool": "vms"}
+    for pools, wanted in (([pool], True), ([{"name": "ceph", "state": "absent"}], False)):
+        done = hosts.run(name, missing=True, virt_hypervisor_pools=pools)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ("libvirt-daemon-driver-storage-rbd" in outcome(done, "Show what a run would install")) is wanted
+
+
 def test_a_form_that_the_host_has_chosen_stays(hosts: Hosts) -> None:
     units = [f"{unit} disabled disabled" for unit in SAID["units"]["modular"]]
     units += [f"{unit} enabled -" for unit in SAID["units"]["monolithic"] if unit.startswith("libvirtd")]
