@@ -22,6 +22,8 @@ description:
     with enough free space for its disks, its bridges and networks, its C(labels), and its image, unless that is among
     O(images). It must not be in maintenance (M(brine.virt.virt_maintenance)), and must not have a machine in any of its
     C(anti_affinity) groups; for existing machines the groups stored with them count.
+  - What a machine takes of storage that several hypervisors share (C(shared_storage) of their pools) is no longer free
+    on any of them.
   - Machines whose entry names a hypervisor are placed first, so that others do not use up the capacity that they need.
     All others follow in the order of the list.
   - A machine with C(state=absent) is not placed. Its memory and its vCPUs count as free; the space of its disks does
@@ -232,6 +234,7 @@ _value:
     decisions:
       description:
         - For every hypervisor that answered, why it was chosen, as O(brine.virt.virt_init#module:decision) accepts it.
+          For pools that several of them share, C(shared_pools_mib) is what the machines of all of them need there.
       type: dict
       sample:
         hv1: {memory_mib: 15744, vcpus: 64, pools_mib: {default: 8192}, machines: {}}

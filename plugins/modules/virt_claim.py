@@ -153,7 +153,7 @@ def claim(
     domains = list_domains(conn)
     new = new_claims(wanted, domains)
     unmade = [one for one in wanted if one.name not in domains or is_claim(domains[one.name])]
-    check_hypervisor(unmade, decision, conn, domains, Pools(conn))
+    check_hypervisor(unmade, decision, conn, domains, Pools(conn), ahead=True)
     if check_mode:
         wanted = [one for one in wanted if one not in new]
     return bool(new), make_claims(conn, wanted, domains)

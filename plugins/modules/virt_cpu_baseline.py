@@ -87,7 +87,7 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.cpu_baseline import find_baseline
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.guest_cpu import read_guest_cpu
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.guest_cpu_facts import read_guest_cpu
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 
 

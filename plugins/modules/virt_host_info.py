@@ -176,6 +176,10 @@ host:
         - The storage pools. Sizes are null while a pool is not active.
         - The free space in a directory of the hypervisor itself is measured now; for other pools it is as of their last
           refresh.
+        - C(shared_storage) says which storage several hypervisors may see through their pools, such as
+          V(rbd 192.0.2.1,192.0.2.2/vms) (the monitors, sorted, and the Ceph pool) or
+          V(netfs nas.example.org:/srv/vms), also if the directory of a pool is mounted from there. Null for the
+          hypervisor's own storage, and if it cannot be determined.
       type: list
       elements: dict
       sample:
@@ -184,6 +188,7 @@ host:
           active: true
           autostart: true
           path: /var/lib/libvirt/images
+          shared_storage: null
           capacity_mib: 102400
           allocation_mib: 20480
           available_mib: 81920

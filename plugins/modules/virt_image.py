@@ -146,7 +146,10 @@ options:
       - For O(src) it is not needed, as the controller determines it.
     type: str
   pool:
-    description: The storage pool that the store is in. It must be of type dir, fs or netfs, and active.
+    description:
+      - The storage pool that the store is in. It must be of type dir, fs or netfs, and active.
+      - For O(state=absent) and O(state=pruned) it may be of type rbd too. Images come into such a pool with the first
+        machine that is made from them there, and an image that has a clone is in use.
     type: str
     default: images
   keep:
@@ -167,7 +170,7 @@ options:
       - The volumes of the pool that machines of other hypervisors use, by name. They are not removed.
       - One hypervisor cannot see what the machines of another one use. In a pool that several may share, nothing is
         removed unless this option is given, which confirms that all the others were asked. A pool may be shared if it
-        is of type V(netfs), or is on a network or cluster file system (NFS, CephFS, GlusterFS, GFS2, OCFS2 and such).
+        is of type V(netfs) or V(rbd), or is on a network or cluster file system (NFS, CephFS, GlusterFS, GFS2, OCFS2 and such).
       - The empty list means that they were asked, and use none.
     type: list
     elements: str
@@ -363,7 +366,7 @@ pruned:
       type: str
       sample: images
     size_bytes:
-      description: The size of the file.
+      description: The size of the file; null in a pool of type rbd.
       type: int
       sample: 618925568
 kept:

@@ -86,8 +86,8 @@ options:
     description:
       - How disks are created from an image, unless a disk sets this itself. V(overlay) stores only the difference from
         the image; V(copy) is a full copy, which shares its blocks with the image where the file system supports it.
-      - The default is V(overlay) in pools of files. It is V(copy) in other pools, which have no overlays, and for disks
-        with C(format=raw).
+      - The default is V(overlay) in pools of files, except for disks with C(format=raw), and in pools of type C(rbd),
+        which hold the image themselves and clone it there. It is V(copy) in other pools, which have no overlays.
     type: str
     choices: [overlay, copy]
   disk_profile:
@@ -284,7 +284,9 @@ options:
         while the task holds the hypervisor's lock; if something is no longer true, the task fails, and nothing is
         created.
       - C(memory_mib) and C(vcpus), how much may be committed to machines in total; C(pools_mib), by the name of a pool,
-        the free MiB that the new machines need there.
+        the free MiB that the new machines need there. For a pool that other hypervisors share, C(shared_pools_mib) is
+        what the run needs for all of them; this is checked before machines are created, that is, in check mode and by
+        M(brine.virt.virt_claim).
       - C(machines), by the names of the machines that were here, their UUIDs, or null for any. A machine that is no
         longer here is not recreated, because it may have been moved; nor is another machine of the same name mistaken
         for it. This fails only the machine in question.
@@ -670,7 +672,9 @@ def make_all_plans(module: AnsibleModule, params: dict[str, t.Any], conn: VirCon
         machines = read_specs_here(functools.partial(read_specs, params), hypervisor, gone)
         here = [machine for machine in machines if machine.name not in gone]
         # A run that does not only check has removed them by now.
-        check_still_chosen(here, hypervisor, decision, leaving=decision.leaving if module.check_mode else ())
+        leaving = decision.leaving if module.check_mode else ()
+        # A check comes before all that is created; several hypervisors create their machines at the same time.
+        check_still_chosen(here, hypervisor, decision, leaving=leaving, ahead=module.check_mode)
         plans = make_plans(machines, hypervisor, where, params["places"], gone, stop_seconds=params["stop_timeout"])
     if any(todo.created for todo in plans) and hypervisor.guests.emulated:
         with translate_errors("cannot ask this hypervisor for its name"):

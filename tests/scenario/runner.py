@@ -51,6 +51,7 @@ LABS: dict[str, tuple[str, ...]] = {
         "backups",
         "clones",
         "rebasing",
+        "ceph",
         "seeding",
         "killing",
         "purge",

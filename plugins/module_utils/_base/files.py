@@ -1,7 +1,10 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files: read, written whole or not at all, and locked with a limit to the waiting; settings in those of libvirt."""
+"""Files: read, written whole or not at all, and locked with a limit to the waiting; settings in those of libvirt.
+
+And the file systems that they are on.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,17 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 _POLL_SECONDS = 0.1
 # What st_blocks counts, whatever the file system has: stat(2).
 _BLOCK_BYTES = 512
+MOUNTS = "/proc/self/mountinfo"
+# Blanks and backslashes in a path are octal there: proc(5).
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+class Mount(t.NamedTuple):
+    """A mounted file system: where it is, its type as the kernel names it, and what is mounted as mount(8) calls it."""
+
+    place: str
+    kind: str
+    source: str
 
 
 def root_hint(exc: OSError) -> str | None:
@@ -147,3 +161,34 @@ def allocated_bytes(path: str) -> int:
         return os.stat(path).st_blocks * _BLOCK_BYTES
     except OSError:
         return 0
+
+
+def read_mounts(table: str = MOUNTS) -> list[Mount]:
+    """The mounted file systems, later ones on top of earlier ones at the same place; none where that cannot be read."""
+    try:
+        with open(table, encoding="utf-8", errors="surrogateescape") as file:
+            return [mount for mount in map(_mount, file) if mount]
+    except OSError:
+        return []
+
+
+def mount_of(path: str, mounts: t.Sequence[Mount]) -> Mount | None:
+    """The mounted file system that a path is on; links are followed. None when it cannot be told."""
+    real = os.path.realpath(path)
+    found = [
+        mount for mount in mounts if mount.place == "/" or real == mount.place or real.startswith(mount.place + "/")
+    ]
+    longest = max((len(mount.place) for mount in found), default=0)
+    return next((mount for mount in reversed(found) if len(mount.place) == longest), None)
+
+
+def _mount(line: str) -> Mount | None:
+    """Mount point, type and source: the fifth word, and the first two after a dash; there may be any number between."""
+    words = line.split()
+    if "-" not in words[6:-2]:
+        return None
+    place, source = (
+        _OCTAL.sub(lambda found: chr(int(found.group(1), 8)), word)
+        for word in (words[4], words[words.index("-", 6) + 2])
+    )
+    return Mount(place, words[words.index("-", 6) + 1], source)

@@ -57,6 +57,8 @@ class HypervisorView:
         self._volumes: dict[str, set[str]] = {}
         # What the plans so far will take of the storage at once.
         self.space_requests: list[SpaceRequest] = []
+        # Where images will be that this task brings into pools which clone them.
+        self.images_coming: set[str] = set()
         # What the plans so far use of the volumes that are there.
         self.task_volumes = TaskVolumes()
 

@@ -74,16 +74,22 @@ def read_specs_here(
 
 
 def check_still_chosen(
-    machines: Sequence[Machine], hypervisor: Hypervisor, decision: PlacementDecision, *, leaving: Container[str] = ()
+    machines: Sequence[Machine],
+    hypervisor: Hypervisor,
+    decision: PlacementDecision,
+    *,
+    leaving: Container[str] = (),
+    ahead: bool = False,
 ) -> None:
     """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines.
 
-    leaving: machines that are there and count as removed.
+    leaving: machines that are there and count as removed. ahead: the run has not created machines on any hypervisor
+    yet, see check_decision.
     """
     new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
     needs = [Claim(machine.name, machine.memory_mib, machine.vcpus) for machine in new]
     staying = {name: domain for name, domain in hypervisor.domains.items() if name not in leaving}
-    check_hypervisor(needs, decision, hypervisor.conn, staying, hypervisor.pools)
+    check_hypervisor(needs, decision, hypervisor.conn, staying, hypervisor.pools, ahead=ahead)
 
 
 def make_plans(

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether a volume is the one that was created for a machine; its name is no proof, as others can use it.
 
-A volume of files bears a mark since it was created (see _host/storage/proof.py), and its machine's metadata has the
-same word. Where no mark can be (devices, clusters) or none is known (what a move has created, notes of earlier
+A volume of files or of a Ceph cluster bears a mark since it was created (see _host/storage/proof.py), and its machine's
+metadata has the same word. Where no mark can be (devices) or none is known (what a move has created, notes of earlier
 versions), the name is all there is, and it takes the machine's own definition as well to tell whose the volume is.
 """
 
@@ -15,7 +15,7 @@ import os
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import has_marks, is_proven
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, noted_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
@@ -29,10 +29,15 @@ _ATTRIBUTE = "user.brine.build"
 def identify(pool: Pool, note: VolumeNote) -> str:
     """SAME, OTHER or UNTOLD. A volume that was never finished is OTHER unless it is proven, as when it is cleared."""
     if note.making is None:
-        if not note.identity or pool.source_type != FILE:
+        if not note.identity or not has_marks(pool):
             return UNTOLD
         # A raw file has its mark beside its content, which neither a distant libvirt nor every file system has.
-        if (noted_format(note) or RAW) == RAW and not (pool.local and _has_attributes(pool.volume_path(note.name))):
+        in_file = pool.source_type == FILE
+        if (
+            in_file
+            and (noted_format(note) or RAW) == RAW
+            and not (pool.local and _has_attributes(pool.volume_path(note.name)))
+        ):
             return UNTOLD
         note = replace(note, making=CreationNote(note.identity))
     return SAME if is_proven(pool, note) else OTHER

@@ -150,17 +150,29 @@ def vcpu_bar(host: Record, options: HostOptions) -> Bar:
 
 @dataclass(frozen=True)
 class Space:
-    """Pools that share one space. shared: whether several hypervisors may see it. key: the same for the same space."""
+    """Pools that share one space. shared: whether several hypervisors may see it. keys: spaces with one in common are
+    the same."""
 
     names: tuple[str, ...]
     amounts: Amounts
-    key: tuple[t.Any, ...]
+    keys: frozenset[t.Any]
     shared: bool
 
 
-def spaces_of(pools: Iterable[Record], machines: Sequence[Record], shared_types: t.Container[str]) -> list[Space]:
+def _said_storage(pool: Record) -> str | None:
+    return pool.get("shared_storage")
+
+
+def spaces_of(
+    pools: Iterable[Record],
+    machines: Sequence[Record],
+    shared_types: t.Container[str],
+    storage_of: t.Callable[[Record], str | None] = _said_storage,
+) -> list[Space]:
     """The storage of a hypervisor by what it is, not by how many pools look into it.
 
+    shared_types: of pools that several hypervisors see, where nothing says which storage it is. storage_of: the name of
+    the shared storage behind a pool, None where none is known.
     Directories with the same capacity and the same free space are taken for one file system. A pool that is not active
     is left out.
     """
@@ -169,7 +181,7 @@ def spaces_of(pools: Iterable[Record], machines: Sequence[Record], shared_types:
     for pool in pools:
         if not pool.get("active") or pool.get("capacity_mib") is None:
             continue
-        same = next((group for group in spaces if _same_space(group[0], pool)), None)
+        same = next((group for group in spaces if _same_space(group[0], pool, storage_of)), None)
         if same is None:
             spaces.append([pool])
         else:
@@ -181,15 +193,30 @@ def spaces_of(pools: Iterable[Record], machines: Sequence[Record], shared_types:
         used = max(0, capacity - available)
         promised = sum(growth.get(pool["name"], 0.0) for pool in group)
         names = tuple(str(pool["name"]) for pool in group)
+        storages = frozenset(filter(None, map(storage_of, group)))
         found.append(
             Space(
                 names,
                 Amounts(capacity, used, used + promised),
-                (first.get("type"), names, capacity),
-                first.get("type") in shared_types,
+                storages or frozenset({(first.get("type"), names, capacity)}),
+                bool(storages) or first.get("type") in shared_types,
             )
         )
     return found
+
+
+def total_of(spaces: Iterable[Space]) -> Amounts:
+    """The storage of several hypervisors. What they share counts once, but for what the machines of each may add."""
+    total = NOTHING
+    seen: set[t.Any] = set()
+    # Who sees most of a storage knows what belongs together.
+    for space in sorted(spaces, key=lambda one: -len(one.keys)):
+        amounts = space.amounts
+        if space.shared and not seen.isdisjoint(space.keys):
+            amounts = Amounts(0, 0, amounts.committed - amounts.used)
+        seen |= space.keys
+        total += amounts
+    return total
 
 
 def space_bar(space: Space) -> Bar:
@@ -198,8 +225,15 @@ def space_bar(space: Space) -> Bar:
     return storage_bar(visible(", ".join(space.names)), space.amounts, kind)
 
 
-def _same_space(one: Record, other: Record) -> bool:
-    if one.get("type") not in _DIRECTORIES or other.get("type") not in _DIRECTORIES:
+def _same_space(one: Record, other: Record, storage_of: t.Callable[[Record], str | None]) -> bool:
+    here, there = storage_of(one), storage_of(other)
+    if here is not None and here == there:
+        return True
+    if (
+        (here is None) != (there is None)
+        or one.get("type") not in _DIRECTORIES
+        or other.get("type") not in _DIRECTORIES
+    ):
         return False
     capacity = one["capacity_mib"]
     apart = abs((one.get("available_mib") or 0) - (other.get("available_mib") or 0))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._picture.bars import (
     NOTHING,
-    Amounts,
     Bar,
     Space,
     memory_allocation,
@@ -21,6 +20,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._picture.bars import (
     space_bar,
     spaces_of,
     storage_bar,
+    total_of,
     vcpu_allocation,
     vcpu_amounts,
     vcpu_bar,
@@ -36,6 +36,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._picture.words import c
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import SHARED_POOLS
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts, was_asked
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import HostOptions, PlacementOptions
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.shared_storage import SharedStorage
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.remarks import remarks_on
 
 Record = Mapping[str, t.Any]
@@ -96,7 +97,8 @@ def picture_of(fleet: t.Any, settings: t.Any) -> Picture:
     facts, records = _read(fleet)
     capacities, silent = read_hosts({**facts, **_sentences(fleet)}, settings, PlacementOptions())
     names = sorted(capacities, key=natural)
-    spaces = {name: spaces_of(facts[name]["pools"], records[name], SHARED_POOLS) for name in names}
+    shared = SharedStorage(facts[name] for name in names)
+    spaces = {name: spaces_of(facts[name]["pools"], records[name], SHARED_POOLS, shared.name_of) for name in names}
     hypervisors = tuple(
         _hypervisor(f"h{number}", name, facts[name], records[name], capacities[name].options, spaces[name])
         for number, name in enumerate(names, 1)
@@ -249,14 +251,7 @@ def _total_bars(hosts: Sequence[tuple[Record, HostOptions]], spaces: Mapping[str
         return []
     memory = sum((memory_amounts(host, options) for host, options in hosts), NOTHING)
     vcpus = sum((vcpu_amounts(host, options) for host, options in hosts), NOTHING)
-    storage = NOTHING
-    seen: set[tuple[t.Any, ...]] = set()
-    for space in (space for of_host in spaces.values() for space in of_host):
-        amounts = space.amounts
-        if space.shared and space.key in seen:
-            amounts = Amounts(0, 0, amounts.committed - amounts.used)
-        seen.add(space.key)
-        storage += amounts
+    storage = total_of(space for of_host in spaces.values() for space in of_host)
     return [
         memory_allocation(memory),
         vcpu_allocation(vcpus),

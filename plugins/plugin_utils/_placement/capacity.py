@@ -10,22 +10,30 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import DiskNeed, Need, Origin
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import HostOptions, PlacementOptions
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.shared_storage import SharedStorage
 
 # The parts of a hypervisor's facts that a decision cannot do without.
 NEEDED_FACTS = ("memory", "vcpus", "pools")
 # Pools that grow with what is written: a disk that is moved there takes no more than is written of it.
 _SPARSE_POOLS = frozenset({"dir", "fs", "netfs"})
-# Pools that several hypervisors look into: a disk that is moved stays where it is.
+# Pools that several hypervisors look into. Where the facts do not say which storage is behind one, a disk that is moved
+# stays where it is.
 SHARED_POOLS = frozenset({"netfs", "rbd", "gluster", "iscsi", "iscsi-direct", "sheepdog", "scsi", "mpath", "vstorage"})
 
 _SEVERAL_HINT = "name one of them in full, or remove those that nothing uses with virt_image, state: pruned"
 
 
 class HostCapacity:
-    """What one hypervisor has left, after what earlier picks of this run took."""
+    """What one hypervisor has left, after what earlier picks of this run took.
 
-    def __init__(self, facts: Mapping[str, t.Any], options: PlacementOptions, own: HostOptions) -> None:
+    shared: the storage that it has together with others, counted for all of them.
+    """
+
+    def __init__(
+        self, facts: Mapping[str, t.Any], options: PlacementOptions, own: HostOptions, shared: SharedStorage
+    ) -> None:
         self.options = own
+        self._shared = shared
         self._hard_apart = options.anti_affinity == "require"
         self.maintenance: Mapping[str, t.Any] | None = facts.get("maintenance")
         memory, vcpus = facts["memory"], facts["vcpus"]
@@ -80,16 +88,20 @@ class HostCapacity:
 
         placed: of the machines that live here already, the UUIDs by name.
         """
+        pools_mib = {
+            name: size_mib
+            for name, size_mib in self._taken_mib.items()
+            if size_mib > 0 and self._pools.get(name, {}).get("available_mib") is not None
+        }
+        together_mib = {name: self._taken_in(name) for name in pools_mib}
+        shared_mib = {name: size_mib for name, size_mib in together_mib.items() if size_mib > pools_mib[name]}
         leaving = {"leaving": list(self._leaving)} if self._leaving else {}
         return {
             **leaving,
             "memory_mib": max(0, self.capacity_mib),
             "vcpus": self._vcpu_capacity,
-            "pools_mib": {
-                name: size_mib
-                for name, size_mib in self._taken_mib.items()
-                if size_mib > 0 and self._pools.get(name, {}).get("available_mib") is not None
-            },
+            "pools_mib": pools_mib,
+            **({"shared_pools_mib": shared_mib} if shared_mib else {}),
             "machines": dict(placed),
         }
 
@@ -104,8 +116,12 @@ class HostCapacity:
         groups = list(need.groups or ()) if need.groups is not None or now is None else now.get("anti_affinity") or []
         if now is None:
             self._space[need.name] = space = self._disk_space(need)
-            for volume in self._missing(need):
-                self._coming[volume] = need.name
+            for volume, (pool, _size_mib) in self._missing(need).items():
+                storage = self.storage_of(pool)
+                if storage is None:
+                    self._coming[volume] = need.name
+                else:
+                    self._shared.coming[(storage, volume)] = need.name
             self._count(need, space, 1)
         else:
             self.memory_mib -= max(0, need.memory_mib - (now["memory_mib"] or 0))
@@ -122,6 +138,8 @@ class HostCapacity:
         space = self._space.pop(need.name) if need.name in self._space else self._disk_space(need)
         self._count(need, space, -1)
         self._coming = {volume: name for volume, name in self._coming.items() if name != need.name}
+        coming = self._shared.coming
+        self._shared.coming = {image: name for image, name in coming.items() if name != need.name}
         del self.machines[need.name]
 
     def leave(self, name: str) -> None:
@@ -139,6 +157,18 @@ class HostCapacity:
         self._vcpus -= sign * need.vcpus
         for pool, size_mib in space.items():
             self._taken_mib[pool] = self._taken_mib.get(pool, 0) + sign * size_mib
+            storage = self.storage_of(pool)
+            if storage is not None:
+                self._shared.taken_mib[storage] = self._shared.taken_mib.get(storage, 0) + sign * size_mib
+
+    def storage_of(self, pool: str) -> str | None:
+        """The storage behind a pool that other hypervisors share; None where none is known."""
+        return self._shared.name_of(self._pools.get(pool))
+
+    def _taken_in(self, pool: str) -> int:
+        """What this run takes of the space that a pool has: here, and wherever else the same storage is seen."""
+        storage = self.storage_of(pool)
+        return self._taken_mib.get(pool, 0) if storage is None else self._shared.taken_mib.get(storage, 0)
 
     def group_members(self, need: Need) -> dict[str, str]:
         """The machines here that are of one anti-affinity group with this one, each with the group."""
@@ -238,17 +268,27 @@ class HostCapacity:
     def _pool_refusals(self, need: Need) -> list[str]:
         reasons = []
         space = self._disk_space(need)
+        counted: set[str] = set()
         for name in dict.fromkeys([*space, *need.pools]):
             pool = self._pools.get(name)
             if pool is None:
                 reasons.append(f"has no pool {name} ({_has(self._pools)})")
             elif not pool["active"]:
                 reasons.append(f"pool {name} is not active")
-            elif name in space and pool.get("available_mib") is not None:
-                free_mib = pool["available_mib"] - self._taken_mib.get(name, 0)
-                if space[name] > free_mib:
-                    reasons.append(f"needs {space[name]} MiB in pool {name}, {max(0, free_mib)} MiB are free")
+            elif name in space and name not in counted and pool.get("available_mib") is not None:
+                together = self._of_one_storage(name, space)
+                counted.update(together)
+                needed_mib = sum(space[one] for one in together)
+                free_mib = pool["available_mib"] - self._taken_in(name)
+                if needed_mib > free_mib:
+                    names = " and pool ".join(together)
+                    reasons.append(f"needs {needed_mib} MiB in pool {names}, {max(0, free_mib)} MiB are free")
         return reasons
+
+    def _of_one_storage(self, pool: str, others: t.Iterable[str]) -> list[str]:
+        """The pools among others, this one too, that have the same shared storage behind them."""
+        storage = self.storage_of(pool)
+        return [one for one in others if one == pool or (storage is not None and self.storage_of(one) == storage)]
 
     def _nic_refusals(self, need: Need) -> list[str]:
         reasons = []
@@ -275,13 +315,17 @@ class HostCapacity:
         """The images that come with a machine, because nothing has brought them yet: pool and MiB by volume."""
         there = {image["volume"] for image in self.images}.union(self._coming)
         brought = need.origin.images if need.origin else ()
-        return {volume: (pool, size_mib) for pool, volume, size_mib in brought if volume not in there}
+        return {
+            volume: (pool, size_mib)
+            for pool, volume, size_mib in brought
+            if volume not in there and not self._shared.has_image(self.storage_of(pool), volume)
+        }
 
     def _disk_mib(self, disk: DiskNeed, moved: bool) -> int:
         """A disk without a size is as large as its image, which counts once it is known here."""
         if moved:
-            kind = self._pools.get(disk.pool, {}).get("type")
-            if kind in SHARED_POOLS:
+            kind, storage = self._pools.get(disk.pool, {}).get("type"), self.storage_of(disk.pool)
+            if storage == disk.storage and (storage is not None or kind in SHARED_POOLS):
                 return 0
             if kind in _SPARSE_POOLS and disk.written_mib is not None:
                 return disk.written_mib

@@ -92,7 +92,7 @@ def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Flee
     for host, capacity in capacities.items():
         for record in sorted(records[host], key=lambda item: item["name"]):
             ties = tuple(ties_of(record))
-            need = None if ties else need_of_record(record, capacity.images)
+            need = None if ties else need_of_record(record, capacity.images, capacity.storage_of)
             machines.setdefault(record["name"], []).append(PlacedMachine(record["name"], host, record, need, ties))
     own_names = {str(facts[host].get("name")): host for host in capacities}
     for name, homes in machines.items():

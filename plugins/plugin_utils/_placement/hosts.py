@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import NEEDED_FACTS, HostCapacity
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, host_options
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.shared_storage import SharedStorage
 
 # How the reason begins of one that the user has left out of the run.
 _NOT_ASKED = "it was not asked"
@@ -51,13 +52,14 @@ def read_hosts(
     if settings is not None and not isinstance(settings, Mapping):
         raise InputError(f"{settings!r} is not a mapping of hypervisors", where="settings", hint="Give hostvars")
     capacities, silent = {}, {}
+    shared = SharedStorage(facts for facts in hosts.values() if is_whole(facts))
     for host in sorted(hosts):
         facts = hosts[host]
         if isinstance(facts, str):
             silent[str(host)] = facts or "it did not answer"
         elif is_whole(facts):
             variables = settings[host] if settings is not None and host in settings else {}
-            capacities[str(host)] = HostCapacity(facts, options, host_options(variables, options, str(host)))
+            capacities[str(host)] = HostCapacity(facts, options, host_options(variables, options, str(host)), shared)
         else:
             raise InputError(
                 "this is neither the facts of a hypervisor nor a sentence that says why it did not answer",

@@ -17,12 +17,17 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class DiskNeed:
-    """Space in a pool. size_mib None: as large as its image. written_mib: what of a disk that is moved is written."""
+    """Space in a pool. size_mib None: as large as its image.
+
+    written_mib: what of a disk that is moved is written. storage: the shared storage that it is in, and stays in where
+    the pool of the target is the same.
+    """
 
     pool: str
     size_mib: int | None
     image: str | None = None
     written_mib: int | None = None
+    storage: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,11 +97,15 @@ def need_of_spec(machine: Machine, image_pool: str) -> Need:
     )
 
 
-def need_of_record(record: Mapping[str, t.Any], stored: Sequence[Mapping[str, t.Any]]) -> Need:
+def need_of_record(
+    record: Mapping[str, t.Any],
+    stored: Sequence[Mapping[str, t.Any]],
+    storage_of: t.Callable[[str], str | None] = lambda _pool: None,
+) -> Need:
     """What an existing machine needs on another hypervisor.
 
     record: as virt_info returned it. stored: the images of the hypervisor that it is on, as virt_host_info returned
-    them.
+    them. storage_of: the shared storage behind a pool there.
     """
     sources = [disk for disk in record.get("disks") or [] if disk.get("source")]
     disks = [
@@ -104,6 +113,7 @@ def need_of_record(record: Mapping[str, t.Any], stored: Sequence[Mapping[str, t.
             disk["pool"],
             _mib(disk.get("size_bytes")) or 0,
             written_mib=_mib(disk.get("allocation_bytes")),
+            storage=storage_of(disk["pool"]),
         )
         for disk in sources
         if disk.get("pool")
@@ -144,10 +154,11 @@ def in_other_pools(
         named = (disks[key].get("pool") for key in keys if key in disks)
         return str(next(named, None) or pool or disk["pool"])
 
-    return replace(
-        need,
-        disks=tuple(replace(one, pool=pool_of(disk)) for one, disk in zip(need.disks, placed, strict=True)),
-    )
+    def moved(one: DiskNeed, disk: Mapping[str, t.Any]) -> DiskNeed:
+        to = pool_of(disk)
+        return one if to == one.pool else replace(one, pool=to, storage=None)
+
+    return replace(need, disks=tuple(moved(one, disk) for one, disk in zip(need.disks, placed, strict=True)))
 
 
 def ties_of(record: Mapping[str, t.Any]) -> list[str]:

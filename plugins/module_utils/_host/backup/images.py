@@ -13,6 +13,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, RAW, run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import OnBytes, backing_name
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import QemuName
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DiskEntry
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, read_header
@@ -26,7 +27,7 @@ _DEEPEST = 200
 def convert(
     source: str,
     image_format: str,
-    target: str,
+    target: str | QemuName,
     stop: threading.Event,
     on_bytes: OnBytes,
     *,
@@ -35,23 +36,26 @@ def convert(
 ) -> None:
     """Write the content of an image, with all that it is backed by, into a qcow2 file that is made.
 
-    into: the format of a file or device that is there already, and is written instead. fresh: this one has never been
+    into: the format of a volume that is there already, and is written instead. fresh: this one has never been
     written to, and reads as zeros. on_bytes: called with what the file takes of its disk so far.
     Raises HostError, StoppedError.
     """
+    to = target if isinstance(target, QemuName) else QemuName(target)
     words = ["-O", QCOW2] if into is None else ["-n", *(["--target-is-zero"] if fresh else []), "-O", into]
 
     def watch() -> None:
         if stop.is_set():
             raise stopped()
-        on_bytes(allocated_bytes(target))
+        if to is not target:
+            on_bytes(allocated_bytes(to.name))
 
-    answer = run_qemu_img("convert", image_format, *words, source, target, timeout_seconds=_SECONDS, watch=watch)
+    words = [*to.options, *words, source, to.name]
+    answer = run_qemu_img("convert", image_format, *words, data=to.data, timeout_seconds=_SECONDS, watch=watch)
     if answer.status == 0:
         return
-    what = f"cannot copy {source} to {target}"
-    if _NO_SPACE in answer.complaint:
-        raise full(what, os.path.dirname(target))
+    what = f"cannot copy {source} to {to.name if to is not target else 'a volume of a cluster'}"
+    if _NO_SPACE in answer.complaint and to is not target:
+        raise full(what, os.path.dirname(to.name))
     raise HostError(f"{what}: {answer.complaint}")
 
 
@@ -66,16 +70,18 @@ def is_full(error: Exception) -> bool:
     return _NO_SPACE in str(error)
 
 
-def same_content(backup: str, target: str, image_format: str, stop: threading.Event) -> bool:
+def same_content(backup: str, target: str | QemuName, image_format: str, stop: threading.Event) -> bool:
     """Whether an image of a backup, and a volume in this format, read the same for a guest. Raises HostError."""
 
     def watch() -> None:
         if stop.is_set():
             raise stopped()
 
-    answer = run_qemu_img("compare", QCOW2, "-F", image_format, backup, target, timeout_seconds=_SECONDS, watch=watch)
+    other = target if isinstance(target, QemuName) else QemuName(target)
+    words = [*other.options, "-F", image_format, backup, other.name]
+    answer = run_qemu_img("compare", QCOW2, *words, data=other.data, timeout_seconds=_SECONDS, watch=watch)
     if answer.status not in (0, 1):
-        raise HostError(f"cannot compare {backup} with {target}: {answer.complaint}")
+        raise HostError(f"cannot compare {backup} with {other.name}: {answer.complaint}")
     return answer.status == 0
 
 

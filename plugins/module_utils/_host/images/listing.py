@@ -106,7 +106,8 @@ def store_pool(conn: VirConnect, name: str) -> Pool:
         raise UnsupportedError(
             f"storage pool {name!r} is of type {pool.type}, and images are stored as files",
             where="pool",
-            hint="Choose one of type dir, fs or netfs",
+            hint="Choose one of type dir, fs or netfs"
+            + (", and set the pool for the disks: their image comes here by itself" if pool.clones_images else ""),
         )
     return pool
 

@@ -13,6 +13,11 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
+from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import (
+    clones_of,
+    delete_image,
+    stored_seconds,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import (
     store_pool,
@@ -21,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.listing im
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
@@ -102,7 +107,7 @@ def prune_images(
 
     Raises the errors of store_pool, and HostError or ConflictError when another run is not done at the deadline.
     """
-    pool = store_pool(conn, pool_name)
+    pool = _pool(conn, pool_name)
     with _alone(pool, deadline, check_mode=check_mode):
         images = stored_names(pool)
         chosen = [image for image in images if name in (None, image.name)]
@@ -128,7 +133,7 @@ def remove_images(
 
     Raises ConflictError that names the users, and what prune_images raises.
     """
-    pool = store_pool(conn, pool_name)
+    pool = _pool(conn, pool_name)
     with _alone(pool, deadline, check_mode=check_mode):
         images = stored_names(pool)
         chosen = [image for image in images if image.volume == name_or_volume]
@@ -155,6 +160,12 @@ def remove_images(
         return prune_result
 
 
+def _pool(conn: VirConnect, name: str) -> Pool:
+    """The pool that images are in: that of a store, or one that clones images."""
+    pool = Pools(conn).get(name, "pool")
+    return pool if pool.clones_images else store_pool(conn, name)
+
+
 @contextlib.contextmanager
 def _alone(pool: Pool, deadline: Deadline, *, check_mode: bool) -> t.Iterator[None]:
     """No machine is being made and no image is being brought during the block; in check mode, as it comes."""
@@ -162,6 +173,11 @@ def _alone(pool: Pool, deadline: Deadline, *, check_mode: bool) -> t.Iterator[No
         yield
         return
     machines_lock = hypervisor_lock(_MACHINES_LOCK, wait_seconds=deadline.seconds, lock_dir=LOCK_DIR)
+    if pool.clones_images:
+        # Nobody can lock a cluster, and nobody need: it refuses to delete what has a clone, or is open.
+        with machines_lock:
+            yield
+        return
     with machines_lock, image_files.locked_directory(pool.path, deadline):
         if image_files.clear_parts(pool.path):
             refresh_pool(pool.handle, pool.name)
@@ -173,9 +189,11 @@ def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], prune_opti
     usage, there = Usage(conn), prune_options.used_elsewhere
     elsewhere = seen_elsewhere(pool) if there is None else None
     unseen = [unknown.words for unknown in usage.unknown] if images and not prune_options.ignore_unseen else []
+    clones = clones_of(pool, _volumes(images)) if pool.clones_images else {}
     users = {
         image.volume: (
             *usage.of(pool, image.volume).users,
+            *(f"volume {clone}, which is a clone of it" for clone in clones.get(image.volume, ())),
             *([OTHER_HYPERVISOR] if image.volume in (there or ()) else []),
         )
         for image in images
@@ -209,8 +227,8 @@ def _words(use: _Use) -> str:
 
 def _newest(pool: Pool, images: t.Sequence[ImageName], keep: int) -> set[ImageName]:
     """The images that came last under each name; when, says the time of their files."""
-
-    ordered = newest_first(images, lambda image: stored_at(pool, image))
+    ages = stored_seconds(pool, _volumes(images)) if pool.clones_images else None
+    ordered = newest_first(images, lambda image: stored_at(pool, image) if ages is None else ages.get(image.volume, 0))
     newest = set()
     for name in {image.name for image in images}:
         newest.update([image for image in ordered if image.name == name][:keep])
@@ -229,4 +247,7 @@ def _volumes(images: t.Sequence[ImageName]) -> tuple[str, ...]:
 
 def _delete(pool: Pool, volumes: t.Sequence[str]) -> None:
     for volume in volumes:
-        delete_volume(pool, volume)
+        if pool.clones_images:
+            delete_image(pool, volume)
+        else:
+            delete_volume(pool, volume)

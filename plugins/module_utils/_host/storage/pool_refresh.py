@@ -5,14 +5,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 
 # How long another job in the pool (a volume that is being copied) may keep libvirt from looking into it again.
 _REFRESH_WAIT_SECONDS = 120
+
+# What libvirt takes for stopped whenever its daemon starts, but at the host's boot: their back-ends have no checkPool
+# (storagePoolUpdateStateCallback in src/storage/storage_driver.c, virDriverShouldAutostart).
+_FORGOTTEN_TYPES = ("gluster", "iscsi-direct", "rbd", "sheepdog")
+
+
+def is_started(pool: t.Any) -> bool:
+    """Whether a pool is active. One that starts with the host, and that libvirt has only lost sight of since then, is
+    started again; when that cannot be, it counts as it is. Raises libvirt's errors."""
+    if pool.isActive():
+        return True
+    if pool.autostart() and read_description("a storage pool", pool.XMLDesc(0)).get("type") in _FORGOTTEN_TYPES:
+        with contextlib.suppress(libvirt.libvirtError):
+            _start(pool)
+    return bool(pool.isActive())
+
+
+def _start(pool: t.Any) -> None:
+    """Over a connection of its own, as that of modules which only look is for reading alone."""
+    conn = libvirt.open(pool.connect().getURI())
+    try:
+        conn.storagePoolLookupByName(pool.name()).create(0)
+    finally:
+        conn.close()
 
 
 def refresh_pool(pool: t.Any, name: str, wait_seconds: float = _REFRESH_WAIT_SECONDS) -> None:

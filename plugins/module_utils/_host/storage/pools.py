@@ -29,6 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import is_started
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import (
     BLOCK,
     FILE,
@@ -118,6 +119,11 @@ class Pool:
     def can_overlay(self) -> bool:
         """Whether a new volume can hold only the difference to an image."""
         return self.source_type == FILE
+
+    @property
+    def clones_images(self) -> bool:
+        """Whether it can hold images of the store, of which a new volume is a copy-on-write clone."""
+        return self.type == "rbd" and self.local
 
     @property
     def thin(self) -> bool:
@@ -210,7 +216,8 @@ class Pools:
         """An active pool by its name.
 
         Raises NotFoundError with the names that exist, ConflictError for an inactive one, UnsupportedError for a
-        type of pool that QEMU cannot run machines from. Nothing is ever made or started.
+        type of pool that QEMU cannot run machines from. Nothing is ever made, and nothing started but what is_started
+        starts.
         """
         with self._lock:
             if name not in self._known:
@@ -226,7 +233,7 @@ class Pools:
     def _peek(self, name: str, handle: t.Any) -> Pool | None:
         """A pool without looking again; None for one that cannot be used now, or has gone since it was listed."""
         with suppress_codes(libvirt.VIR_ERR_NO_STORAGE_POOL):
-            root = read_description(f"storage pool {name}", handle.XMLDesc(0)) if handle.isActive() else None
+            root = read_description(f"storage pool {name}", handle.XMLDesc(0)) if is_started(handle) else None
             if root is not None and root.get("type") in _POOL_TYPES:
                 return self._known.get(name) or _read(handle, root, self.local)
         return None
@@ -248,7 +255,7 @@ class Pools:
             raise NotFoundError(f"there is no storage pool {name!r}", where=where, hint=one_of_these(name, handles))
         handle = handles[name]
         with translate_errors(f"cannot inspect storage pool {name}", where):
-            if not handle.isActive():
+            if not is_started(handle):
                 raise ConflictError(
                     f"storage pool {name!r} is not active", where=where, hint=f"Start it: virsh pool-start {name}"
                 )

@@ -4,9 +4,10 @@
 """Whether a volume is the one that an interrupted run has made; its name is no proof, as others can use it.
 
 A new volume gets a mark before anything is written to it: a qcow2 file an extension of its header, which goes when
-somebody copies another image over it, and a raw file of this machine an extended attribute. A run that is killed
+somebody copies another image over it, a raw file of this machine an extended attribute, and a volume of a Ceph cluster
+an entry in its metadata there, which every hypervisor sees. A run that is killed
 between the two leaves a volume that holds nothing: it is known by its size, its format and what it is laid on, and
-nobody loses anything with it. Where neither can be seen (block devices, a cluster), nothing proves it.
+nobody loses anything with it. Where none can be seen (block devices), nothing proves it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import open_cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import mark_qcow2, read_start
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
@@ -38,6 +40,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
 _ATTRIBUTE = "user.brine.build"
+_METADATA = "brine.build"
 # libvirt rounds the size of an image up to a whole number of these.
 _UNIT_BYTES = 1024
 # The number of snapshots: https://www.qemu.org/docs/master/interop/qcow2.html
@@ -52,6 +55,9 @@ def mark_volume(pool: Pool, volume: t.Any, image_format: str, mark: str) -> None
 
     volume: libvirt's handle. image_format: as it was made.
     """
+    if mark and pool.clones_images:
+        with open_cluster(pool) as cluster, cluster.open(volume.name()) as image:
+            image.metadata_set(_METADATA, mark)
     if not mark or pool.source_type != FILE:
         return
     with translate_errors(f"cannot mark a new volume of pool {pool.name}"):
@@ -82,15 +88,33 @@ def _mark_file(path: str, image_format: str, mark: str) -> bool:
     return True
 
 
+def has_marks(pool: Pool) -> bool:
+    """Whether volumes of a pool can have a mark."""
+    return pool.source_type == FILE or pool.clones_images
+
+
 def is_proven(pool: Pool, note: VolumeNote) -> bool:
     """Whether the volume of this name is the one that the note was written for, or holds nothing yet.
 
     False where nothing proves it, as with notes of earlier versions. True when there is none.
     """
-    if note.making is None or not note.making.mark or pool.source_type != FILE:
+    if note.making is None or not note.making.mark or not has_marks(pool):
         return False
+    if pool.clones_images:
+        return _ask_cluster(pool, note.name, note.making.mark)
     here = _look_here(pool, note, note.making) if pool.local else None
     return _ask_libvirt(pool, note, note.making) if here is None else here
+
+
+def _ask_cluster(pool: Pool, volume: str, mark: str) -> bool:
+    with open_cluster(pool) as cluster:
+        try:
+            with cluster.open(volume, read_only=True) as image:
+                return bool(image.metadata_get(_METADATA) == mark)
+        except cluster.rbd.ImageNotFound:
+            return True
+        except KeyError:
+            return False
 
 
 def require_proven(pool: Pool, note: VolumeNote) -> None:

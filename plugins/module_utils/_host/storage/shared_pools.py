@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import os
-import re
 
+from ansible_collections.brine.virt.plugins.module_utils._base.files import MOUNTS, mount_of, read_mounts
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
-MOUNTS = "/proc/self/mountinfo"
 # Pools that are a way to storage elsewhere. https://libvirt.org/storage.html
 _SHARED_TYPES = frozenset({"gluster", "iscsi", "iscsi-direct", "mpath", "netfs", "rbd", "scsi", "sheepdog", "vstorage"})
 # The types of file systems, as the kernel names them, of which each is mounted by one host at a time. All others may be
@@ -24,8 +23,6 @@ _LOCAL_FILE_SYSTEMS = frozenset(
         *("xfs", "zfs", "fuse.fuse-overlayfs", "fuse.lxcfs", "fuse.ntfs-3g", "fuse.snapfuse", "fuse.zfs-fuse"),
     }
 )
-# Blanks and backslashes in a path are octal there: proc(5).
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def shared_because(pool: Pool) -> str | None:
@@ -54,11 +51,8 @@ def file_system_type(path: str, mounts: str | None = None) -> str:
 
     mounts: another table of mounted file systems than MOUNTS, in the same form.
     """
-    real = os.path.realpath(path)
-    found = [entry for entry in _mounted(mounts) if _is_below(real, entry[0])]
-    # Of several at one place, the last one is on top.
-    longest = max((len(place) for place, _kind, _source in found), default=0)
-    return next((kind for place, kind, _source in reversed(found) if len(place) == longest), "")
+    mount = mount_of(path, read_mounts(mounts or MOUNTS))
+    return mount.kind if mount else ""
 
 
 def mounted_at(path: str, mounts: str | None = None) -> str | None:
@@ -67,28 +61,4 @@ def mounted_at(path: str, mounts: str | None = None) -> str | None:
     mounts: as in file_system_type.
     """
     real = os.path.realpath(path)
-    return next((source for place, _kind, source in reversed(_mounted(mounts)) if place == real), None)
-
-
-def _mounted(mounts: str | None) -> list[tuple[str, str, str]]:
-    try:
-        with open(mounts or MOUNTS, encoding="utf-8", errors="surrogateescape") as table:
-            return [entry for entry in map(_mount, table) if entry]
-    except OSError:
-        return []
-
-
-def _mount(line: str) -> tuple[str, str, str] | None:
-    """Mount point, type and source: the fifth word, and the first two after a dash; there may be any number between."""
-    words = line.split()
-    if "-" not in words[6:-2]:
-        return None
-    place, source = (
-        _OCTAL.sub(lambda found: chr(int(found.group(1), 8)), word)
-        for word in (words[4], words[words.index("-", 6) + 2])
-    )
-    return place, words[words.index("-", 6) + 1], source
-
-
-def _is_below(path: str, place: str) -> bool:
-    return place == "/" or path == place or path.startswith(f"{place}/")
+    return next((mount.source for mount in reversed(read_mounts(mounts or MOUNTS)) if mount.place == real), None)

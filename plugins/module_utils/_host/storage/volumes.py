@@ -27,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     translate_error,
     translate_errors,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import open_cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
@@ -190,6 +191,11 @@ def refill(pool: Pool, name: str, content: bytes, conn: VirConnect) -> None:
 
 
 def _upload(pool: Pool, volume: t.Any, content: bytes, conn: VirConnect, what: str) -> None:
+    if pool.clones_images:
+        # libvirt's back-end has no uploadVol (src/storage/storage_backend_rbd.c).
+        with open_cluster(pool) as cluster, cluster.open(volume.name()) as image:
+            image.write(content, 0)
+        return
     with full_pool_named(pool, what, len(content)), translate_errors(what):
         write_start(volume, conn, content)
 

@@ -169,11 +169,11 @@ def _check_origin(given: dict[str, t.Any], device: GivenOptions) -> None:
             where=device.place,
             hint="Its content can come from one place only",
         )
-    if "image" in given and given.get("format") == "raw" and given.setdefault("clone", "copy") == "overlay":
+    if "image" in given and given.get("format") == "raw" and given.get("clone") == "overlay":
         raise InputError(
             f"a raw disk cannot be an overlay on an image, as {device.at('clone')} says",
             where=device.at("format"),
-            hint="Set clone: copy, or format: qcow2",
+            hint="Set clone: copy, or format: qcow2; in a pool of type rbd, leave both out",
         )
     if "backing" in given:
         given["backing"] = Backing(**{"pool": given.get("pool", DEFAULT_POOL), **given["backing"]})

@@ -9,18 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-
-_RULES: dict[str, validators.Rule] = {
-    "arch": validators.word,
-    "domain_type": validators.word,
-    "model": validators.word,
-    "vendor": validators.word,
-    "features": validators.any_mapping,
-}
-_POLICY = validators.choice("force", "require", "optional", "disable", "forbid")
 
 
 @dataclass(frozen=True)
@@ -51,23 +40,6 @@ class GuestCpu:
         for name, policy in self.features.items():
             etree.SubElement(cpu, "feature", policy=policy, name=name)
         return etree.tostring(cpu, encoding="unicode")
-
-
-def read_guest_cpu(value: t.Any, where: str) -> GuestCpu:
-    """The plain data of a CPU, as another hypervisor's facts have it. Raises InputError."""
-    if value is None:
-        raise InputError(
-            "the CPU of this hypervisor is not known",
-            where=where,
-            hint="Run virt_host_info with guest_cpu: true, and check its errors",
-        )
-    needed = ("arch", "domain_type", "model")
-    given = validators.read_mapping(value, where, _RULES, needed, "Give what virt_host_info returned as guest_cpu")
-    features = {
-        str(validators.word(name, f"{where}.features")): str(_POLICY(policy, f"{where}.features.{name}"))
-        for name, policy in given.get("features", {}).items()
-    }
-    return GuestCpu(given["arch"], given["domain_type"], given["model"], given.get("vendor"), features)
 
 
 def guest_cpu_from_xml(cpu: etree._Element, arch: str, domain_type: str) -> GuestCpu | None:

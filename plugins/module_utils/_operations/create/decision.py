@@ -26,14 +26,16 @@ class PlacementDecision:
     """What a hypervisor was chosen by, for all new machines of a run together.
 
     memory_mib, vcpus: how much of each may be allocated to machines in all, None for no limit; pools_mib: the free
-    capacity that the new machines need in each pool. machines: those of the run that were there, by name the UUID, None
-    where that is not known. leaving: machines that are removed before others are created. new: names that no machine
-    had, and that the run is to create or nobody.
+    capacity that the new machines need in each pool. shared_pools_mib: for pools that other hypervisors share, what the
+    run needs there for all of them. machines: those of the run that were there, by name the UUID, None where that is
+    not known. leaving: machines that are removed before others are created. new: names that no machine had, and that
+    the run is to create or nobody.
     """
 
     memory_mib: int | None = None
     vcpus: int | None = None
     pools_mib: Mapping[str, int] = field(default_factory=dict)
+    shared_pools_mib: Mapping[str, int] = field(default_factory=dict)
     machines: Mapping[str, str | None] = field(default_factory=dict)
     leaving: Collection[str] = ()
     new: Collection[str] = ()
@@ -63,6 +65,7 @@ def read_decision(value: t.Any, where: str) -> PlacementDecision:
         "memory_mib": _COUNT,
         "vcpus": _COUNT,
         "pools_mib": _pools_mib,
+        "shared_pools_mib": _pools_mib,
         "machines": _machines,
         "leaving": validators.list_of(validators.text),
         "new": validators.list_of(validators.text),
@@ -87,15 +90,22 @@ def machines_gone(decision: PlacementDecision, domains: Mapping[str, Domain]) ->
 
 
 def check_hypervisor(
-    new: Sequence[Claim], decision: PlacementDecision, conn: VirConnect, domains: Mapping[str, Domain], pools: Pools
+    new: Sequence[Claim],
+    decision: PlacementDecision,
+    conn: VirConnect,
+    domains: Mapping[str, Domain],
+    pools: Pools,
+    *,
+    ahead: bool,
 ) -> None:
     """Raise ConflictError when a hypervisor is not any more what it was when it was chosen for these new machines.
 
-    new: those among them, too, whose names are claimed already; domains: all that are defined.
+    new: those among them, too, whose names are claimed already; domains: all that are defined; ahead: see
+    check_decision.
     """
     names = [claim.name for claim in new]
     check_maintenance(names, read_maintenance() if is_local(conn.getURI()) else None)
-    check_decision(new_claims(new, domains), decision, domains, pools, names)
+    check_decision(new_claims(new, domains), decision, domains, pools, names, ahead=ahead)
 
 
 def check_maintenance(names: Sequence[str], maintenance: Maintenance | None) -> None:
@@ -110,12 +120,20 @@ def check_maintenance(names: Sequence[str], maintenance: Maintenance | None) -> 
 
 
 def check_decision(
-    new: Sequence[Claim], decision: PlacementDecision, domains: Mapping[str, Domain], pools: Pools, names: Sequence[str]
+    new: Sequence[Claim],
+    decision: PlacementDecision,
+    domains: Mapping[str, Domain],
+    pools: Pools,
+    names: Sequence[str],
+    *,
+    ahead: bool,
 ) -> None:
     """Raise ConflictError when what a hypervisor was chosen by does not hold any more.
 
     new: the machines that are not defined yet; names: those and the ones that are only claimed; domains: all that are
-    defined.
+    defined. ahead: the run has not created machines on any hypervisor yet. A pool that others share needs space for
+    what the run creates on all of them then, and later only for what it creates here: how much of the rest is there
+    already, and taken from what is free, cannot be seen from here.
     """
     changed = []
     memory_mib = sum(_memory_mib(domain) for domain in domains.values())
@@ -126,10 +144,12 @@ def check_decision(
     ):
         if needed and limit is not None and needed > limit - taken:
             changed.append(f"{needed} {what} are needed, {max(0, limit - taken)} are free")
-    for name, needed_mib in decision.pools_mib.items() if names else ():
+    for name, here_mib in decision.pools_mib.items() if names else ():
         free_mib = pools.get(name).available_bytes // MIB
+        needed_mib = max(here_mib, decision.shared_pools_mib.get(name, 0)) if ahead else here_mib
         if needed_mib > free_mib:
-            changed.append(f"{needed_mib} MiB are needed in pool {name}, {free_mib} are free")
+            shared = "" if needed_mib == here_mib else " by this run, on all hypervisors that share it"
+            changed.append(f"{needed_mib} MiB are needed in pool {name}{shared}, {free_mib} are free")
     if changed:
         raise ConflictError(
             f"this hypervisor has changed since it was chosen for {', '.join(names)}: {'; '.join(changed)}",

@@ -45,7 +45,8 @@ def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
         if now.notes is None or now.notes.status != BUILDING:
             raise ConflictError(f"machine {now.name} has been finished by another run since this one was planned")
         listed = _check(now, hypervisor, Usage(hypervisor.conn))
-        delete_unused(hypervisor.conn, listed, owner=now.name, clearing=now.name)
+        for fresh, volumes in _by_certainty(listed):
+            delete_unused(hypervisor.conn, volumes, owner=now.name, clearing=now.name, fresh=fresh)
         undefine(hypervisor.conn, now.name, never_started=True)
 
     return [Step(f"remove what an interrupted run left of {unfinished.name}", clear)]
@@ -59,14 +60,24 @@ def _check(unfinished: Domain, hypervisor: Hypervisor, usage: Usage) -> list[Poo
     found = [(pool, note) for pool, note in listed if volume_exists(pool, note.name)]
     there = [(pool, note.name) for pool, note in found]
     try:
-        require_unused(usage, there, owner=unfinished.name, besides=unfinished.name)
         for pool, note in found:
             require_proven(pool, note)
+        for fresh, volumes in _by_certainty(there):
+            require_unused(usage, volumes, owner=unfinished.name, besides=unfinished.name, fresh=fresh)
     except ConflictError as exc:
         raise ConflictError(
             f"machine {unfinished.name} was never finished, and cannot be removed: {exc.what}", hint=exc.hint
         ) from exc
     return there
+
+
+def _by_certainty(proven: list[PoolVolume]) -> list[tuple[bool, list[PoolVolume]]]:
+    """Those that only a use which is seen keeps, and those that an unseen one keeps as well.
+
+    All hypervisors see the marks in a cluster, which itself refuses to delete what any of them has open.
+    """
+    parts = [(sure, [one for one in proven if one[0].clones_images is sure]) for sure in (True, False)]
+    return [(sure, volumes) for sure, volumes in parts if volumes]
 
 
 def _require_never_started(unfinished: Domain) -> None:

@@ -14,9 +14,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     VirtError,
 )
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import measure_raw
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
+from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import bring_image, image_in
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import require_bindings
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import create_copy, shares_blocks
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
@@ -49,7 +52,11 @@ _WEB = {"http": 80, "https": 443, "ftp": 21}
 
 @dataclass(frozen=True)
 class PlannedDisk:
-    """A disk with all that is decided about it. pool, volume, mark: only for a volume that is to be made."""
+    """A disk with all that is decided about it. pool, volume, mark: only for a volume that is to be made.
+
+    image: what it is made from, as it is, or will be, in the pool that it is cloned in. stored: where that is to be
+    brought from first, None when it is there.
+    """
 
     disk: Disk
     format: str
@@ -60,6 +67,7 @@ class PlannedDisk:
     image: StoredImage | None = None
     base: Volume | None = None
     mark: str = ""
+    stored: StoredImage | None = None
 
     @property
     def copied(self) -> bool:
@@ -101,6 +109,12 @@ def plan_disk(
     image = _image(disk, hypervisor)
     base = _base(disk, machine, hypervisor)
     disk = _decide(disk, pool, image, base)
+    stored = None
+    if image is not None and disk.clone == "overlay" and pool.clones_images:
+        require_bindings(pool, at("pool"))
+        cloned = image_in(pool, image)
+        stored = None if cloned.volume in hypervisor.volumes(pool) else image
+        image = cloned
     if image is not None and disk.clone == "overlay":
         plan_use(BACKED, disk, hypervisor.pools.get(image.pool), image.volume, machine, hypervisor, at("image"))
     image_format = str(disk.format)
@@ -116,7 +130,9 @@ def plan_disk(
             where=at("size"),
             hint="A disk cannot be smaller than its image",
         )
-    return PlannedDisk(disk, image_format, pool.source_of(volume), pool, volume, wanted or least, image, base, mark)
+    return PlannedDisk(
+        disk, image_format, pool.source_of(volume), pool, volume, wanted or least, image, base, mark, stored
+    )
 
 
 def _volume_name(machine: Machine, disk: Disk, pool: Pool) -> str:
@@ -134,11 +150,16 @@ def _decide(disk: Disk, pool: Pool, image: StoredImage | None, base: Volume | No
         pool.require_overlay(at("backing"))
     clone = disk.clone
     if image is not None:
-        clone = clone or ("overlay" if pool.can_overlay else "copy")
-        if clone == "overlay":
+        clone = clone or ("overlay" if _shares_with_image(disk, pool) else "copy")
+        if clone == "overlay" and not pool.clones_images:
             pool.require_overlay(at("clone"))
-    overlaid = base is not None or (image is not None and clone == "overlay")
+    overlaid = base is not None or (image is not None and clone == "overlay" and pool.can_overlay)
     return replace(disk, clone=clone, format=disk.format or ("qcow2" if overlaid else pool.default_format))
+
+
+def _shares_with_image(disk: Disk, pool: Pool) -> bool:
+    """Whether a disk holds only the difference to its image when nobody has said it: what a raw file cannot."""
+    return pool.clones_images or (pool.can_overlay and disk.format != "raw")
 
 
 def _image(disk: Disk, hypervisor: Hypervisor) -> StoredImage | None:
@@ -215,16 +236,24 @@ def check_free_space(disks: Sequence[PlannedDisk], hypervisor: Hypervisor, where
 
     Overlays begin with nothing.
     """
-    hypervisor.space_requests.extend(
-        volumes.space_request(planned.pool, size_bytes=planned.size_bytes, copied_bytes=_copied_bytes(planned))
-        for planned in disks
-        if planned.pool is not None
-    )
+    for planned in disks:
+        if planned.pool is None:
+            continue
+        image = planned.image.path if planned.image and planned.stored else None
+        # The first of those that are made from it brings it.
+        copied_bytes = 0 if image in hypervisor.images_coming else _copied_bytes(planned)
+        hypervisor.images_coming.update(filter(None, [image]))
+        hypervisor.space_requests.append(
+            volumes.space_request(planned.pool, size_bytes=planned.size_bytes, copied_bytes=copied_bytes)
+        )
     require_free_space(hypervisor.space_requests, where or None)
 
 
 def _copied_bytes(planned: PlannedDisk) -> int:
-    """What a full copy brings into the pool; nothing where it can share its blocks with the image."""
+    """What a full copy brings into the pool; nothing where it can share its blocks with the image. Of an image that
+    comes into the pool first, all that is in it."""
+    if planned.stored is not None:
+        return measure_raw(planned.stored.path, planned.stored.format)
     if planned.image is None or planned.pool is None or not planned.copied:
         return 0
     same = planned.format == planned.image.format
@@ -252,7 +281,9 @@ def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
 
     def apply() -> None:
         size, mark, below = planned.size_bytes, planned.mark, image or base
-        if image is not None and planned.copied:
+        if planned.stored is not None:
+            bring_image(pool, planned.stored)
+        if image is not None and (planned.copied or pool.clones_images):
             source = hypervisor.pools.get(image.pool).handle.storageVolLookupByName(image.volume)
             create_copy(
                 pool,

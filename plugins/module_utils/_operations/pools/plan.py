@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import is_started
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.devices import (
     devices_of_group,
     require_not_a_machines,
@@ -30,6 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.p
     ABSENT,
     ACTIVE,
     DIRECTORY_TYPES,
+    INACTIVE,
     PoolSpec,
     changed_definition,
     changes,
@@ -70,6 +72,9 @@ class PoolPlanner:
     def plan(self, spec: PoolSpec) -> ResourcePlan:
         """What to do for one. Raises VirtError: nothing is changed then."""
         handle = self._handles.get(spec.name)
+        if handle is not None and spec.state not in (ABSENT, INACTIVE):
+            with translate_errors(f"cannot inspect storage pool {spec.name}"):
+                is_started(handle)
         found = None if handle is None else FoundPool.read(handle)
         if spec.state == ABSENT:
             return self._plan_absent(spec, found)

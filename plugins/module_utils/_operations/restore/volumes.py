@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.files import allo
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import check_header
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import qemu_name
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import create_empty, space_request
@@ -77,11 +78,11 @@ def plan_volume(
         raise NotFoundError(f"disk {entry.target} was in no storage pool", hint="Name one with pool")
     found = hypervisor.pools.get(wanted, "pool" if pool else None)
     found.require_new_volumes("pool" if pool else None)
-    if not found.local or found.source_type == NETWORK:
+    if not found.local or (found.source_type == NETWORK and not found.clones_images):
         raise UnsupportedError(
             f"storage pool {found.name} is of type {found.type}, into which no backup is restored here",
             where="pool",
-            hint="Choose a pool of files or of logical volumes",
+            hint="Choose a pool of files, of logical volumes or of Ceph",
         )
     image_format = entry.format if entry.format in found.formats else found.default_format
     ending = "" if found.source_type != FILE else ".iso" if entry.role == SEED else f".{image_format}"
@@ -151,7 +152,8 @@ class VolumeFiller:
         backup = f"{self._backups.path_of(self._chain[0].id)}/{one.entry.file}"
         with self._lock():
             create_empty(one.pool, one.volume, size_bytes=one.entry.size_bytes, image_format=one.format, mark=one.mark)
-        target = one.pool.volume_path(one.volume)
+        place = one.pool.volume_path(one.volume)
+        target = qemu_name(one.pool, one.volume) if one.pool.source_type == NETWORK else place
         # Just before QEMU follows the names in there.
         self._check_headers(one)
         try:
@@ -163,7 +165,7 @@ class VolumeFiller:
                 lambda done: self._meter.at(f"disk {one.entry.target}", done, None),
                 into=one.format,
                 # A device reads as what was on it before.
-                fresh=one.pool.source_type == FILE,
+                fresh=one.pool.source_type in (FILE, NETWORK),
             )
         except HostError as exc:
             if images.is_full(exc):

@@ -118,6 +118,18 @@ def test_what_the_choice_was_made_by_has_gone(conn: t.Any) -> None:
     assert "new1" not in list_domains(conn)
 
 
+def test_a_shared_pool_has_space_for_all_hypervisors_of_the_run_before_any_of_them_creates_machines(
+    conn: t.Any,
+) -> None:
+    """Afterwards some of it may be taken by what the run has created on the others meanwhile."""
+    decision = {"pools_mib": {"default": 1}, "shared_pools_mib": {"default": 9_000_000_000}}
+    for ask in (lambda: claim(machines=[NEW], decision=decision), lambda: init(True, decision=decision)):
+        with pytest.raises(ConflictError, match="9000000000 MiB are needed in pool default by this run, on all"):
+            ask()
+    assert "new1" not in list_domains(conn)
+    assert init(decision=decision)["changed"] is True
+
+
 WEB1 = {"name": "web1", "vcpus": 4, "memory": 4096, "image": None, "disk_profile": None, "nic_profile": None}
 WEB1_UUID = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11"
 

@@ -12,7 +12,6 @@ notes of its machine list.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import fcntl
 import os
@@ -29,6 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import QemuName, qemu_name
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
@@ -43,7 +43,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source 
     BLOCK,
     FILE,
     NETWORK,
-    DiskSource,
 )
 
 # ioctl_ficlone(2), ioctl_ficlonerange(2)
@@ -55,8 +54,6 @@ _FILLED_BY_LIBVIRT = frozenset({"dir", "fs", "netfs", "vstorage", "logical"})
 _FILLED_HERE = frozenset({"zfs", "rbd"})
 _FILES_FILLED_HERE = frozenset({"dir", "fs"})
 _CONVERT_SECONDS = 24 * 3600
-KEY_ID = "key"
-_CEPH_PORT = 6789
 
 
 @dataclass(frozen=True)
@@ -195,45 +192,13 @@ def _fill_here(pool: Pool, name: str, size_bytes: int, image_format: str, origin
     (zfs, rbd)."""
     make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
     target = pool.source_of(name)
+    into = qemu_name(pool, name) if target.type == NETWORK else QemuName(target.path)
     # -n: the volume is there. It has never been written to, so that zeros need not be.
-    arguments, key = ["-n", "--target-is-zero"], b""
-    if target.type == NETWORK:
-        if target.auth_user is not None:
-            key = _key(pool, target)
-            arguments += ["--object", f"secret,id={KEY_ID},format=base64,file=/dev/stdin"]
-        arguments += ["--target-image-opts", origin.path, rbd_options(target)]
-    else:
-        arguments += ["-O", image_format, origin.path, target.path]
+    words = [*into.options, "-n", "--target-is-zero", "-O", image_format, origin.path, into.name]
     what = f"cannot copy {origin.path} to {target.place}"
-    answer = run_qemu_img("convert", origin.format, *arguments, data=key, timeout_seconds=_CONVERT_SECONDS)
+    answer = run_qemu_img("convert", origin.format, *words, data=into.data, timeout_seconds=_CONVERT_SECONDS)
     if answer.status != 0:
         raise HostError(f"{what}: {answer.complaint}")
-
-
-def rbd_options(source: DiskSource) -> str:
-    """A volume of a Ceph cluster in the words of QEMU's rbd driver, for --target-image-opts (qemu-img(1)).
-
-    BlockdevOptionsRbd in https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html
-    """
-    pool, _slash, image = (source.name or "").partition("/")
-    options = {"driver": "rbd", "pool": pool, "image": image}
-    if source.auth_user is not None:
-        options.update({"user": source.auth_user, "key-secret": KEY_ID})
-        options.update({"auth-client-required.0": "cephx", "auth-client-required.1": "none"})
-    for index, (host, port) in enumerate(source.hosts):
-        options.update({f"server.{index}.host": host, f"server.{index}.port": str(port or _CEPH_PORT)})
-    return ",".join(f"{key}={value.replace(',', ',,')}" for key, value in options.items())
-
-
-def _key(pool: Pool, source: DiskSource) -> bytes:
-    """The cluster's key, which libvirt keeps, in base64. It goes through a pipe, into no file and no command line."""
-    with translate_errors(f"cannot read the key for pool {pool.name}, which libvirt keeps"):
-        conn = pool.handle.connect()
-        if source.secret_uuid is not None:
-            secret = conn.secretLookupByUUIDString(source.secret_uuid)
-        else:
-            secret = conn.secretLookupByUsage(libvirt.VIR_SECRET_USAGE_TYPE_CEPH, source.secret_usage)
-        return base64.b64encode(secret.value(0))
 
 
 def _grow_to(pool: Pool, name: str, size_bytes: int, image_format: str) -> None:

@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools imp
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
 # Pools that are a way to storage elsewhere: two of them with the same source show the same volumes.
-_NETWORKED = frozenset({"netfs", "rbd", "gluster", "iscsi", "iscsi-direct"})
+_NETWORKED = frozenset({"netfs", "gluster", "iscsi", "iscsi-direct"})
 _SAN = frozenset({"scsi", "mpath"})
 
 
@@ -29,6 +29,9 @@ def is_shared(here: Pool, there: Pool, *, seen: bool, probe: bool) -> bool:
     """
     if here.type != there.type:
         return False
+    if here.type == "rbd":
+        # Of its monitors, each hypervisor may have been told others.
+        return here.name_at(there.source_of("")) == ""
     if here.type in _NETWORKED and _origin(here) == _origin(there):
         return here.path == there.path
     if here.type in _SAN:

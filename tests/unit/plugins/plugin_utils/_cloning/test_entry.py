@@ -77,7 +77,7 @@ def test_full_copies_and_raw_disks_stay_such() -> None:
     disks = [{"name": "a", "size": 8, "image": "i", "clone": "copy"}, {"name": "b", "size": 8, "format": "raw"}]
     found = clone(disks=disks)
     assert [disk["image"] for disk in found.entry["disks"]] == ["clone-of-web1-a", "clone-of-web1-b"]
-    assert [disk.clone for disk in read_machine(found.entry).disks] == ["copy", "copy"]
+    assert [(disk.clone, disk.format) for disk in read_machine(found.entry).disks] == [("copy", None), (None, "raw")]
 
 
 def test_a_drive_keeps_its_medium() -> None:

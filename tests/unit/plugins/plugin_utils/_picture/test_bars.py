@@ -30,9 +30,11 @@ GIB = 1024**3
 SHARED = {"rbd"}
 
 
-def pool(name: str, capacity: int, available: int, kind: str = "dir", active: bool = True) -> dict[str, t.Any]:
+def pool(
+    name: str, capacity: int, available: int, kind: str = "dir", active: bool = True, **more: t.Any
+) -> dict[str, t.Any]:
     """A pool as virt_host_info returns it."""
-    return {"name": name, "type": kind, "active": active, "capacity_mib": capacity, "available_mib": available}
+    return {"name": name, "type": kind, "active": active, "capacity_mib": capacity, "available_mib": available, **more}
 
 
 def disk(volume: str, whole_gib: int, written_gib: int, **more: t.Any) -> dict[str, t.Any]:
@@ -103,6 +105,34 @@ def test_shared_storage_counts_once_in_the_totals() -> None:
     totals = {one.label: one.whole for one in picture_of(fleet, None).bars}
     assert totals["Storage"] == "Storage: 6 of 14 GiB used, 8 GiB free, disks may grow by 4 GiB"
     assert totals["Memory"] == "Memory: 1 of 2 GiB committed, 0 MiB of that by running machines, 1 GiB free"
+
+
+def total(**pools: list[dict[str, t.Any]]) -> str:
+    """What the bar of all storage says of hypervisors with these pools."""
+    host = {"memory": {"total_mib": 1280, "committed_mib": 0}, "vcpus": {"total": 2, "committed": 0}}
+    fleet = {name: {"host": {**host, "pools": found}, "machines": []} for name, found in pools.items()}
+    return next(one.short for one in picture_of(fleet, None).bars if one.is_storage)
+
+
+def test_shared_storage_is_known_by_what_it_is() -> None:
+    """Not by the name of its pool, and not by numbers that are of different minutes."""
+    one = pool("ceph", 10240, 6144, "rbd", shared_storage="rbd a,b/vms")
+    assert total(hv1=[one], hv2=[pool("fast", 10241, 6100, "rbd", shared_storage="rbd b,c/vms")]) == "4 of 10 GiB"
+    # Two clusters that happen to be alike.
+    assert total(hv1=[one], hv2=[{**one, "shared_storage": "rbd x/vms"}]) == "8 of 20 GiB"
+    # Two pools of one hypervisor.
+    assert total(hv1=[one, {**one, "name": "again"}]) == "4 of 10 GiB"
+
+
+def test_a_directory_that_is_mounted_from_a_server_is_shared() -> None:
+    vms = pool("nfs", 10240, 6144, shared_storage="netfs nas:/srv/vms")
+    iso = pool("iso", 10240, 6144, shared_storage="netfs nas:/srv/iso")
+    own = pool("default", 2048, 1024)
+    assert total(hv1=[vms, own], hv2=[{**vms, "type": "netfs"}, own]) == "6 of 14 GiB"
+    # Two directories of one file system there, of which one hypervisor has but the second.
+    assert total(hv1=[vms, iso], hv2=[iso], hv3=[vms]) == "4 of 10 GiB"
+    (space,) = spaces_of([vms], [], SHARED)
+    assert space.shared
 
 
 def test_a_machine_that_is_moved_counts_once() -> None:

@@ -22,9 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import (
-    KEY_ID,
     create_copy,
-    rbd_options,
     shares_blocks,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
@@ -275,44 +273,6 @@ def test_a_cluster_does_not_take_a_volume_of_another_pool(conn: VirConnect, file
         source_format="raw",
     )
     assert volume_names(ceph) == {"image", "copy"}
-
-
-CLUSTER = DiskSource(
-    "network",
-    protocol="rbd",
-    name="vms/a,b",
-    hosts=(("127.0.0.1", 1), ("::1", None)),
-    auth_user="libvirt",
-    auth_type="ceph",
-    secret_usage="the key",
-)
-
-
-def test_a_cluster_in_the_words_of_qemu() -> None:
-    bare = dataclasses.replace(CLUSTER, auth_user=None, auth_type=None, secret_usage=None)
-    servers = "server.0.host=127.0.0.1,server.0.port=1,server.1.host=::1,server.1.port=6789"
-    assert rbd_options(bare) == f"driver=rbd,pool=vms,image=a,,b,{servers}"
-    assert "user=libvirt,key-secret=key" in rbd_options(CLUSTER)
-
-
-@needs_qemu_img
-def test_qemu_knows_all_these_words(tmp_path: Path) -> None:
-    """It goes as far as reading the key, which is none."""
-    qemu_img("create", "-f", "raw", tmp_path / "image", "1M")
-    command = [
-        "qemu-img",
-        "convert",
-        "-n",
-        "--object",
-        f"secret,id={KEY_ID},format=base64,file=/dev/stdin",
-        "-f",
-        "raw",
-    ]
-    command += ["--target-image-opts", str(tmp_path / "image"), rbd_options(CLUSTER)]
-    tried = subprocess.run(command, input=b"QUJD", stderr=subprocess.PIPE, check=False, timeout=300)
-    if b"Unknown driver" in tried.stderr or b"block-rbd" in tried.stderr:
-        pytest.skip("QEMU's driver for Ceph is not installed (package qemu-block-extra)")
-    assert b"error connecting: Invalid argument" in tried.stderr
 
 
 @needs_qemu_img

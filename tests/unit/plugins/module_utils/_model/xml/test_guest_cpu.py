@@ -15,8 +15,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cp
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.guest_cpu import (
     GuestCpu,
     guest_cpu_from_xml,
-    read_guest_cpu,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.guest_cpu_facts import read_guest_cpu
 
 EPYC = GuestCpu("x86_64", "kvm", "EPYC", "AMD", {"x2apic": "require", "svm": "disable"})
 

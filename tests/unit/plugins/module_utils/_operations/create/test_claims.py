@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
@@ -159,11 +160,9 @@ def test_a_machine_whose_making_fails_leaves_no_claim(conn: t.Any) -> None:
     assert look_for(conn, ["new1"]) == {}
 
 
-def check(conn: t.Any, decision: dict[str, t.Any], new: t.Sequence[Claim] = (NEW,)) -> None:
-    domains = list_domains(conn)
-    check_decision(
-        new_claims(new, domains), read_decision(decision, "decision"), domains, Pools(conn), [one.name for one in new]
-    )
+def check(conn: t.Any, decision: dict[str, t.Any], new: t.Sequence[Claim] = (NEW,), *, ahead: bool = False) -> None:
+    domains, read = list_domains(conn), read_decision(decision, "decision")
+    check_decision(new_claims(new, domains), read, domains, Pools(conn), [one.name for one in new], ahead=ahead)
 
 
 def committed_mib(conn: t.Any) -> int:
@@ -190,6 +189,23 @@ def test_cpus_and_pools_are_counted_again(conn: t.Any) -> None:
     check(conn, {"pools_mib": {"default": 9_000_000_000}}, [])
 
 
+def test_a_shared_pool_has_space_for_all_hypervisors_before_anything_is_created(conn: t.Any) -> None:
+    free_mib = Pools(conn).get("default").available_bytes // MIB
+    shared = {"pools_mib": {"default": 1}, "shared_pools_mib": {"default": free_mib}}
+    check(conn, shared, ahead=True)
+    full = {"pools_mib": {"default": 1}, "shared_pools_mib": {"default": free_mib + 1}}
+    words = (
+        rf"chosen for new1: {free_mib + 1} MiB are needed in pool default by this run, on all .*, {free_mib} are free"
+    )
+    with pytest.raises(ConflictError, match=words):
+        check(conn, full, ahead=True)
+    # By now some of it may be what the run has created on another one, and it has space for what comes here.
+    check(conn, full)
+    with pytest.raises(ConflictError, match=rf"{free_mib + 2} MiB are needed in pool default, {free_mib} are free"):
+        check(conn, {**full, "pools_mib": {"default": free_mib + 2}}, ahead=True)
+    check(conn, full, [], ahead=True)
+
+
 def test_maintenance_keeps_new_machines_out() -> None:
     check_maintenance([], Maintenance("2026-11-21T10:00:00Z", "new disks"))
     check_maintenance(["new1"], None)
@@ -205,6 +221,7 @@ def test_maintenance_keeps_new_machines_out() -> None:
         ({"memory": 1}, "decision: unknown option 'memory'"),
         ({"memory_mib": "much"}, "decision.memory_mib: 'much' is not allowed"),
         ({"pools_mib": {"default": -1}}, "decision.pools_mib.default: -1 is not allowed"),
+        ({"shared_pools_mib": {"default": "all"}}, "decision.shared_pools_mib.default: 'all' is not allowed"),
         ({"machines": {"web1": "the first"}}, "decision.machines.web1: 'the first' is not a UUID"),
         ({"machines": ["web1"]}, "decision.machines: ['web1'] is not a mapping"),
     ],

@@ -1,0 +1,150 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Images in a pool of a Ceph cluster: brought there once for all hypervisors, and cloned for each disk.
+
+The first disk that is made from an image in such a pool brings it there, as a raw volume of the image's name. While it
+is filled it is called PART, and who fills it has it open: a volume that nobody has open any more is what a killed run
+has left. Then it gets a protected snapshot, which its clones are made from, and its name, both at once for all who
+look. Nobody writes to it any more, and the cluster itself refuses to delete what has a clone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import typing as t
+from dataclasses import replace
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import RAW, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import (
+    Cluster,
+    open_cluster,
+    qemu_name,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName
+
+SNAPSHOT = "brine"
+PART = ".part"
+_FILL_SECONDS = 24 * 3600
+# How long a volume must have been without anybody who has it open before it counts as left behind. The cluster itself
+# forgets a client that does not answer after 30 s (osd_client_watch_timeout).
+_ABANDONED_SECONDS = 15
+_LOOK_SECONDS = 1.0
+
+
+def image_in(pool: Pool, image: StoredImage) -> StoredImage:
+    """An image as it is, or will be, in a pool of a cluster: the same name and content, raw."""
+    volume = ImageName(image.name, image.digest, RAW).volume
+    return replace(image, volume=volume, pool=pool.name, path=pool.volume_path(volume), format=RAW)
+
+
+def bring_image(pool: Pool, image: StoredImage, wait_seconds: float = _FILL_SECONDS) -> bool:
+    """Have a stored image, a file of this machine, in a pool of a cluster; False when it is there already.
+
+    One run brings it, and others that want it wait for that. Raises HostError when it cannot be brought, and when
+    another one has not done so in time.
+    """
+    volume = image_in(pool, image).volume
+    with open_cluster(pool) as cluster:
+        if not _begin(cluster, volume, image.virtual_size_bytes, wait_seconds):
+            refresh_pool(pool.handle, pool.name)
+            return False
+        part = f"{volume}{PART}"
+        try:
+            with cluster.open(part) as filled:
+                _fill(pool, part, image)
+                filled.create_snap(SNAPSHOT)
+                filled.protect_snap(SNAPSHOT)
+                cluster.volumes.rename(cluster.io, part, volume)
+        except BaseException:
+            _remove(cluster, part)
+            raise
+    refresh_pool(pool.handle, pool.name)
+    return True
+
+
+def _begin(cluster: Cluster, volume: str, size_bytes: int, wait_seconds: float) -> bool:
+    """Make the volume that is to be filled; False when the image is there, by now or already."""
+    part, end = f"{volume}{PART}", time.monotonic() + wait_seconds
+    alone_since = None
+    while not cluster.has(volume):
+        with contextlib.suppress(cluster.rbd.ImageExists):
+            cluster.volumes.create(cluster.io, part, size_bytes)
+            return True
+        alone_since = None if _is_open(cluster, part) else alone_since or time.monotonic()
+        if alone_since is not None and time.monotonic() - alone_since > _ABANDONED_SECONDS:
+            _remove(cluster, part)
+        elif time.monotonic() > end:
+            raise HostError(
+                f"another run is bringing image {volume}, and has not finished within {wait_seconds:g} s",
+                hint="Wait for it, and run this again",
+            )
+        else:
+            time.sleep(_LOOK_SECONDS)
+    return False
+
+
+def _is_open(cluster: Cluster, volume: str) -> bool:
+    """Whether any client has a volume open, this one apart."""
+    try:
+        # To read it, no watch is set.
+        with cluster.open(volume, read_only=True) as looked_at:
+            return bool(list(looked_at.watchers_list()))
+    except cluster.rbd.ImageNotFound:
+        return False
+
+
+def _fill(pool: Pool, volume: str, image: StoredImage) -> None:
+    target = qemu_name(pool, volume)
+    # -n: the volume is there. It has never been written to, so that zeros need not be.
+    words = [*target.options, "-n", "--target-is-zero", "-O", RAW, image.path, target.name]
+    answer = run_qemu_img("convert", image.format, *words, data=target.data, timeout_seconds=_FILL_SECONDS)
+    if answer.status != 0:
+        raise HostError(f"cannot copy {image.path} to {pool.volume_path(volume)}: {answer.complaint}")
+
+
+def clones_of(pool: Pool, volumes: t.Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The volumes that are clones of each of these, on whatever hypervisor their machines are; pool and name."""
+    found = {}
+    with open_cluster(pool) as cluster:
+        for volume in volumes:
+            with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as image:
+                found[volume] = tuple(sorted(f"{child['pool']}/{child['image']}" for child in image.list_children2()))
+    return found
+
+
+def stored_seconds(pool: Pool, volumes: t.Iterable[str]) -> dict[str, float]:
+    """When each of these volumes was made, in seconds since 1970; none of those that are not there."""
+    found = {}
+    with open_cluster(pool) as cluster:
+        for volume in volumes:
+            with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as image:
+                found[volume] = image.create_timestamp().timestamp()
+    return found
+
+
+def delete_image(pool: Pool, volume: str) -> None:
+    """Delete an image and its snapshots. Raises ConflictError when it has clones or somebody has it open: by the
+    cluster's own word, so that nobody's disk loses what is below it."""
+    with open_cluster(pool) as cluster:
+        try:
+            _remove(cluster, volume)
+        except (cluster.rbd.ImageBusy, cluster.rbd.ImageHasSnapshots) as exc:
+            raise ConflictError(f"image {volume} of pool {pool.name} is in use: {exc}") from exc
+    refresh_pool(pool.handle, pool.name)
+
+
+def _remove(cluster: Cluster, volume: str) -> None:
+    """Delete a volume and its snapshots, unless it has clones or is open; what is not there is passed over."""
+    with contextlib.suppress(cluster.rbd.ImageNotFound):
+        with cluster.open(volume) as image:
+            for snapshot in list(image.list_snaps()):
+                if image.is_protected_snap(snapshot["name"]):
+                    image.unprotect_snap(snapshot["name"])
+                image.remove_snap(snapshot["name"])
+        cluster.volumes.remove(cluster.io, volume)

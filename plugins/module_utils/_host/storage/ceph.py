@@ -1,0 +1,169 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A pool of a Ceph cluster, past libvirt: for what its storage driver cannot do (rename, snapshots, who uses what).
+
+Ceph's own bindings (https://docs.ceph.com/en/latest/rbd/api/librbdpy/), with the address, the user and the key that the
+libvirt pool has. Nothing is read from /etc/ceph, and the key gets into no file and no command line.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import importlib
+import json
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+
+KEY_ID = "key"
+_PORT = 6789
+# As long as libvirt itself waits (RADOS timeouts in src/storage/storage_backend_rbd.c); Ceph would wait for ever.
+_SECONDS = "30"
+
+
+class Cluster:
+    """An open connection to one pool of a cluster.
+
+    rbd: the module of Ceph's bindings, whose exceptions the methods of its images raise; see ceph_errors. io: the
+    pool's context, which its functions take.
+    """
+
+    def __init__(self, rbd: t.Any, io: t.Any) -> None:
+        self.rbd = rbd
+        self.io = io
+        self.volumes = rbd.RBD()
+
+    def open(self, name: str, *, read_only: bool = False) -> t.Any:
+        """An image of the pool, as a context manager."""
+        return self.rbd.Image(self.io, name, read_only=read_only)
+
+    def has(self, name: str) -> bool:
+        """Whether the pool has an image of this name."""
+        try:
+            with self.open(name, read_only=True):
+                return True
+        except self.rbd.ImageNotFound:
+            return False
+
+
+def require_bindings(pool: Pool, where: str | None = None) -> None:
+    """Raise UnsupportedError where Python has none of Ceph's bindings."""
+    try:
+        _bindings("rados"), _bindings("rbd")
+    except ImportError as exc:
+        raise UnsupportedError(
+            f"storage pool {pool.name!r} is of type rbd, and Python cannot import Ceph's bindings here ({exc})",
+            where=where,
+            hint="Install python3-rados and python3-rbd on the hypervisor, or choose clone: copy for disks that are "
+            "made from an image",
+        ) from exc
+
+
+@contextlib.contextmanager
+def open_cluster(pool: Pool) -> t.Iterator[Cluster]:
+    """The pool of the cluster that a libvirt pool of type rbd is, for the block.
+
+    Raises UnsupportedError without Ceph's bindings, HostError when the cluster does not answer, and for what goes wrong
+    in the block.
+    """
+    require_bindings(pool)
+    rados, rbd = _bindings("rados"), _bindings("rbd")
+    source = pool.network or DiskSource("network")
+    settings = {
+        "mon_host": ",".join(_monitor(host, port) for host, port in source.hosts),
+        "client_mount_timeout": _SECONDS,
+        "rados_mon_op_timeout": _SECONDS,
+        "rados_osd_op_timeout": _SECONDS,
+    }
+    if source.auth_user is None:
+        settings.update({"auth_client_required": "none"})
+    else:
+        settings.update({"key": cluster_key(pool, source).decode()})
+    with ceph_errors(rados, rbd, f"cannot reach the Ceph cluster of storage pool {pool.name}"):
+        connection = rados.Rados(rados_id=source.auth_user or "admin", conf=settings)
+        connection.connect()
+    try:
+        with ceph_errors(rados, rbd, f"the Ceph cluster of storage pool {pool.name}"):
+            io = connection.open_ioctx((source.name or "").rstrip("/"))
+            try:
+                yield Cluster(rbd, io)
+            finally:
+                io.close()
+    finally:
+        connection.shutdown()
+
+
+@contextlib.contextmanager
+def ceph_errors(rados: t.Any, rbd: t.Any, what: str) -> t.Iterator[None]:
+    """Inside the block, an error of Ceph's bindings is raised as HostError."""
+    try:
+        yield
+    except VirtError:
+        raise
+    except (rados.Error, rbd.Error) as exc:
+        raise HostError(f"{what}: {exc}") from exc
+
+
+@dataclass(frozen=True)
+class QemuName:
+    """A volume of a cluster as qemu-img takes it.
+
+    name: in place of a path. options: what has to stand before that. data: what it reads from its standard input for
+    this: the cluster's key, which so gets into no file and no command line.
+    """
+
+    name: str
+    options: tuple[str, ...] = ()
+    data: bytes = b""
+
+
+def qemu_name(pool: Pool, volume: str) -> QemuName:
+    """The name of a volume for qemu-img. Raises VirtError when the cluster's key cannot be had."""
+    source = pool.source_of(volume)
+    name = "json:" + json.dumps({"driver": "raw", "file": rbd_node(source)})
+    if source.auth_user is None:
+        return QemuName(name)
+    secret = f"secret,id={KEY_ID},format=base64,file=/dev/stdin"
+    return QemuName(name, ("--object", secret), cluster_key(pool, source))
+
+
+def rbd_node(source: DiskSource) -> dict[str, t.Any]:
+    """A volume of a Ceph cluster in the words of QEMU's rbd driver.
+
+    BlockdevOptionsRbd in https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html
+    """
+    pool, _slash, image = (source.name or "").partition("/")
+    node: dict[str, t.Any] = {"driver": "rbd", "pool": pool, "image": image}
+    if source.auth_user is not None:
+        node.update({"user": source.auth_user, "key-secret": KEY_ID, "auth-client-required": ["cephx", "none"]})
+    if source.hosts:
+        node["server"] = [{"host": host, "port": str(port or _PORT)} for host, port in source.hosts]
+    return node
+
+
+def cluster_key(pool: Pool, source: DiskSource) -> bytes:
+    """The cluster's key, which libvirt keeps, in base64."""
+    with translate_errors(f"cannot read the key for pool {pool.name}, which libvirt keeps"):
+        conn = pool.handle.connect()
+        if source.secret_uuid is not None:
+            secret = conn.secretLookupByUUIDString(source.secret_uuid)
+        else:
+            secret = conn.secretLookupByUsage(libvirt.VIR_SECRET_USAGE_TYPE_CEPH, source.secret_usage)
+        return base64.b64encode(secret.value(0))
+
+
+def _bindings(name: str) -> t.Any:
+    """A module of Ceph's. Imported here alone: a hypervisor without a Ceph pool has none."""
+    return importlib.import_module(name)
+
+
+def _monitor(host: str, port: int | None) -> str:
+    """A monitor's address as Ceph's configuration has it; without a port Ceph tries those that it has itself."""
+    name = f"[{host}]" if ":" in host else host
+    return f"{name}:{port}" if port else name

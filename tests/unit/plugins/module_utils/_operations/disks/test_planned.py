@@ -1,0 +1,59 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import _decide
+
+IMAGE = StoredImage("i", "i-0123456789abcdef.qcow2", "images", "/i/i", "qcow2", 5 << 20, "0123456789abcdef")
+
+
+def decided(kind: str, *, local: bool = True, **options: t.Any) -> tuple[str | None, str | None]:
+    """How a disk is made from the image in a pool of this type, and in which format."""
+    spec = {
+        "name": "web1",
+        "vcpus": 1,
+        "memory": 128,
+        "image": "i",
+        "disks": [{"name": "system", "size": 8, **options}],
+    }
+    disk = _decide(read_machine(spec).disks[0], Pool("p", "/p", 0, None, type=kind, local=local), IMAGE, None)
+    return disk.clone, disk.format
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "wanted"),
+    [
+        ("dir", {}, ("overlay", "qcow2")),
+        ("dir", {"format": "raw"}, ("copy", "raw")),
+        ("dir", {"clone": "copy"}, ("copy", "qcow2")),
+        ("logical", {}, ("copy", "raw")),
+        ("rbd", {}, ("overlay", "raw")),
+        ("rbd", {"format": "raw"}, ("overlay", "raw")),
+        ("rbd", {"clone": "overlay"}, ("overlay", "raw")),
+        ("rbd", {"clone": "copy"}, ("copy", "raw")),
+    ],
+)
+def test_the_pool_decides_what_the_task_leaves_open(
+    kind: str, options: dict[str, t.Any], wanted: tuple[str, str]
+) -> None:
+    assert decided(kind, **options) == wanted
+
+
+def test_only_on_the_hypervisor_itself_an_image_is_cloned_in_a_cluster() -> None:
+    assert decided("rbd", local=False) == ("copy", "raw")
+
+
+@pytest.mark.parametrize("kind", ["logical", "zfs"])
+def test_where_there_are_no_overlays_none_is_made(kind: str) -> None:
+    with pytest.raises(UnsupportedError, match="an overlay is a qcow2 file") as error:
+        decided(kind, clone="overlay")
+    assert error.value.where == "disks[0].clone"
