@@ -21,7 +21,7 @@ from ..fleet.evacuating import provision
 NEEDS = ("hypervisors", "alone", "tiny")
 HERE, THERE = FLEET
 TEN = [f"ceph{number}" for number in range(10)]
-RUNS = "ceph-runs"
+RUNS, COMES = "ceph-runs", "ceph-comes"
 BLOB = "ceph-was-here"
 PLACE = "/srv/scenario-ceph"
 STRANGER = "of-somebody-else"
@@ -42,7 +42,9 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("a machine runs from it", lambda: _runs(cloud), vital=True)
         scenario.step("it moves while it runs, and nothing is copied", lambda: _move(cloud, THERE))
         scenario.step("its disk grows while it runs", lambda: _grow(cloud))
-        scenario.step("its disk moves to a pool of files while it runs, and back", lambda: _between_pools(cloud))
+        scenario.step(
+            "a disk moves into the pool while its machine runs; out of it, not unasked", lambda: _between_pools(cloud)
+        )
         scenario.step("off, it moves as well", lambda: _off(cloud))
         scenario.step("what is used is not deleted, from whatever hypervisor", lambda: _kept(cloud))
         scenario.step("a backup of it is whole, and is put back", lambda: _back_up(cloud))
@@ -51,11 +53,12 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("purge removes the machines and their volumes, and nothing else", lambda: _purge(cloud))
         scenario.step("then the image goes, by name or as unused", lambda: _prune(cloud))
     finally:
+        names = " ".join((RUNS, COMES, *TEN))
         for host in FLEET:
             cloud.lab(
                 "ssh",
                 host,
-                f"rm -rf {PLACE}; for m in {RUNS} {' '.join(TEN)}; do virsh destroy $m; virsh undefine $m; done",
+                f"rm -rf {PLACE}; for m in {names}; do virsh destroy $m; virsh undefine $m; done",
             )
         ceph.clear(cloud)
 
@@ -187,11 +190,22 @@ def _grow(cloud: Cloud) -> None:
 
 
 def _between_pools(cloud: Cloud) -> None:
-    for pool in ("default", ceph.POOL):
-        answer, _result = migrate(cloud, home(cloud, RUNS), name=RUNS, disks={"data": {"pool": pool}})
-        must(answer.status == 0, answer.text)
-        must((f"{RUNS}-data" in ceph.listed(cloud)) is (pool == ceph.POOL), f"{list(ceph.listed(cloud))}")
-        _says(cloud)
+    host = home(cloud, RUNS)
+    words = "cannot be seen from this one. .* source_volumes: none"
+    answer, result = migrate(cloud, host, name=RUNS, disks={"data": {"pool": "default"}})
+    must(answer.status != 0 and re.search(words, result["msg"]) is not None, answer.text)
+    disk = {"name": "system", "size": 64, "pool": "default", "format": "raw"}
+    answer, _result = cloud.init(host, **{**TINY, "name": COMES, "disks": [disk], "seed": False})
+    must(answer.status == 0, answer.text)
+    wait_until_up(cloud, host, COMES)
+    answer, _result = migrate(cloud, host, name=COMES, pool=ceph.POOL)
+    must(answer.status == 0, answer.text)
+    must(f"{COMES}-system" in "".join(ceph.listed(cloud)), f"{list(ceph.listed(cloud))}")
+    must(COMES not in cloud.on(host, "ls /var/lib/libvirt/images"), "its old volume is there")
+    status, said = tell(cloud, host, COMES, "cat /dev/vda > /dev/null && echo fine")
+    must(status == 0 and "fine" in said, said)
+    cloud.play_well("purge", "-e", f"vm={COMES}", "-e", "force=true")
+    must(COMES not in "".join(ceph.listed(cloud)), f"{list(ceph.listed(cloud))}")
 
 
 def _off(cloud: Cloud) -> None:
