@@ -62,7 +62,9 @@ def bring_image(pool: Pool, image: StoredImage, wait_seconds: float = _FILL_SECO
                 filled.protect_snap(SNAPSHOT)
                 cluster.volumes.rename(cluster.io, part, volume)
         except BaseException:
-            _remove(cluster, part)
+            # What went wrong says more than that nothing can be cleared either: the next run does that.
+            with contextlib.suppress(cluster.rbd.Error):
+                _remove(cluster, part)
             raise
     refresh_pool(pool.handle, pool.name)
     return True

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -253,7 +254,9 @@ def _copied_bytes(planned: PlannedDisk) -> int:
     """What a full copy brings into the pool; nothing where it can share its blocks with the image. Of an image that
     comes into the pool first, all that is in it."""
     if planned.stored is not None:
-        return measure_raw(planned.stored.path, planned.stored.format)
+        # In check mode the store may lack it yet.
+        there = os.path.exists(planned.stored.path)
+        return measure_raw(planned.stored.path, planned.stored.format) if there else planned.stored.virtual_size_bytes
     if planned.image is None or planned.pool is None or not planned.copied:
         return 0
     same = planned.format == planned.image.format

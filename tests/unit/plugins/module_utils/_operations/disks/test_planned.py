@@ -11,7 +11,11 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Uns
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import _decide
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import (
+    PlannedDisk,
+    _copied_bytes,
+    _decide,
+)
 
 IMAGE = StoredImage("i", "i-0123456789abcdef.qcow2", "images", "/i/i", "qcow2", 5 << 20, "0123456789abcdef")
 
@@ -57,3 +61,13 @@ def test_where_there_are_no_overlays_none_is_made(kind: str) -> None:
     with pytest.raises(UnsupportedError, match="an overlay is a qcow2 file") as error:
         decided(kind, clone="overlay")
     assert error.value.where == "disks[0].clone"
+
+
+def test_an_image_that_is_still_to_be_stored_counts_as_large_as_its_disk() -> None:
+    """In check mode; one that is stored is measured, and its holes do not count."""
+    spec = {"name": "web1", "vcpus": 1, "memory": 128, "image": "i", "disks": [{"name": "system", "pool": "p"}]}
+    disk = read_machine(spec).disks[0]
+    planned = PlannedDisk(
+        disk, "raw", None, Pool("p", "", 0, None, type="rbd", local=True), "v", image=IMAGE, stored=IMAGE
+    )
+    assert _copied_bytes(planned) == IMAGE.virtual_size_bytes
