@@ -170,8 +170,8 @@ options:
       - The volumes of the pool that machines of other hypervisors use, by name. They are not removed.
       - One hypervisor cannot see what the machines of another one use. In a pool that several may share, nothing is
         removed unless this option is given, which confirms that all the others were asked. A pool may be shared if it
-        is of type V(netfs) or V(rbd), or is on a network or cluster file system (NFS, CephFS, GlusterFS, GFS2, OCFS2 and
-        such).
+        is of type V(netfs) or V(rbd), or is on a network or cluster file system (NFS, CephFS, GlusterFS, GFS2, OCFS2
+        and such).
       - The empty list means that they were asked, and use none.
     type: list
     elements: str
