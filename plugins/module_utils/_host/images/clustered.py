@@ -16,7 +16,7 @@ import time
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import RAW, run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import (
@@ -26,6 +26,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph impo
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_in_cluster
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError, grow_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName
 
 SNAPSHOT = "brine"
@@ -54,20 +56,65 @@ def bring_image(pool: Pool, image: StoredImage, wait_seconds: float = _FILL_SECO
         if not _begin(cluster, volume, image.virtual_size_bytes, wait_seconds):
             refresh_pool(pool.handle, pool.name)
             return False
-        part = f"{volume}{PART}"
+        part, filled_id = f"{volume}{PART}", None
         try:
             with cluster.open(part) as filled:
+                filled_id = filled.id()
                 _fill(pool, part, image)
                 filled.create_snap(SNAPSHOT)
                 filled.protect_snap(SNAPSHOT)
+                _require_same(cluster, part, filled_id)
                 cluster.volumes.rename(cluster.io, part, volume)
         except BaseException:
             # What went wrong says more than that nothing can be cleared either: the next run does that.
-            with contextlib.suppress(cluster.rbd.Error):
-                _remove(cluster, part)
+            with contextlib.suppress(cluster.rbd.Error, HostError):
+                if filled_id is not None:
+                    _require_same(cluster, part, filled_id)
+                    _remove(cluster, part)
             raise
     refresh_pool(pool.handle, pool.name)
     return True
+
+
+def clone_image(pool: Pool, image: str, name: str, *, size_bytes: int, mark: str) -> None:
+    """A new volume that is a copy-on-write clone of an image of the pool, grown to size_bytes.
+
+    By the cluster itself: when libvirt cannot make a clone, as another hypervisor has taken its name since libvirt last
+    looked, it deletes the other one's volume. mark: see proof.py.
+    Raises VolumeExistsError, ConflictError for an image that is no whole one (any more), HostError.
+    """
+    with open_cluster(pool) as cluster:
+        try:
+            cluster.volumes.clone(cluster.io, image, SNAPSHOT, cluster.io, name)
+        except cluster.rbd.ImageExists as exc:
+            raise VolumeExistsError(f"pool {pool.name} has had a volume {name} since this run was planned") from exc
+        except cluster.rbd.ImageNotFound as exc:
+            raise _no_image(cluster, pool, image) from exc
+        with cluster.open(name) as clone:
+            mark_in_cluster(clone, mark)
+    refresh_pool(pool.handle, pool.name)
+    grow_volume(pool, name, size_bytes, image_format=RAW)
+
+
+def _no_image(cluster: Cluster, pool: Pool, image: str) -> VirtError:
+    if cluster.has(image):
+        return ConflictError(
+            f"volume {image} of pool {pool.name} is not an image that this collection has brought there, as it has no "
+            f"snapshot {SNAPSHOT}",
+            hint="Rename it, and run this again",
+        )
+    return ConflictError(
+        f"image {image} of pool {pool.name} has been removed since this run was planned", hint="Run it again"
+    )
+
+
+def _require_same(cluster: Cluster, part: str, filled_id: str) -> None:
+    """Raise HostError when a volume is not the one that this run fills: a run that stood still for long enough counts
+    as killed, and another one has begun anew."""
+    with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(part, read_only=True) as there:
+        if there.id() == filled_id:
+            return
+    raise HostError(f"another run has taken over {part}, as this one stood still", hint="Run this again")
 
 
 def _begin(cluster: Cluster, volume: str, size_bytes: int, wait_seconds: float) -> bool:

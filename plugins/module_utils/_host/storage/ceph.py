@@ -65,6 +65,15 @@ def require_bindings(pool: Pool, where: str | None = None) -> None:
         ) from exc
 
 
+def has_bindings() -> bool:
+    """Whether Python has Ceph's bindings. Without them, a pool of a cluster is used as far as libvirt itself can."""
+    try:
+        _bindings("rados"), _bindings("rbd")
+    except ImportError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def open_cluster(pool: Pool) -> t.Iterator[Cluster]:
     """The pool of the cluster that a libvirt pool of type rbd is, for the block.

@@ -26,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import open_cluster
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import has_bindings, open_cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import mark_qcow2, read_start
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
@@ -55,9 +55,9 @@ def mark_volume(pool: Pool, volume: t.Any, image_format: str, mark: str) -> None
 
     volume: libvirt's handle. image_format: as it was made.
     """
-    if mark and pool.clones_images:
+    if mark and pool.clones_images and has_bindings():
         with open_cluster(pool) as cluster, cluster.open(volume.name()) as image:
-            image.metadata_set(_METADATA, mark)
+            mark_in_cluster(image, mark)
     if not mark or pool.source_type != FILE:
         return
     with translate_errors(f"cannot mark a new volume of pool {pool.name}"):
@@ -68,6 +68,11 @@ def mark_volume(pool: Pool, volume: t.Any, image_format: str, mark: str) -> None
         # Not every kind of pool lets its volumes be read and written through libvirt.
         with contextlib.suppress(UnsupportedError):
             mark_qcow2(volume, pool.handle.connect(), mark)
+
+
+def mark_in_cluster(image: t.Any, mark: str) -> None:
+    """Mark a volume of a Ceph cluster. image: it, opened by Ceph's bindings."""
+    image.metadata_set(_METADATA, mark)
 
 
 def _mark_file(path: str, image_format: str, mark: str) -> bool:
@@ -89,8 +94,8 @@ def _mark_file(path: str, image_format: str, mark: str) -> bool:
 
 
 def has_marks(pool: Pool) -> bool:
-    """Whether volumes of a pool can have a mark."""
-    return pool.source_type == FILE or pool.clones_images
+    """Whether volumes of a pool can have a mark, which in a Ceph cluster takes its bindings to write and to read."""
+    return pool.source_type == FILE or (pool.clones_images and has_bindings())
 
 
 def is_proven(pool: Pool, note: VolumeNote) -> bool:

@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     HostError,
     NotFoundError,
     UnsupportedError,
+    VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
@@ -29,6 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import open_cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start
@@ -141,9 +143,22 @@ def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
     try:
         yield
     except libvirt.libvirtError as exc:
-        if exc.get_error_code() == libvirt.VIR_ERR_STORAGE_VOL_EXIST:
+        if exc.get_error_code() == libvirt.VIR_ERR_STORAGE_VOL_EXIST or _has_come(pool, name):
             raise _taken(pool, name) from exc
         raise
+
+
+def _has_come(pool: Pool, name: str) -> bool:
+    """Whether a cluster has a volume that libvirt did not know of, for which it has no error code.
+
+    A cluster makes a volume or does not: there is none that this run has made half of.
+    """
+    if pool.network is None:
+        return False
+    with contextlib.suppress(VirtError):
+        refresh_pool(pool.handle, pool.name)
+        return volume_exists(pool, name)
+    return False
 
 
 def require_not_there(pool: Pool, name: str) -> None:

@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import is_defined
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand, has_marks
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
@@ -25,8 +25,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.plan import
 def mark_for(pool: Pool, volume: str, own: Sequence[VolumeNote]) -> str:
     """What is to tell a new volume from others of its name.
 
+    Nothing where it could not be written: a volume without the mark that the notes have would be taken for another's.
     It is that of the one that it replaces: whenever this run is killed, the notes know the one that is there.
     """
+    if pool.clones_images and not has_marks(pool):
+        return ""
     marks = (v.making.mark for v in own if v.making and (v.pool, v.name) == (pool.name, volume))
     return next(marks, None) or uuid.uuid4().hex
 

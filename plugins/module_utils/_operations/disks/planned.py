@@ -17,7 +17,11 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import measure_raw
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
-from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import bring_image, image_in
+from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import (
+    bring_image,
+    clone_image,
+    image_in,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import require_bindings
@@ -286,7 +290,9 @@ def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
         size, mark, below = planned.size_bytes, planned.mark, image or base
         if planned.stored is not None:
             bring_image(pool, planned.stored)
-        if image is not None and (planned.copied or pool.clones_images):
+        if image is not None and not planned.copied and pool.clones_images:
+            clone_image(pool, image.volume, name, size_bytes=size, mark=mark)
+        elif image is not None and planned.copied:
             source = hypervisor.pools.get(image.pool).handle.storageVolLookupByName(image.volume)
             create_copy(
                 pool,

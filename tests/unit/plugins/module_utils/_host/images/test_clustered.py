@@ -7,30 +7,36 @@ does is seen in the lab (scenario ceph)."""
 from __future__ import annotations
 
 import typing as t
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.images import clustered as images
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import Cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 
 VOLUME = "tiny-0123456789abcdef.raw"
 PART = f"{VOLUME}.part"
 
 
-class ImageNotFound(Exception):
+class Error(Exception):
     pass
 
 
-class ImageExists(Exception):
+class ImageNotFound(Error):
     pass
 
 
-class ImageBusy(Exception):
+class ImageExists(Error):
+    pass
+
+
+class ImageBusy(Error):
     pass
 
 
@@ -40,12 +46,14 @@ class Volume:
 
     watchers: int = 0
     snapshots: list[str] = field(default_factory=list)
+    size_bytes: int = 0
+    metadata: dict[str, str] = field(default_factory=dict)
 
 
 class Pretended:
     """The module rbd and its class RBD in one, on a dictionary."""
 
-    ImageNotFound, ImageExists, ImageBusy = ImageNotFound, ImageExists, ImageBusy
+    Error, ImageNotFound, ImageExists, ImageBusy = Error, ImageNotFound, ImageExists, ImageBusy
 
     def __init__(self, **volumes: Volume) -> None:
         self.there: dict[str, Volume] = {name.replace("__", "."): volume for name, volume in volumes.items()}
@@ -57,6 +65,16 @@ class Pretended:
         if name in self.there:
             raise ImageExists
         self.there[name] = Volume()
+
+    def clone(self, _io: t.Any, parent: str, snapshot: str, _to: t.Any, name: str) -> None:
+        if parent not in self.there or snapshot not in self.there[parent].snapshots:
+            raise ImageNotFound
+        if name in self.there:
+            raise ImageExists
+        self.there[name] = Volume(size_bytes=self.there[parent].size_bytes)
+
+    def rename(self, _io: t.Any, name: str, new_name: str) -> None:
+        self.there[new_name] = self.there.pop(name)
 
     def remove(self, _io: t.Any, name: str) -> None:
         if name not in self.there:
@@ -82,6 +100,18 @@ class _Open:
 
     def __exit__(self, *_exc: object) -> None:
         self._volume.watchers -= self._adds
+
+    def id(self) -> str:
+        return str(id(self._volume))
+
+    def create_snap(self, name: str) -> None:
+        self._volume.snapshots.append(name)
+
+    def protect_snap(self, _name: str) -> None:
+        pass
+
+    def metadata_set(self, key: str, value: str) -> None:
+        self._volume.metadata[key] = value
 
     def watchers_list(self) -> list[int]:
         return list(range(self._volume.watchers))
@@ -174,3 +204,84 @@ def test_an_image_has_its_name_in_the_cluster_and_is_raw_there() -> None:
     there = images.image_in(Pool("ceph", "", 0, None, type="rbd", network=network), stored)
     assert (there.volume, there.pool, there.format, there.path) == (VOLUME, "ceph", "raw", f"rbd:vms/{VOLUME}")
     assert there.virtual_size_bytes == stored.virtual_size_bytes
+
+
+def clone(monkeypatch: pytest.MonkeyPatch, rbd: Pretended) -> None:
+    def grow(_pool: Pool, name: str, size_bytes: int, *, image_format: str) -> None:
+        assert image_format == "raw"
+        rbd.there[name].size_bytes = size_bytes
+
+    monkeypatch.setattr(images, "grow_volume", grow)
+    monkeypatch.setattr(images, "open_cluster", lambda _pool: nullcontext(Cluster(rbd, None)))
+    monkeypatch.setattr(images, "refresh_pool", lambda _handle, _name: None)
+    pool = Pool("ceph", "", 0, None, type="rbd", local=True)
+    images.clone_image(pool, VOLUME, "web1-system", size_bytes=64 << 20, mark="mine")
+
+
+def with_image(**volumes: Volume) -> Pretended:
+    rbd = Pretended(**volumes)
+    rbd.there[VOLUME] = Volume(snapshots=[images.SNAPSHOT], size_bytes=32 << 20)
+    return rbd
+
+
+def test_a_clone_is_marked_and_has_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    rbd = with_image()
+    clone(monkeypatch, rbd)
+    made = rbd.there["web1-system"]
+    assert (made.size_bytes, made.metadata, made.watchers) == (64 << 20, {"brine.build": "mine"}, 0)
+
+
+def test_a_volume_that_another_hypervisor_has_made_meanwhile_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    rbd = with_image()
+    rbd.there["web1-system"] = theirs = Volume(metadata={"brine.build": "theirs"}, size_bytes=1 << 20)
+    with pytest.raises(VolumeExistsError, match="has had a volume web1-system since"):
+        clone(monkeypatch, rbd)
+    assert rbd.there["web1-system"] is theirs
+    assert (theirs.size_bytes, theirs.metadata) == (1 << 20, {"brine.build": "theirs"})
+
+
+def test_an_image_that_is_pruned_meanwhile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    rbd = Pretended()
+    with pytest.raises(ConflictError, match="has been removed since this run was planned"):
+        clone(monkeypatch, rbd)
+    assert not rbd.there
+
+
+def test_what_only_has_the_name_of_an_image_is_not_cloned(monkeypatch: pytest.MonkeyPatch) -> None:
+    rbd = Pretended()
+    rbd.there[VOLUME] = Volume()
+    with pytest.raises(ConflictError, match="has no snapshot brine"):
+        clone(monkeypatch, rbd)
+    assert list(rbd.there) == [VOLUME]
+
+
+def bring(monkeypatch: pytest.MonkeyPatch, rbd: Pretended, fill: t.Callable[..., None]) -> bool:
+    monkeypatch.setattr(images, "open_cluster", lambda _pool: nullcontext(Cluster(rbd, None)))
+    monkeypatch.setattr(images, "refresh_pool", lambda _handle, _name: None)
+    monkeypatch.setattr(images, "_fill", fill)
+    network = DiskSource("network", protocol="rbd", name="vms/")
+    stored = StoredImage("tiny", "tiny.qcow2", "images", "/i/tiny", "qcow2", 5 << 20, "0123456789abcdef")
+    return images.bring_image(Pool("ceph", "", 0, None, type="rbd", network=network), stored)
+
+
+def test_an_image_that_is_brought_has_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    rbd = Pretended()
+    assert bring(monkeypatch, rbd, lambda *_: None)
+    assert list(rbd.there) == [VOLUME] and rbd.there[VOLUME].snapshots == [images.SNAPSHOT]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_that_stood_still_leaves_alone_what_another_one_fills(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Neither does half of an image get the name of a whole one, nor does it go."""
+    rbd, theirs = Pretended(), Volume(snapshots=["theirs"])
+
+    def stand_still(*_: t.Any) -> None:
+        rbd.there[PART] = theirs
+        if fails:
+            raise HostError("the cluster has gone")
+
+    with pytest.raises(HostError, match="the cluster has gone" if fails else "another run has taken over"):
+        bring(monkeypatch, rbd, stand_still)
+    assert rbd.there == {PART: theirs} and theirs.snapshots == ["theirs"]

@@ -20,7 +20,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph impo
     require_bindings,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import has_marks, mark_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import mark_for
+from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import UNTOLD, identify
 
 CLUSTER = DiskSource(
     "network",
@@ -74,6 +78,20 @@ def test_without_the_bindings_it_says_what_to_install(monkeypatch: pytest.Monkey
     with pytest.raises(UnsupportedError, match="No module named 'rados'") as error:
         require_bindings(pool, "disks[0].pool")
     assert error.value.where == "disks[0].pool" and "python3-rbd" in (error.value.hint or "")
+
+
+def test_without_the_bindings_volumes_have_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are made by libvirt as in any pool, and nothing is noted that nobody could read."""
+
+    def missing(name: str) -> t.Any:
+        raise ImportError(f"No module named '{name}'")
+
+    monkeypatch.setattr(client.importlib, "import_module", missing)
+    pool = Pool("ceph", "", 0, None, type="rbd", network=CLUSTER, local=True)
+    assert not has_marks(pool) and not mark_for(pool, "web1-system", [])
+    mark_volume(pool, None, "raw", "a mark")
+    note = VolumeNote("ceph", "web1-system", "disk", identity="of another hypervisor")
+    assert identify(pool, note) == UNTOLD
 
 
 def test_an_address_of_a_monitor() -> None:

@@ -308,3 +308,31 @@ def test_a_file_that_libvirt_has_not_seen_yet_is_somebody_elses_too(conn: VirCon
     with pytest.raises(VolumeExistsError):
         create_empty(pool, "theirs", size_bytes=MIB, image_format="raw")
     assert volume_names(pool) == set()
+
+
+def test_what_libvirt_did_not_know_of_in_a_cluster_is_somebody_elses(
+    conn: VirConnect,
+) -> None:
+    """Another hypervisor has made it; the error that comes of that has no code of its own."""
+    ceph = Pools(conn).get("ceph")
+
+    class Stale:
+        """The pool, as libvirt knew it before it looks again."""
+
+        looked = False
+
+        def __getattr__(self, name: str) -> t.Any:
+            return getattr(ceph.handle, name)
+
+        def createXML(self, xml: str, flags: int) -> t.Any:  # noqa: N802 - libvirt's own name
+            ceph.handle.createXML(xml, flags)
+            # An error of another code.
+            return conn.storagePoolLookupByName("none")
+
+        def refresh(self, _flags: int) -> None:
+            self.looked = True
+
+    stale = Stale()
+    with pytest.raises(VolumeExistsError, match="has had a volume web1-system since"):
+        create_empty(dataclasses.replace(ceph, handle=stale), "web1-system", size_bytes=MIB, image_format="raw")
+    assert stale.looked
