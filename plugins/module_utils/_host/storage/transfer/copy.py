@@ -112,15 +112,17 @@ def _copy(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _Co
         _clone(pool, name, size_bytes, image_format, origin, mark)
     elif _fills_files(pool) and origin.kind in (FILE, BLOCK):
         _fill_here(pool, name, size_bytes, image_format, origin, mark)
-    elif pool.type in _FILLED_BY_LIBVIRT or (pool.type == "rbd" and pool.name == origin.pool):
-        # In an rbd pool, libvirt looks for the source by its name alone, and in the target's pool.
+    elif pool.type in _FILLED_BY_LIBVIRT:
+        # Not in an rbd pool: when the name is taken there, libvirt deletes what has it.
         _copy_by_libvirt(pool, name, size_bytes, image_format, origin, mark)
     elif pool.local and pool.type in _FILLED_HERE and origin.kind in (FILE, BLOCK):
         _fill_here(pool, name, size_bytes, "raw", origin, mark)
     else:
         raise UnsupportedError(
             f"an image of pool {origin.pool} cannot be copied to pool {pool.name}, which is of type {pool.type}",
-            hint=f"Store the image in pool {pool.name} first, and create the disk from it",
+            hint="Leave clone out: the disk is a clone of the image then"
+            if pool.name == origin.pool
+            else f"Store the image in pool {pool.name} first, and create the disk from it",
         )
 
 
