@@ -18,7 +18,8 @@ description:
   - Nothing that is in a pool is ever deleted, and no device with anything on it is formatted. A device that a
     machine has as a disk, or a part of it, is neither formatted nor mounted.
   - libvirt takes a pool of type V(rbd) for stopped whenever its daemon starts, but at the host's boot. If it has
-    autostart, it is started again without counting as a change, here and by all modules that need it.
+    autostart, it is started again without counting as a change, here and by all modules that look at it. One that is to
+    stay stopped gets C(autostart=false).
   - The host needs the packages for its types of pools. On Debian and Ubuntu these are C(nfs-common) for O(type=netfs),
     C(open-iscsi) for O(type=iscsi), C(lvm2) for O(type=logical), C(libvirt-daemon-driver-storage-rbd) for O(type=rbd),
     C(libvirt-daemon-driver-storage-zfs) and C(zfsutils-linux) for O(type=zfs). Debian 13 also has

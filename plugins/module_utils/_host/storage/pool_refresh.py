@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import time
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, libvirt, translate_errors
 
 # How long another job in the pool (a volume that is being copied) may keep libvirt from looking into it again.
 _REFRESH_WAIT_SECONDS = 120
@@ -19,6 +20,9 @@ _REFRESH_WAIT_SECONDS = 120
 # What libvirt takes for stopped whenever its daemon starts, but at the host's boot: their back-ends have no checkPool
 # (storagePoolUpdateStateCallback in src/storage/storage_driver.c, virDriverShouldAutostart).
 _FORGOTTEN_TYPES = ("gluster", "iscsi-direct", "rbd", "sheepdog")
+# Of monitors: https://docs.ceph.com/en/latest/rados/configuration/msgr2/
+_CEPH_PORTS = (3300, 6789)
+_CONNECT_SECONDS = 2
 
 
 def is_started(pool: t.Any) -> bool:
@@ -26,10 +30,27 @@ def is_started(pool: t.Any) -> bool:
     started again; when that cannot be, it counts as it is. Raises libvirt's errors."""
     if pool.isActive():
         return True
-    if pool.autostart() and read_description("a storage pool", pool.XMLDesc(0)).get("type") in _FORGOTTEN_TYPES:
+    if not pool.autostart():
+        return False
+    root = read_description("a storage pool", pool.XMLDesc(0))
+    if root.get("type") in _FORGOTTEN_TYPES and _answers(pool, root):
         with contextlib.suppress(libvirt.libvirtError):
             _start(pool)
     return bool(pool.isActive())
+
+
+def _answers(pool: t.Any, root: etree._Element) -> bool:
+    """Whether one of a pool's servers can be reached, as far as that can be tried from here: libvirt would wait half a
+    minute for those that cannot, and whoever asks it anything about this pool as long."""
+    if root.get("type") != "rbd" or not is_local(pool.connect().getURI()):
+        return True
+    for server in root.iterfind("source/host"):
+        given = server.get("port")
+        for port in _CEPH_PORTS if given is None else (int(given),):
+            with contextlib.suppress(OSError):
+                socket.create_connection((server.get("name", ""), port), _CONNECT_SECONDS).close()
+                return True
+    return False
 
 
 def _start(pool: t.Any) -> None:

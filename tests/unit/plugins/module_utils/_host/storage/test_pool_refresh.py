@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import socket
 import typing as t
 from collections.abc import Iterator
 
@@ -55,3 +56,15 @@ def test_one_that_cannot_be_started_counts_as_stopped(conn: t.Any, monkeypatch: 
     monkeypatch.setattr(pool_refresh, "_start", fail)
     pool = define(conn, CLUSTER, autostart=True)
     assert not pool_refresh.is_started(pool)
+
+
+def test_a_cluster_that_cannot_be_reached_is_not_waited_for(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_refresh, "is_local", lambda _uri: True)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        pool = define(
+            conn, CLUSTER.replace("<host name='m'/>", f"<host name='127.0.0.1' port='{port}'/>"), autostart=True
+        )
+        assert pool_refresh.is_started(pool)
+        pool.destroy()
+    assert not pool_refresh.is_started(pool), "nobody listens any more"
