@@ -54,24 +54,19 @@ class Cluster:
 
 def require_bindings(pool: Pool, where: str | None = None) -> None:
     """Raise UnsupportedError where Python has none of Ceph's bindings."""
-    try:
-        _bindings("rados"), _bindings("rbd")
-    except ImportError as exc:
+    missing = _missing_bindings()
+    if missing is not None:
         raise UnsupportedError(
-            f"storage pool {pool.name!r} is of type rbd, and Python cannot import Ceph's bindings here ({exc})",
+            f"storage pool {pool.name!r} is of type rbd, and Python cannot import Ceph's bindings here ({missing})",
             where=where,
             hint="Install python3-rados and python3-rbd on the hypervisor, or choose clone: copy for disks that are "
             "made from an image",
-        ) from exc
+        )
 
 
 def has_bindings() -> bool:
     """Whether Python has Ceph's bindings. Without them, a pool of a cluster is used as far as libvirt itself can."""
-    try:
-        _bindings("rados"), _bindings("rbd")
-    except ImportError:
-        return False
-    return True
+    return _missing_bindings() is None
 
 
 @contextlib.contextmanager
@@ -165,6 +160,16 @@ def cluster_key(pool: Pool, source: DiskSource) -> bytes:
         else:
             secret = conn.secretLookupByUsage(libvirt.VIR_SECRET_USAGE_TYPE_CEPH, source.secret_usage)
         return base64.b64encode(secret.value(0))
+
+
+def _missing_bindings() -> ImportError | None:
+    """What Python says of them when it has none."""
+    try:
+        for name in ("rados", "rbd"):
+            _bindings(name)
+    except ImportError as exc:
+        return exc
+    return None
 
 
 def _bindings(name: str) -> t.Any:

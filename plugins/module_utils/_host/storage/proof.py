@@ -5,9 +5,9 @@
 
 A new volume gets a mark before anything is written to it: a qcow2 file an extension of its header, which goes when
 somebody copies another image over it, a raw file of this machine an extended attribute, and a volume of a Ceph cluster
-an entry in its metadata there, which every hypervisor sees. A run that is killed
-between the two leaves a volume that holds nothing: it is known by its size, its format and what it is laid on, and
-nobody loses anything with it. Where none can be seen (block devices), nothing proves it.
+an entry in its metadata there, which every hypervisor sees. A run that is killed between the two leaves a volume that
+holds nothing: a file is known by its size, its format and what it is laid on, and nobody loses anything with it. A
+volume of a cluster is not proven then, nor is one where no mark can be (block devices).
 """
 
 from __future__ import annotations

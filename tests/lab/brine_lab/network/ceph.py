@@ -36,7 +36,7 @@ _ROLES = ("mon", "mgr", "osd")
 
 def up(lab: Lab, state: State) -> None:
     """Make the cluster, or start what does not run of it, and wait until its pool can be written to."""
-    if all(processes.find(lab, _role(kind)) for kind in _ROLES):
+    if running(lab):
         return
     say(f"ceph: starting on {state.gateway}")
     if not _made(lab).exists():
