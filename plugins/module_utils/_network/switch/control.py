@@ -287,6 +287,8 @@ def confirm(name: str, token: str) -> None:
         check_token(name, token)
         seen_by, _blank, seen_at = (read_text(f"{_folder(name)}/applied-seen") or "").strip().partition(" ")
         if not seen_at or seen_by != token:
+            # Who was so slow that it went back meanwhile is told that.
+            _check_undecided(name)
             raise HostError(f"the change {name} has not been seen as applied", hint="Call phase=wait first")
         check_newer(float(seen_at))
         _decide(name, CONFIRM)

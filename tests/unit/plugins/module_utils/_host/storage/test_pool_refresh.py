@@ -21,9 +21,10 @@ FOLDER = "<pool type='dir'><name>p</name><target><path>/p</path></target></pool>
 
 
 @pytest.fixture
-def conn(monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
-    with open_connection("test:///default") as opened:
-        # Each connection to the test driver is another host: there is no second one to this.
+def conn(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
+    # A host of this test alone. All connections of a process to test:///default are to one, until the last is closed.
+    with open_connection(node_uri) as opened:
+        # Each connection to this one is another host: there is no second one to it.
         monkeypatch.setattr(pool_refresh, "_start", lambda pool: pool.create(0))
         yield opened
 

@@ -384,6 +384,15 @@ def test_who_confirms_after_the_end_of_the_time_is_told(host: Host) -> None:
     assert (control.state(NAME), host.texts("lasting")) == (control.ROLLED_BACK, BEFORE)
 
 
+def test_who_looks_after_the_end_of_the_time_is_told_too(host: Host) -> None:
+    """Whoever waits for it looks five times a second, and a busy host may look less often."""
+    control.arm(host.change(return_seconds=5), 1)
+    host.wait()
+    control.wait_until_applied(NAME, token())
+    with pytest.raises(ConflictError, match="was not confirmed in time, or has failed, and goes back"):
+        control.confirm(NAME, token())
+
+
 def test_of_a_confirmation_and_the_end_of_the_time_one_alone_wins(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time ends between the look of `confirm` and its decision."""
     control.arm(host.change(), 30)
