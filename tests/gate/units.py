@@ -20,7 +20,7 @@ from .results import Counts
 # Of pytest: tests ran, and some of them failed.
 _SOME_FAILED = 1
 # More than this is a fault, not chance.
-_MOST = 10
+MOST = 10
 
 
 def again(report: Path) -> Path:
@@ -37,7 +37,7 @@ def run_twice(report: Path, options: Sequence[str], cache: Path) -> int:
     # Not `-m pytest`, which would let tests import from the working directory.
     pytest = [str(Path(sys.executable).with_name("pytest")), "-o", f"cache_dir={cache}", *options]
     status = subprocess.run([*pytest, f"--junit-xml={report}"], check=False).returncode
-    if status != _SOME_FAILED or read_reports([report])[0].failed > _MOST:
+    if status != _SOME_FAILED or read_reports([report])[0].failed > MOST:
         return status
     print("\n== what failed, once more and alone", flush=True)
     alone = ["--numprocesses=0", "--last-failed", "--last-failed-no-failures=none", f"--junit-xml={again(report)}"]
