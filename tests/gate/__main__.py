@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import signal
 import sys
 import types
@@ -19,6 +20,11 @@ from .results import Counts, Result, table
 from .runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
+# Of `make test-full`, for somebody who has no whole day: the checks, the lab without a name, the others, molecule.
+CHECKS, FIRST, MOLECULE = "checks", "first", "molecule"
+PARTS = (CHECKS, FIRST, *OTHER_LABS, MOLECULE)
+LABS_AT_ONCE = 2
+Work = t.Callable[[], list[Result]]
 
 
 def run_checks(runner: Runner, *, quick: bool, full: bool = False, gently: bool = False) -> list[Result]:
@@ -28,27 +34,21 @@ def run_checks(runner: Runner, *, quick: bool, full: bool = False, gently: bool 
     return runner.run(checks, gently=gently, full=full)
 
 
-def run_all(runner: Runner, scenarios: Sequence[Scenario], molecule: Molecule, *, full: bool) -> list[Result]:
-    """Run the checks at the same time as the scenarios and molecule: much of those is waiting for guests and hosts.
+def run_all(checks: Work | None, labs: Sequence[Work], *, at_once: int) -> list[Result]:
+    """Run the checks at the same time as the labs: much of what those do is waiting for guests and hosts.
 
-    The checks get a small share of the processors, so that little in the lab is slower for them. Other labs than the
-    first, and molecule's, run beside that one, one after another.
+    `at_once`: how many labs; a test in one of two takes longer than by itself, and both together less.
     """
-    first, *others = scenarios
-    with ThreadPoolExecutor(2) as pool:
-        checks = pool.submit(run_checks, runner, quick=False, full=full, gently=True)
-        beside = pool.submit(run_one_by_one, others, molecule) if others else None
-        outcomes = [first.run()]
-        outcomes += beside.result() if beside else molecule.run()
-        return [*checks.result(), *outcomes]
+    with ThreadPoolExecutor(1) as aside, ThreadPoolExecutor(at_once) as pool:
+        begun = [pool.submit(work) for work in labs]
+        beside = aside.submit(checks) if checks else None
+        results = beside.result() if beside else []
+        return [*results, *(result for work in begun for result in work.result())]
 
 
-def run_one_by_one(scenarios: Sequence[Scenario], molecule: Molecule) -> list[Result]:
-    """Run the scenarios of each lab, which ends then, and those of molecule."""
-    results: list[Result] = []
-    for scenario in scenarios:
-        results += [scenario.run(), *scenario.tear_down()]
-    return [*results, *molecule.run()]
+def run_lab(scenario: Scenario) -> list[Result]:
+    """Run the scenarios of a lab; one with a name ends then."""
+    return [scenario.run(), *(scenario.tear_down() if scenario.lab else [])]
 
 
 def close(results: list[Result], interrupted: bool) -> t.NoReturn:
@@ -77,11 +77,17 @@ def main() -> t.NoReturn:
         choices=words,
         help="the quick part; that, sanity and a scenario in the lab; or all that the latter leaves out",
     )
-    word = parser.parse_args().word
+    parser.add_argument("part", nargs="*", help=f"of test-full, only: {', '.join(PARTS)}")
+    arguments = parser.parse_args()
+    word = arguments.word
+    full = word == "test-full"
+    if unknown := [part for part in arguments.part if not full or part not in PARTS]:
+        parser.error(f"there is no part {unknown[0]!r} of {word}; those of test-full are: {', '.join(PARTS)}")
+    parts = arguments.part or PARTS
 
     runner = Runner(ROOT / ".build/log")
-    full = word == "test-full"
-    scenarios = [Scenario(ROOT, full=full), *(Scenario(ROOT, full=True, lab=lab) for lab in OTHER_LABS if full)]
+    labs = [lab for lab in ("", *OTHER_LABS) if (lab or FIRST) in parts] if full else [""]
+    scenarios = [Scenario(ROOT, full=full, lab=lab) for lab in labs]
     molecule = Molecule(ROOT, runner.logs, full=full)
     interrupted = False
 
@@ -101,7 +107,13 @@ def main() -> t.NoReturn:
         if word == "check":
             results += run_checks(runner, quick=True)
         else:
-            results += run_all(runner, scenarios, molecule, full=full)
+            checks = functools.partial(run_checks, runner, quick=False, full=full, gently=True)
+            work: list[Work] = [functools.partial(run_lab, scenario) for scenario in scenarios]
+            results += run_all(
+                checks if CHECKS in parts else None,
+                [*work, *([molecule.run] if MOLECULE in parts else [])],
+                at_once=LABS_AT_ONCE if full else 1,
+            )
     finally:
         if word != "check":
             results += [*molecule.tear_down(), *(result for one in scenarios for result in one.tear_down())]
@@ -109,6 +121,8 @@ def main() -> t.NoReturn:
     if word != "test-full":
         left, to = (LEFT_OUT, "test") if word == "check" else (LEFT_TO_FULL, "test-full")
         print(f"left to `make {to}`: {'; '.join(left)}", flush=True)
+    elif others := [part for part in PARTS if part not in parts]:
+        print(f"not run: the parts {', '.join(others)}", flush=True)
     close(results, interrupted)
 
 

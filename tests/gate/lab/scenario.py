@@ -27,7 +27,7 @@ OTHER_LABS = tuple(filter(None, LABS))
 class Scenario:
     """Runs `tests/scenario/run FILE`, which prints its own progress and writes its counts into FILE.
 
-    `full`: the scenarios that take long. `lab`: those of the lab of this name, of OTHER_LABS.
+    `full`: the scenarios that take long. `lab`: those of the lab of this name, of OTHER_LABS, or without a name.
 
     FILE holds JSON: {"passed": n, "failed": n, "skipped": n}. In the environment, SCENARIO=no leaves the scenario out,
     and KEEP_LAB=1 leaves the lab up.
@@ -37,16 +37,16 @@ class Scenario:
         """Run the scenario of the checkout at `root`."""
         self._root = root
         self._full = full
-        self._lab = lab
+        self.lab = lab
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self._ending = False
 
     def run(self) -> Result:
         """Run the scenario, and return its counts; a scenario that is not there or gives no counts has failed."""
-        name = f"scenarios in the lab {self._lab}" if self._lab else "scenario in the lab"
+        name = f"scenarios in the lab {self.lab}" if self.lab else "scenario in the lab"
         program = self._root / "tests/scenario/run"
-        report = self._root / (f".build/scenario-{self._lab}.json" if self._lab else ".build/scenario.json")
+        report = self._root / (f".build/scenario-{self.lab}.json" if self.lab else ".build/scenario.json")
         if os.environ.get("SCENARIO") == "no":
             return Result(name, "skipped", 0, Counts(skipped=1), "SCENARIO=no")
         if self._stopped:
@@ -56,7 +56,7 @@ class Scenario:
         report.unlink(missing_ok=True)
         print(f"== {name}", flush=True)
         began = time.monotonic()
-        words = [f"{LAB}{self._lab}"] if self._full else []
+        words = [f"{LAB}{self.lab}"] if self._full else []
         status = self._call(program, str(report), *words, is_stopped=lambda: self._stopped)
         seconds = time.monotonic() - began
         try:
@@ -85,19 +85,19 @@ class Scenario:
         lab = self._root / "tests/lab/lab"
         if os.environ.get("SCENARIO") == "no" or not lab.exists():
             return []
-        if self._lab and not (self._root / f".build/lab-{self._lab}").exists():
+        if self.lab and not (self._root / f".build/lab-{self.lab}").exists():
             return []
         if os.environ.get("KEEP_LAB") == "1":
             print("== the lab stays up, as KEEP_LAB=1 says; `make lab-down` ends it", flush=True)
             return []
         began = time.monotonic()
         self._ending = True  # a second Ctrl-C must not leave half a lab
-        status = self._call(lab, *(["--name", self._lab] if self._lab else []), "down")
+        status = self._call(lab, *(["--name", self.lab] if self.lab else []), "down")
         if status == 0:
             return []
         return [
             Result(
-                f"lab {self._lab} down" if self._lab else "lab down",
+                f"lab {self.lab} down" if self.lab else "lab down",
                 "FAILED",
                 time.monotonic() - began,
                 Counts(failed=1),
@@ -111,11 +111,11 @@ class Scenario:
             cwd=self._root,
             stdin=subprocess.DEVNULL,
             # What is said in one lab is told from what is said in another.
-            stdout=subprocess.PIPE if self._lab else None,
+            stdout=subprocess.PIPE if self.lab else None,
             start_new_session=True,
         )
-        if self._lab:
-            threading.Thread(target=_repeat, args=(self._process.stdout, f"{self._lab} | "), daemon=True).start()
+        if self.lab:
+            threading.Thread(target=_repeat, args=(self._process.stdout, f"{self.lab} | "), daemon=True).start()
         seconds = FULL_TIMEOUT_SECONDS if self._full else TIMEOUT_SECONDS
         status = wait_for(self._process, seconds, is_stopped)
         self._process = None
