@@ -22,16 +22,16 @@ description:
     incremental backup are backed by those of the backup that it is built on, by relative paths.
   - A machine that is running goes on while libvirt writes its backup. All disks are as they were at one moment. Where
     the guest agent answers, the guest's file systems are frozen for that moment (O(quiesce)).
-  - Together with the backup of a running machine libvirt makes a checkpoint, from which on QEMU remembers what has
-    changed; the next backup is incremental. If that is not possible, a full backup is made, and RV(machines[].reason)
-    says why. It is not possible if the machine is off, if the last checkpoint is lost (a live migration loses it, and
-    so does a power cut), if a disk was added, removed or grown, if a file of the earlier backups is missing, and if
-    any disk is raw or on Ceph, as QEMU can keep such a memory only in a qcow2 image. While the machine has snapshots,
-    no checkpoint is made.
+  - Together with the backup of a running machine, libvirt creates a checkpoint, and QEMU tracks what changes from then
+    on, so that the next backup can be incremental. If that is not possible, a full backup is made, and
+    RV(machines[].reason) says why. It is not possible if the machine is off, if the last checkpoint is lost (a live
+    migration loses it, and so does a power cut), if a disk was added, removed or grown, if a file of the earlier
+    backups is missing, and if any disk is raw or on Ceph, as QEMU can store what has changed only in a qcow2 image.
+    While the machine has snapshots, no checkpoint is made.
   - Checkpoints that belong to earlier backups in the same directory are deleted when a newer one is there. Those that
     somebody else has made stay.
-  - A backup is written under another name, and gets its own when all of it is on the disk. If the run is interrupted,
-    however it is, the earlier backups stay as they are, and the next run removes what is left.
+  - A backup is written under a temporary name, and gets its own when all of it is on the disk. If the run is
+    interrupted at any point, the earlier backups stay as they are, and the next run removes what is left.
   - CD-ROM drives, and disks that are read-only, shareable or transient, are not in a backup (RV(machines[].left_out)).
     The seed is.
   - Whoever can read the directory can read the disks of the machines, and the passwords in their definitions. The files
@@ -66,15 +66,15 @@ options:
     type: path
     required: true
   must_be_mounted:
-    description: Refuse to work if O(dest) is on the file system of C(/), such as a share that is not mounted.
+    description: Fail if O(dest) is on the file system of C(/), as is the case when a share is not mounted.
     type: bool
     default: false
   state:
     description:
       - V(present) makes a backup.
-      - V(verified) makes none, but reads all backups of the machines in O(dest) back - every file's checksum, every
-        image's structure (C(qemu-img check)), and that none is missing that another one is built on. The machines need
-        not exist.
+      - V(verified) makes none, but reads all backups of the machines in O(dest) and verifies every file's checksum,
+        every image's structure (C(qemu-img check)), and that no backup is missing that another one is built on. The
+        machines need not exist.
     type: str
     choices: [present, verified]
     default: present
@@ -87,7 +87,8 @@ options:
     default: auto
   full_every:
     description:
-      - How many backups may be built on each other, with the full one at their beginning. Then a full one follows.
+      - How many backups may be built on each other, including the full one at the beginning. The next one is a full
+        one.
       - A backup can be removed only when none that is kept is built on it, so that this also limits how many are there
         besides those that O(keep) asks for.
     type: int
@@ -102,23 +103,23 @@ options:
     type: dict
     suboptions:
       last:
-        description: So many of the last ones.
+        description: How many of the newest to keep.
         type: int
       daily:
-        description: The last one of each day, for so many days that have one.
+        description: For how many days that have a backup to keep the last one.
         type: int
       weekly:
-        description: The last one of each week, for so many weeks that have one.
+        description: For how many weeks that have a backup to keep the last one.
         type: int
       monthly:
-        description: The last one of each month, for so many months that have one.
+        description: For how many months that have a backup to keep the last one.
         type: int
   quiesce:
     description:
       - Whether the guest's file systems are frozen while the backup begins, by the guest agent.
       - V(auto) freezes them if the agent answers. RV(machines[].quiesced) says whether it was done.
       - With V(true) it is an error if they cannot be frozen. With V(false) they are not.
-      - Without it, a backup is like the disks after a power cut.
+      - Without freezing, a backup is like the disks after a power cut.
     type: str
     choices: [auto, 'true', 'false']
     default: auto
@@ -127,7 +128,8 @@ options:
     type: int
     default: 10
   verify:
-    description: Read the new backup, and those that it is built on, back after it was made.
+    description: Verify the new backup, and those that it is built on, after it was made, as O(state=verified)
+      does.
     type: bool
     default: false
 seealso:

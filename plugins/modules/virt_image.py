@@ -75,7 +75,7 @@ options:
       - An image file on the controller. O(state=present) needs one of O(src), O(url), O(path) and O(machine).
       - A relative path is looked for in C(files) of the role or playbook, as usual.
       - A compressed file is sent as it is. The controller looks into it first, which needs the program C(zstd) there
-        for zstd; without it, the hypervisor finds out what is in the file.
+        for zstd; without it, only the hypervisor does.
       - While it is sent, it needs space for a second copy in the hypervisor's temporary directory (C(remote_tmp)).
     type: str
   url:
@@ -96,12 +96,12 @@ options:
       - A machine of this hypervisor, of which the image is made. It has to be off, and stays as it is.
       - The image has the content of one disk (O(disk)) in one file, together with what that disk is backed by. Further
         disks are not in it.
-      - So long as nobody has written to the disk since, the image is in the store already, and nothing is done. Of a
-        disk that is a device, such as a logical volume, this is only known by reading all of it, in check mode as well.
-      - What tells the machine from others is taken out of the image with C(virt-sysprep), such as its host name, SSH
-        host keys, machine-id, logs and what cloud-init remembers of it, and the C(.ssh) directories, mail and crontabs
-        of its users. The users and their passwords stay.
-      - On storage of this hypervisor alone, no other user of it can read the image, except QEMU's (mode V(0400)). On
+      - If nobody has written to the disk since the image was made, nothing is done. A disk that is a device, such as a
+        logical volume, has to be read in full to find that out, in check mode as well.
+      - What identifies the machine is removed from the image with C(virt-sysprep), such as its host name, SSH host
+        keys, machine-id, logs and what cloud-init remembers of it, and the C(.ssh) directories, mail and crontabs of
+        its users. The users and their passwords stay.
+      - On storage that only this hypervisor has, no user except root and QEMU's can read the image (mode V(0400)). On
         shared storage, and with C(dynamic_ownership = 0) in libvirt's C(qemu.conf), it can be read by all, as images
         from elsewhere can (V(0444)), so that every QEMU can.
     type: str
@@ -111,14 +111,14 @@ options:
       - The disk of O(machine) that the image is made of, by the name that M(brine.virt.virt_init) gave it, such as
         V(data), or by its target, such as V(vdb). By default it is the disk that the machine boots from, which is the
         first one unless the machine says otherwise.
-      - The identity is only taken out of the disk that the machine boots from. Any other one is copied as it is, with
+      - The identity is only removed from the disk that the machine boots from. Any other one is copied as it is, with
         everything that is on it.
     type: str
     version_added: "1.0.0"
   keep_identity:
     description:
-      - Leaves everything in the image of O(machine) that tells the machine from others. Two machines that are created
-        from it must not run side by side.
+      - Leaves everything that identifies the machine in the image of O(machine). Two machines that are created from it
+        must not run side by side.
     type: bool
     default: false
     version_added: "1.0.0"
@@ -148,8 +148,8 @@ options:
   pool:
     description:
       - The storage pool that the store is in. It must be of type dir, fs or netfs, and active.
-      - For O(state=absent) and O(state=pruned) it may be of type rbd too. Images come into such a pool with the first
-        machine that is made from them there, and an image that has a clone is in use.
+      - For O(state=absent) and O(state=pruned) it may be of type rbd too. An image is copied into such a pool when the
+        first machine is created from it there. An image that has a clone is in use.
     type: str
     default: images
   keep:
@@ -160,9 +160,10 @@ options:
     type: int
   ignore_unseen:
     description:
-      - If an image may be in use where that cannot be seen, that is, in a storage pool that is not active or by a disk
-        that cannot be read, O(state=pruned) removes nothing and warns, and O(state=absent) fails.
-      - V(true) assumes that nothing there uses an image. It does not cover other hypervisors, see O(used_elsewhere).
+      - If it cannot be determined whether an image is in use, because a storage pool is not active or a disk cannot be
+        read, O(state=pruned) removes nothing and warns, and O(state=absent) fails.
+      - V(true) assumes that nothing in such places uses an image. It does not cover other hypervisors, see
+        O(used_elsewhere).
     type: bool
     default: false
   used_elsewhere:

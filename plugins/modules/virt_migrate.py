@@ -87,7 +87,7 @@ options:
       - The storage pool that the disks go to, whatever pools they are in now. Without this option, a disk goes to the
         pool of the same name on the target.
       - On the same hypervisor, what a machine only reads and does not own stays where it is, such as the CD in a drive.
-        Its seed goes along.
+        Its seed is moved too.
       - A disk keeps its format and its size. An overlay stays one, on the same image; see O(copy_storage).
     type: str
   disks:
@@ -263,15 +263,15 @@ notes:
     network for a quarter of an hour. The migration ports are those from C(migration_port_min) to
     C(migration_port_max) in this hypervisor's C(/etc/libvirt/qemu.conf), by default 49152 to 49215; they have to be the
     same on the target.
-  - Snapshots go along with a machine that is off, if they are internal. While the machine runs, one with snapshots is
-    not moved, and one with external snapshots is not moved at all.
+  - Internal snapshots move with a machine that is off. A machine with snapshots is not moved while it runs, and one
+    with external snapshots is not moved at all.
   - Machines with devices or directories of the hypervisor, with persistent memory in a file, and
     machines that are off but have UEFI variables or a TPM, are not moved. The kernel of one that is off, and other
     files that its start reads, have to be in a storage pool of the target. Machines that a run is still
     creating or adding a disk to, or was interrupted while doing so, are not moved either. The error says how to
     proceed.
-  - A machine with snapshots, or with a saved state, keeps its disks in their pools, as both name the volumes. The next
-    backup of a disk that has moved is a full one (M(brine.virt.virt_backup)).
+  - The disks of a machine with snapshots, or with a saved state, cannot go to other pools, as both name the volumes.
+    The next backup of a disk that has moved is a full one (M(brine.virt.virt_backup)).
   - When the disks of a machine go to other pools, its entry in the list of machines has to name these pools as well, or
     M(brine.virt.virt_init) reports the difference.
   - A machine that powers itself off as soon as it is on the target counts as moved.

@@ -12,23 +12,23 @@ module: virt_rebase
 short_description: Have disks of machines backed by another stored image, or by none
 version_added: "1.0.0"
 description:
-  - The disk of a machine is usually an overlay, which has only what differs from a stored image. This module has it
-    backed by another image, such as a newer version of the same one, or writes all of it into one file (O(flatten)).
-    Nothing that the guest reads changes, so this is no upgrade of the guest. What differs from the new image is copied
-    into the overlay.
-  - An old image is no longer used then, and M(brine.virt.virt_image) can remove it. V(images) in
+  - The disk of a machine is usually an overlay, which has only what differs from a stored image. This module rebases it
+    onto another image, such as a newer version of the same one, or writes all of it into one file (O(flatten)). Nothing
+    that the guest reads changes, so this is no upgrade of the guest. What differs from the new image is copied into the
+    overlay.
+  - M(brine.virt.virt_image) can remove the old image once nothing uses it any more. V(images) in
     O(brine.virt.virt_info#module:gather_subset) shows the machines that are backed by an old version.
-  - The machine must be off. A machine whose disks are backed by what the task asks for already may be running.
-  - The disk is made anew beside the old file, both are read from end to end and compared, and only then the new file
-    takes the place of the old one, with its name, owner, mode and labels. If the run is interrupted, however it is, the
-    machine has the one or the other, and the next run for this machine removes what is left.
+  - The machine must be off, unless its disks are already backed by what the task asks for.
+  - A new file is written beside the old one, both are read from end to end and compared, and only then the new file
+    takes the place of the old one, with its name, owner, mode and labels. If the run is interrupted at any point, the
+    machine has either the old file or the new one, and the next run for this machine removes what is left.
   - It is refused in a storage pool that other hypervisors may share, as one of them may have the same disk.
-  - Meanwhile the pool needs room for both. The task fails before it begins if there is not as much as the new file can
-    take at most.
+  - Meanwhile the pool needs space for both files. The task fails before it begins if there is less than the new file
+    can take at most.
   - A machine that has snapshots is refused, as these rely on what the disk is backed by now. Checkpoints and their
     bitmaps stay, so that the next backup can be incremental.
-  - The image that the metadata of the machine name is changed together with the disk that was created from it. After
-    O(flatten) they name none, and a new version of the image in C(virt_vms) is no longer reported.
+  - The machine's metadata record which image its disk was created from; they are updated together with that disk. After
+    O(flatten) they record none, and a new version of the image in C(virt_vms) is no longer reported.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -54,7 +54,7 @@ options:
     description:
       - The stored image that the disks are to be backed by. It can be the name of an image, of which the newest version
         is used, or the name of a volume such as V(debian-0123456789abcdef.qcow2).
-      - Without O(disks), only the disks that are backed by an image of the same name now are meant.
+      - Without O(disks), only the disks that are now backed by an image of the same name are rebased.
       - The default is, for each disk, the newest version of the image that it is backed by.
     type: str
   flatten:
@@ -64,9 +64,8 @@ options:
   disks:
     description:
       - The disks, by their names in M(brine.virt.virt_init) or by their targets such as V(vda).
-      - The default is all that this can be done with, that is, the qcow2 files in storage pools of this hypervisor that
-        only this machine writes to. Others are left out with a warning. One that is named and is none of these is an
-        error.
+      - The default is all disks that can be rebased, that is, the qcow2 files in storage pools of this hypervisor that
+        only this machine writes to. Others are left out with a warning. To name one that cannot be rebased is an error.
     type: list
     elements: str
   pool:
@@ -77,7 +76,7 @@ requirements:
   - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
 notes:
   - The task runs as root on the hypervisor that the machines are on.
-  - While it runs, the play's output shows how far it is every few seconds, if Ansible's connection is V(ssh) or
+  - While it runs, the play's output shows the progress every few seconds, if Ansible's connection is V(ssh) or
     V(local).
 seealso:
   - module: brine.virt.virt_image

@@ -14,20 +14,20 @@ version_added: "1.0.0"
 author:
   - brine.virt maintainers (@brine-virt)
 description:
-  - Restores what M(brine.virt.virt_backup) has backed up, onto the hypervisor that this runs on, which has to see the
-    backups. It may be another one than the machine was on.
-  - Before anything is made, the checksum of every file that is needed is verified. Each restored volume is compared
-    with the backup, and if it differs, or anything else fails, everything that was made is removed again.
+  - Restores what M(brine.virt.virt_backup) has backed up, onto the hypervisor that this runs on. It may be another
+    hypervisor than the machine was on, and has to have access to the backups.
+  - Before anything is created, the checksum of every file that is needed is verified. Each restored volume is compared
+    with the backup, and if it differs, or anything else fails, everything that was created is removed again.
   - Under the name that it had, the machine gets its UUID and its MAC addresses back, with UEFI variables and the state
     of its TPM. Under another name it gets new ones. Whether a machine of this name or UUID is on another hypervisor is
     not checked here; the playbook C(brine.virt.restore) does that.
-  - A machine that is there is never touched without O(replace=true).
+  - An existing machine is never changed without O(replace=true).
   - The restored disks are volumes of their own, without a backing image. The machine owns them, as if it had been
     created with them, and keeps its tags, variables and the like. Checkpoints are not restored, so that its next backup
     is a full one.
-  - Manifest and definition in a backup are checked as any other input. A definition that names other files or devices
-    of the hypervisor than disks, or passes arguments to QEMU, is refused without O(trust_definition=true). What was in
-    CD-ROM drives, and disks that are not in the backup, is left out with a warning.
+  - The manifest and the definition in a backup are checked like any other input. A definition that names other files or
+    devices of the hypervisor than disks, or passes arguments to QEMU, is refused without O(trust_definition=true). What
+    was in CD-ROM drives, and disks that are not in the backup, is left out with a warning.
 extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._backup
@@ -43,7 +43,7 @@ attributes:
   idempotent:
     support: none
     details:
-      - What was restored is refused a second time, as it is there then.
+      - A second run is refused, as what the first one restored exists then, or restores again with O(replace=true).
 options:
   src:
     description:
@@ -68,21 +68,21 @@ options:
     type: str
   disk:
     description:
-      - Restore only this disk, by its target (V(vda)) or its name, into a volume of O(pool). No machine is made or
+      - Restore only this disk, by its target (V(vda)) or its name, into a volume of O(pool). No machine is created or
         changed; the volume can be attached to any.
     type: str
   volume:
     description:
       - The name of this volume; the ending of its format is added if it is missing.
-      - Without it, it is called after the machine, the disk and the time of the backup.
+      - By default it is named after the machine, the disk and the time of the backup.
     type: str
   replace:
     description:
-      - Replace the machine, if it is there, by what the backup has. It has to be off, to have the same UUID, and no
-        snapshots and no saved state.
-      - Its disks are deleted when the new ones are there and were compared with the backup - those that it owns, that
-        the backup has, and that nothing else uses. The others stay, with a warning. A disk that was added
-        after the backup is a volume then that no machine has attached.
+      - Replace the machine, if it exists, with what the backup has. It has to be off and have the same UUID, and must
+        not have snapshots or a saved state.
+      - Once the new disks were compared with the backup, those of its old disks are deleted that it owns, that the
+        backup has, and that nothing else uses. The others stay, with a warning. A disk that was added after the backup
+        becomes a volume that no machine has attached.
     type: bool
     default: false
   started:

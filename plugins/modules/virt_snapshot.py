@@ -17,8 +17,8 @@ description:
     O(brine.virt.virt_info#module:gather_subset)).
   - A snapshot is taken only if libvirt on this hypervisor can revert it. Whether it is internal (kept in the disks' own
     qcow2 files) or external (what is written from now on goes to new files) follows from the disks, the machine's state
-    and the version of libvirt; RV(machines[].kind) says it. Internal is preferred. If neither can be reverted, the task
-    fails with the reasons, and nothing is changed.
+    and the version of libvirt; RV(machines[].kind) says which. Internal is preferred. If neither can be reverted, the
+    task fails with the reasons, and nothing is changed.
   - Internal snapshots need all disks that the machine can write to as qcow2 files. Of a machine that is running or
     paused they always contain the memory. External ones are only taken with libvirt 9.9 or later, as earlier versions
     cannot revert them. A machine has one kind of snapshots at a time.
@@ -26,9 +26,9 @@ description:
     libvirt is at work on it or on one of its disks.
   - All machines are looked at before the first one is changed, and each is looked at again before it is changed. If a
     machine fails, the others go on, and the task fails in the end with all results.
-  - Of an external snapshot, libvirt deletes and merges files. This is refused while anything but the machine itself
-    uses one of them. So is any revert while anything else uses one of the machine's disks, such as a clone that is
-    backed by it.
+  - When an external snapshot is reverted or deleted, libvirt deletes and merges files. This is refused while anything
+    but the machine itself uses one of these files. Any revert is refused while anything else uses one of the machine's
+    disks, such as a clone that is backed by it.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -64,7 +64,7 @@ options:
     default: present
   name:
     description:
-      - Name of the snapshot; with O(state=absent), names of one or several. Those that do not exist are no change then.
+      - Name of the snapshot; with O(state=absent), names of one or several. It is no error then if one does not exist.
       - With O(state=present), the default is the name of the machine with the time in UTC, such as
         V(web1-20260301-093000).
       - A new name has up to 100 letters, digits and the characters C(_.:+@-), and at least one that is no digit.
@@ -73,16 +73,16 @@ options:
   memory:
     description:
       - Whether the memory of a machine that is running or paused is kept. V(auto) keeps it, unless only a snapshot
-        without memory could be reverted; RV(machines[].memory) says it.
+        without memory could be reverted; RV(machines[].memory) says whether it was kept.
       - V(true) fails for a machine that is off.
-      - V(false) keeps the disks only, as after a power cut or, with O(quiesce), with clean file systems. Of a machine
-        that is not off, such a snapshot is external. Only with O(state=present).
+      - V(false) keeps only the disks, in a state as after a power cut or, with O(quiesce), with clean file systems. If
+        the machine is not off, such a snapshot is external. Only with O(state=present).
     type: str
     choices: [auto, "true", "false"]
   quiesce:
     description:
       - Whether the guest agent freezes the file systems while a snapshot without memory is taken of a running machine.
-        V(auto) does so if the agent has connected; RV(machines[].quiesced) says it.
+        V(auto) does so if the agent has connected; RV(machines[].quiesced) says whether it was done.
       - V(true) fails if the agent has not connected. Only with O(state=present) and O(memory=false).
     type: str
     choices: [auto, "true", "false"]
@@ -99,10 +99,10 @@ options:
     type: dict
     suboptions:
       last:
-        description: Keep so many of the newest, including the new one.
+        description: How many of the newest to keep, including the new one.
         type: int
       days:
-        description: Keep those that are not older than so many days.
+        description: Keep those that are at most this many days old.
         type: float
   force:
     description:
@@ -119,9 +119,9 @@ options:
     default: 300
 notes:
   - Snapshots are no backup. They are in the same storage as the disks, and grow with what is written.
-  - A running machine stands still while an internal snapshot writes its memory into its first disk.
-  - The variables of UEFI, and of a machine that is off the state of its TPM, are mostly not part of a snapshot;
-    RV(machines[].warnings) says it.
+  - A running machine is paused while an internal snapshot writes its memory into its first disk.
+  - UEFI variables are usually not part of a snapshot, nor is the TPM's state if the machine is off;
+    RV(machines[].warnings) says so.
   - After a revert, the machine has the hardware of that time. Tags, labels, variables, order and the list of its own
     volumes stay as they are now.
 seealso:

@@ -93,7 +93,7 @@ def check_options(params: dict[str, t.Any]) -> None:
     machine = params["machine"]
     for option in ("checksum", "content_checksum"):
         if machine and params[option]:
-            raise InputError("nobody can know it of an image that is made of a machine", where=option)
+            raise InputError("it cannot be known beforehand for an image that is made of a machine", where=option)
     for option in ("disk", "keep_identity"):
         if params[option] not in (None, False) and not machine:
             raise InputError("does not apply without machine", where=option)

@@ -94,13 +94,13 @@ def _check_other_disks(name: str, entry: Mapping[str, t.Any], not_exported: Sequ
                 raise UnsupportedError(f"disk {encrypted[1]} of machine {name} is encrypted, and an image is not")
             if other:
                 raise UnsupportedError(
-                    f"disk {other[1]} of machine {name} is none that an entry can have",
+                    f"disk {other[1]} of machine {name} cannot be described in an entry of virt_vms",
                     hint=f"Detach it first: virsh detach-disk {name} {other[1]} --config",
                 )
             if line.startswith("disks.") and not any(line.startswith(f"disks.{disk}.") for disk in named):
                 disk, _colon, why = line[len("disks.") :].partition(": ")
                 raise UnsupportedError(
-                    f"disk {disk} of machine {name} cannot be cloned: {why or 'no entry can have it'}"
+                    f"disk {disk} of machine {name} cannot be cloned: {why or 'an entry cannot describe it'}"
                 )
 
 

@@ -17,23 +17,23 @@ author:
   - brine.virt contributors
 version_added: 1.0.0
 description:
-  - Tells what happens to machines as libvirt tells it, within milliseconds and without asking again and again. One
-    source serves many hypervisors.
-  - A hypervisor that does not answer, or answers no more, is named in an event, and is tried again until it answers.
+  - Reports what happens to machines as libvirt reports it, within milliseconds and without polling. One source serves
+    many hypervisors.
+  - A hypervisor that does not answer, or no longer answers, is named in an event, and is tried again until it answers.
     What became of its machines meanwhile follows as events with C(missed=true), found by comparing the machines before
     and after. What else happened in that time, such as an I/O error that is over, is not known.
-  - Where rules take longer than events come, events wait, up to O(buffer) of each hypervisor. What does not fit is
-    counted and told with the change C(events_lost), and the machines are compared then as well.
+  - If rules are slower than events, events wait, up to O(buffer) of each hypervisor. Those that do not fit are counted
+    and reported with the change C(events_lost), and the machines are compared then as well.
 options:
   hypervisors:
     description:
       - The hypervisors. Either a mapping from names to libvirt URIs, or a list of host names, for which O(transport)
-        and O(user) say how to reach them. The names are those in events, so they had best be the inventory's.
+        and O(user) say how to reach them. Events have these names, so they should be those of the inventory.
     type: raw
     required: true
   transport:
     description:
-      - How to reach those that are given by their host names. V(ssh) wants a key without a passphrase, or an agent;
+      - How to reach those that are given by their host names. V(ssh) needs a key without a passphrase, or an agent;
         V(tls) a certificate of the user who runs ansible-rulebook, see the guide's page on TLS.
     type: str
     choices: [ssh, tls]
@@ -42,14 +42,14 @@ options:
     description: The user to log in as by SSH. SSH's own choice by default.
     type: str
   types:
-    description: Which events to tell, by their C(type). All by default.
+    description: Which events to report, by their C(type). All by default.
     type: list
     elements: str
     choices: [hypervisor, lifecycle, reboot, io_error, watchdog, block_job, migration, disk_threshold, agent]
   threshold_percent:
     description:
-      - Tells once for each run of a machine when a write goes beyond this part of a disk's size in the file of its
-        image. It needs a connection that may change something; all else is content with one that may read.
+      - Reports once for each run of a machine when a write goes beyond this percentage of a disk's size in the file of
+        its image. This needs a connection that may make changes; everything else works with a read-only one.
     type: int
   buffer:
     description: How many events of one hypervisor may wait for the rules.
@@ -69,8 +69,8 @@ notes:
     guest that has panicked with the reason crashed; both have C(crashes), how often this machine has done so on this
     hypervisor in the last ten minutes.
   - Texts such as a machine's name are what somebody on a hypervisor has written. A blank is put after each brace that
-    opens, after each backslash, and after a C(#) that could begin C(#jinja2:), as these would make a template of it in
-    a playbook.
+    opens, after each backslash, and after a C(#) that could begin C(#jinja2:), as a playbook would take these for a
+    template.
   - C(io_error) has C(device), C(path), C(action), one of pause, report and none, and C(reason), where enospc means that
     no space is left. C(watchdog) has C(action).
   - C(block_job) has C(device), C(job) and C(change). C(migration) has C(change), either iteration with C(iteration), or

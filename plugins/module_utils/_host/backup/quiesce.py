@@ -103,7 +103,8 @@ def freeze(domain: t.Any, choice: str, seconds: float) -> Frozen | None:
     except Exception as exc:
         if frozen.stays:
             raise HostError(
-                f"the guest agent of machine {domain.name()} was to freeze its disks, and does not thaw them: {exc}",
+                f"the guest agent of machine {domain.name()} was asked to freeze its file systems, and does not thaw "
+                f"them: {exc}",
                 hint=f"See whether the guest is frozen, and have it go on: virsh domfsthaw {domain.name()}",
             ) from exc
         if choice == YES:

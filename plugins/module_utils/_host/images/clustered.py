@@ -99,7 +99,7 @@ def clone_image(pool: Pool, image: str, name: str, *, size_bytes: int, mark: str
 def _no_image(cluster: Cluster, pool: Pool, image: str) -> VirtError:
     if cluster.has(image):
         return ConflictError(
-            f"volume {image} of pool {pool.name} is not an image that this collection has brought there, as it has no "
+            f"volume {image} of pool {pool.name} is not an image that this collection has copied there, as it has no "
             f"snapshot {SNAPSHOT}",
             hint="Rename it, and run this again",
         )
@@ -130,7 +130,7 @@ def _begin(cluster: Cluster, volume: str, size_bytes: int, wait_seconds: float) 
             _remove(cluster, part)
         elif time.monotonic() > end:
             raise HostError(
-                f"another run is bringing image {volume}, and has not finished within {wait_seconds:g} s",
+                f"another run is copying image {volume} into the pool, and has not finished within {wait_seconds:g} s",
                 hint="Wait for it, and run this again",
             )
         else:

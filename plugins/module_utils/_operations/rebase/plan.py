@@ -331,7 +331,7 @@ def _base(path: str, name: str, image_format: str | None) -> Base:
         raise _LeftOutError(f"it is backed by {name}, which is no file of this hypervisor")
     if not name.startswith("/"):
         raise _LeftOutError(
-            f"it is backed by {name}, beside itself",
+            f"it is backed by {name}, which its header names by a relative path",
             hint=f"Have it named by its whole path: qemu-img rebase -u -f qcow2 -F FORMAT -b PATH {path}",
         )
     if image_format is None:

@@ -212,7 +212,7 @@ def _find_existing(
         saved = domain.handle.hasManagedSaveImage(0)
     if saved or snapshots(domain.handle):
         what = "a saved state" if saved else "snapshots"
-        raise ConflictError(f"{options.name} has {what}, which do not fit to other disks", where="replace")
+        raise ConflictError(f"{options.name} has {what}, which do not fit other disks", where="replace")
     return domain, None
 
 

@@ -173,7 +173,7 @@ class VolumeFiller:
             raise
         self._meter.at(f"comparing disk {one.entry.target}", 0, None)
         if not images.same_content(backup, target, one.format, self._stop):
-            raise HostError(f"volume {one.volume} of pool {one.pool.name} does not read as the backup {backup}")
+            raise HostError(f"volume {one.volume} of pool {one.pool.name} differs from backup {backup}")
 
     def _check_headers(self, one: RestoredVolume) -> None:
         for manifest in self._chain:

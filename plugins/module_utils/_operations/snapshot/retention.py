@@ -40,7 +40,7 @@ def read_retention(value: dict[str, object] | None, where: str = "keep") -> Rete
         return None
     last, days = value.get("last"), value.get("days")
     if last is None and days is None:
-        raise InputError("it says nothing to keep", where=where, hint="Give last, days or both")
+        raise InputError("it does not say what to keep", where=where, hint="Give last, days or both")
     for word, number, least in (("last", last, 1), ("days", days, 0)):
         if isinstance(number, (int, float)) and number < least:
             raise InputError(f"{number} is less than {least}", where=f"{where}.{word}")

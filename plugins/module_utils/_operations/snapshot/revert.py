@@ -113,7 +113,7 @@ def _require_revertible(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
         children = machine.children_of(facts.name)
         if children:
             raise ConflictError(
-                f"snapshot {facts.name} is external, and others follow it, whose files would be on nothing: "
+                f"snapshot {facts.name} is external, and others follow it, whose files depend on its files: "
                 f"{', '.join(children)}",
                 hint="Delete those first",
             )

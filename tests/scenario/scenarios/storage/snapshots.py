@@ -186,7 +186,7 @@ def _external(cloud: Cloud) -> None:
     _must_be_noted(cloud)
     answer, result = cloud.init(NEWER, **TINY, name="snap3", tags=["second"])
     must(answer.status == 0 and not result["changed"], answer.text)
-    words = "snapshot disks1 is external, and others follow it, whose files would be on nothing: disks2. Delete those"
+    words = "snapshot disks1 is external, and others follow it, whose files depend on its files: disks2. Delete those"
     refused(cloud, NEWER, "virt_snapshot", words, vm="snap3", name="disks1", state="reverted", force=True)
     for _again in range(2):
         _snapshot(cloud, "snap3", name="disks2", state="reverted", force=True)

@@ -278,7 +278,7 @@ def test_what_no_image_is_made_of(machine: Machine, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["checksum", "content_checksum"])
 def test_options_that_fit_other_sources(machine: Machine, option: str) -> None:
-    assert machine.refusal(**{option: f"sha256:{'0' * 64}"}).startswith(f"{option}: nobody can know it")
+    assert machine.refusal(**{option: f"sha256:{'0' * 64}"}).startswith(f"{option}: it cannot be known beforehand")
 
 
 def test_a_disk_that_changes_while_it_is_copied(machine: Machine, node: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -338,7 +338,7 @@ def test_a_look_that_fails_makes_no_failure(conn: t.Any, monkeypatch: pytest.Mon
             "keep: it means nothing with state",
         ),
         ({"vm": ["web1"], "force": False}, "force: it means nothing with state: present. Leave it out"),
-        ({"vm": ["web1"], "keep": {}}, "keep: it says nothing to keep. Give last, days or both"),
+        ({"vm": ["web1"], "keep": {}}, "keep: it does not say what to keep. Give last, days or both"),
         ({"vm": ["web1"], "description": "a\nb\x1b"}, "description: the text has a control character ('\\x1b') in it"),
         ({"vm": ["web1"], "concurrency": 0}, "concurrency: 0 is less than 1"),
         ({"vm": ["web1"], "lock_timeout": -1}, "lock_timeout: -1 is less than 0"),

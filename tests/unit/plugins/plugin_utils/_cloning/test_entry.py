@@ -119,11 +119,11 @@ def test_a_copy_that_takes_long_has_the_time() -> None:
         ),
         ({"name": "lun", "device": "lun", "source": "/dev/sdx"}, "", "is /dev/sdx, which is not its own"),
         (None, "disks.net: it is rbd:p/i", "disk net of machine web1 cannot be cloned: it is rbd:p/i"),
-        (None, "disks.odd", "disk odd of machine web1 cannot be cloned: no entry can have it"),
+        (None, "disks.odd", "disk odd of machine web1 cannot be cloned: an entry cannot describe it"),
         (
             None,
             "devices/disk[vdz] type=file device=disk",
-            "disk vdz of machine web1 is none that an entry can have. Detach it first:"
+            "disk vdz of machine web1 cannot be described in an entry of virt_vms. Detach it first:"
             " virsh detach-disk web1 vdz --config",
         ),
         (

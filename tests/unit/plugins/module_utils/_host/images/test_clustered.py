@@ -167,7 +167,7 @@ def test_who_comes_second_waits_for_the_first(monkeypatch: pytest.MonkeyPatch, c
 def test_nobody_waits_for_ever() -> None:
     rbd = Pretended()
     rbd.there[PART] = Volume(watchers=1)
-    with pytest.raises(HostError, match="another run is bringing image tiny-.* within 60 s"):
+    with pytest.raises(HostError, match="another run is copying image tiny-.* within 60 s"):
         begin(rbd, wait_seconds=60)
     assert rbd.there[PART].watchers == 1
 

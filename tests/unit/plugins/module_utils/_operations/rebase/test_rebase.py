@@ -291,8 +291,12 @@ def test_disks_that_it_is_nothing_for_are_left_out_and_said(host: Host) -> None:
     qemu_img("rebase", "-u", "-b", "data.qcow2", "-F", "qcow2", str(path))
     done = host.run()
     assert [disk["target"] for disk in done["disks"]] == ["vda"]
-    assert done["remarks"] == ["disk vdb is left out: it is backed by data.qcow2, beside itself"]
-    assert "disk vdb: it is backed by data.qcow2, beside itself" in host.refusal(disks=("data",))
+    assert done["remarks"] == [
+        "disk vdb is left out: it is backed by data.qcow2, which its header names by a relative path"
+    ]
+    assert "disk vdb: it is backed by data.qcow2, which its header names by a relative path" in host.refusal(
+        disks=("data",)
+    )
 
 
 def test_a_chain_that_leads_out_of_the_pools_is_refused(host: Host, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_a_damaged_backup_is_not_restored(machine: BackupHost) -> None:
 def test_what_fails_half_way_is_taken_back(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
     lose(machine)
     monkeypatch.setattr(volumes.images, "same_content", lambda *_arguments: False)
-    with pytest.raises(HostError, match="does not read as the backup"):
+    with pytest.raises(HostError, match="differs from backup"):
         bring_back(machine)
     assert "web1" not in list_domains(machine.conn)
     names = machine.conn.storagePoolLookupByName("default").listVolumes()

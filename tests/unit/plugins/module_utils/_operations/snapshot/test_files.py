@@ -115,7 +115,7 @@ def test_one_that_others_follow_is_not_reverted(world: World) -> None:
         with_snapshot(conn)
         conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>later</name></domainsnapshot>")
         found = dataclasses.replace(view(conn, "web1", "vm"), version=9_009_000)
-        with pytest.raises(ConflictError, match="others follow it, whose files would be on nothing: later"):
+        with pytest.raises(ConflictError, match="others follow it, whose files depend on its files: later"):
             steps_to_revert(conn, found, found.snapshots[0], force=True)
 
 

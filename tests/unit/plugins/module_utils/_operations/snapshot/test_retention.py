@@ -46,7 +46,7 @@ def test_what_goes(keep: dict[str, t.Any], coming: bool, gone: list[str]) -> Non
 @pytest.mark.parametrize(
     ("keep", "sentence"),
     [
-        ({}, "keep: it says nothing to keep. Give last, days or both"),
+        ({}, "keep: it does not say what to keep. Give last, days or both"),
         ({"last": 0}, "keep.last: 0 is less than 1"),
         ({"days": -1.0}, "keep.days: -1.0 is less than 0"),
     ],
