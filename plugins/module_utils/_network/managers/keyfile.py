@@ -45,6 +45,11 @@ _OWN_KEYS = frozenset(
 # Secrets would be shown in the differences of check mode, and the kinds below have ports of their own.
 _GROUPS_REFUSED = {"802-1x": "a login (802.1X)", "bond": "ports of its own", "team": "ports of its own"}
 _GROUPS_REFUSED.update({"wifi": "a radio"})
+# NetworkManager deletes a bridge that has got no address in 45 s, with machines on it or not, and begins again; after
+# four times it gives the uplink back to the profile that it had before (seen with 1.52). So it waits as long as it
+# takes: dhcp-timeout and autoconnect-retries in nm-settings-nmcli(5).
+_FOR_EVER = "2147483647"
+_UNTIL_IT_IS_UP = (("autoconnect-slaves", "1"), ("autoconnect-retries", "0"))
 # What other programs have noted in a profile, such as that cloud-init has written it.
 _NOTES = "user"
 
@@ -106,9 +111,9 @@ def bridge_profiles(
     if not groups:
         taken = [Section("ipv4", (("method", "disabled"),)), Section("ipv6", (("method", "disabled"),))]
     own = (
-        _connection(name, "bridge", spec.name, (("autoconnect-slaves", "1"), *_network_keys(connection))),
+        _connection(name, "bridge", spec.name, (*_UNTIL_IT_IS_UP, *_network_keys(connection))),
         Section("bridge", (("mac-address", mac), ("stp", "false"), ("forward-delay", "0"))),
-        *taken,
+        *(_patient(group) for group in taken),
     )
     bridge = Profile(name, profile_uuid(name), head + as_text(_bridge_with(own, spec)))
     if uplink is None:
@@ -216,7 +221,16 @@ def _ip(spec: BridgeSpec, version: int) -> Section:
     for number, route in enumerate(routes, 1):
         metric = f",{route['metric']}" if "metric" in route else ""
         entries.append((f"route{number}", f"{route['to']},{route['via']}{metric}"))
-    return Section(f"ipv{version}", tuple(entries))
+    return _patient(Section(f"ipv{version}", tuple(entries)))
+
+
+def _patient(group: Section) -> Section:
+    """A group about addresses that waits for a DHCP server as long as it takes, unless it says how long."""
+    said = dict(group.entries)
+    asks = (group.name, said.get("method")) in (("ipv4", "auto"), ("ipv6", "dhcp"))
+    if not asks or "dhcp-timeout" in said:
+        return group
+    return Section(group.name, (*group.entries, ("dhcp-timeout", _FOR_EVER)))
 
 
 def _method4(spec: BridgeSpec) -> str:

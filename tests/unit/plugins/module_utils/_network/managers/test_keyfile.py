@@ -91,7 +91,7 @@ def test_the_uplinks_profile_goes_to_the_bridge() -> None:
     }  # fmt: skip
     assert values(profiles.bridge.text, "connection") == {
         "id": "brine-br0", "uuid": profile_uuid("brine-br0.nmconnection"), "type": "bridge", "interface-name": "br0",
-        "autoconnect-slaves": "1", "zone": "internal",
+        "autoconnect-slaves": "1", "autoconnect-retries": "0", "zone": "internal",
     }  # fmt: skip
     (port,) = profiles.ports
     assert "ipv4" not in port.text
@@ -131,6 +131,27 @@ def test_vlans() -> None:
 def test_methods(words: dict[str, t.Any], ipv4: str, ipv6: str) -> None:
     text = make(words).bridge.text
     assert (values(text, "ipv4")["method"], values(text, "ipv6")["method"]) == (ipv4, ipv6)
+
+
+@pytest.mark.parametrize(
+    ("words", "source", "ipv4", "ipv6"),
+    [
+        ({"dhcp4": True}, STATIC, True, False),
+        ({"dhcp4": False, "dhcp6": True, "accept_ra": False}, STATIC, False, True),
+        ({"addresses": ["192.0.2.7/24"]}, STATIC, False, False),
+        ({}, STATIC, False, False),
+        ({}, "[connection]\ntype=ethernet\n[ipv4]\nmethod=auto\n[ipv6]\nmethod=auto\n", True, False),
+    ],
+)
+def test_a_silent_dhcp_server_ends_no_bridge(words: dict[str, t.Any], source: str, ipv4: bool, ipv6: bool) -> None:
+    text = make(words, source).bridge.text
+    found = [values(text, group).get("dhcp-timeout") for group in ("ipv4", "ipv6")]
+    assert found == ["2147483647" if waits else None for waits in (ipv4, ipv6)]
+
+
+def test_how_long_somebody_waits_for_a_dhcp_server_is_kept() -> None:
+    text = make({}, "[connection]\ntype=ethernet\n[ipv4]\nmethod=auto\ndhcp-timeout=90\n").bridge.text
+    assert values(text, "ipv4")["dhcp-timeout"] == "90"
 
 
 def test_what_networkmanager_cannot_do_is_refused() -> None:
