@@ -149,7 +149,8 @@ options:
     description:
       - The storage pool that the store is in. It must be of type dir, fs or netfs, and active.
       - For O(state=absent) and O(state=pruned) it may be of type rbd too. Images come into such a pool with the first
-        machine that is made from them there, and an image that has a clone is in use.
+        machine that is made from them there, and an image that has a clone is in use. What only has the name of one is
+        kept.
     type: str
     default: images
   keep:

@@ -175,6 +175,17 @@ def clones_of(pool: Pool, volumes: t.Iterable[str]) -> dict[str, tuple[str, ...]
     return found
 
 
+def not_brought(pool: Pool, volumes: t.Iterable[str]) -> frozenset[str]:
+    """Those of these volumes that only have the name of an image: they lack the snapshot that every image gets."""
+    found = set()
+    with open_cluster(pool) as cluster:
+        for volume in volumes:
+            with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as there:
+                if not _has_snapshot(there):
+                    found.add(volume)
+    return frozenset(found)
+
+
 def stored_seconds(pool: Pool, volumes: t.Iterable[str]) -> dict[str, float]:
     """When each of these volumes was made, in seconds since 1970; none of those that are not there."""
     found = {}

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import typing as t
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images import clustered as images
+from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import Cluster
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 
@@ -53,6 +58,7 @@ class Volume:
     snapshots: list[str] = field(default_factory=list)
     protected: set[str] = field(default_factory=set)
     clones: int = 0
+    made_seconds: int = 0
     size_bytes: int = 0
     metadata: dict[str, str] = field(default_factory=dict)
 
@@ -123,6 +129,12 @@ class _Open:
 
     def protect_snap(self, name: str) -> None:
         self._volume.protected.add(name)
+
+    def list_children2(self) -> list[dict[str, str]]:
+        return [{"pool": "vms", "image": f"clone{number}"} for number in range(self._volume.clones)]
+
+    def create_timestamp(self) -> datetime:
+        return datetime.fromtimestamp(self._volume.made_seconds)
 
     def metadata_set(self, key: str, value: str) -> None:
         self._volume.metadata[key] = value
@@ -399,3 +411,36 @@ def test_what_a_killed_deletion_leaves_is_no_image(monkeypatch: pytest.MonkeyPat
             delete(monkeypatch, rbd)
     assert list(rbd.there) == [PART]
     assert begin(rbd)
+
+
+def test_what_only_has_the_name_of_an_image_is_not_pruned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is somebody's, and it is not counted among the newest either."""
+    rbd, theirs = Pretended(), f"tiny-{'f' * 16}.raw"
+    rbd.there = {
+        VOLUME: Volume(snapshots=[images.SNAPSHOT], protected={images.SNAPSHOT}, made_seconds=1),
+        theirs: Volume(made_seconds=2),
+    }
+    (tmp_path / "lock").mkdir()
+    monkeypatch.setattr(image_prune, "LOCK_DIR", str(tmp_path / "lock"))
+    monkeypatch.setattr(images, "open_cluster", lambda _pool: nullcontext(Cluster(rbd, None)))
+    (tmp_path / "node.xml").write_text("<node/>")
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        source = "<source><host name='mon'/><name>vms</name></source><target><path>/</path></target>"
+        handle = conn.storagePoolCreateXML(f"<pool type='rbd'><name>ceph</name>{source}</pool>", 0)
+        for name in rbd.there:
+            handle.createXML(f"<volume><name>{name}</name><capacity>1048576</capacity></volume>", 0)
+        pool = replace(Pools(conn).get("ceph"), local=True)
+        monkeypatch.setattr(image_prune, "_pool", lambda _conn, _name: pool)
+
+        def prune(keep: int) -> dict[str, str | None]:
+            options = image_prune.PruneOptions(keep, ignore_unseen=True, used_elsewhere=frozenset())
+            found = image_prune.prune_images(conn, "ceph", None, options, Deadline(60), check_mode=False)
+            return {decision.image.volume: decision.reason for decision in found.decisions}
+
+        kept = "nothing shows that it is an image which was brought there: it only has the name of one"
+        assert prune(1) == {VOLUME: "the newest of its name", theirs: kept}
+        options = image_prune.PruneOptions(0, ignore_unseen=True, used_elsewhere=frozenset())
+        with pytest.raises(ConflictError, match=f"volume {theirs} of pool ceph is kept: nothing shows.*vol-delete"):
+            image_prune.remove_images(conn, "ceph", "tiny", options, Deadline(60), check_mode=False)
+        assert prune(0) == {VOLUME: None, theirs: kept}
+    assert list(rbd.there) == [theirs]
