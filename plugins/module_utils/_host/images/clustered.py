@@ -124,10 +124,18 @@ def _begin(cluster: Cluster, volume: str, size_bytes: int, wait_seconds: float) 
     while not cluster.has(volume):
         with contextlib.suppress(cluster.rbd.ImageExists):
             cluster.volumes.create(cluster.io, part, size_bytes)
-            return True
+            if not cluster.has(volume):
+                return True
+            # It has got its name between the two looks, and what was made just now is one too many.
+            _remove(cluster, part)
+            return False
         alone_since = None if _is_open(cluster, part) else alone_since or time.monotonic()
         if alone_since is not None and time.monotonic() - alone_since > _ABANDONED_SECONDS:
-            _remove(cluster, part)
+            try:
+                _remove(cluster, part)
+            except cluster.rbd.ImageBusy:
+                # Another run was faster.
+                alone_since = None
         elif time.monotonic() > end:
             raise HostError(
                 f"another run is copying image {volume} into the pool, and has not finished within {wait_seconds:g} s",
@@ -167,6 +175,17 @@ def clones_of(pool: Pool, volumes: t.Iterable[str]) -> dict[str, tuple[str, ...]
     return found
 
 
+def not_brought(pool: Pool, volumes: t.Iterable[str]) -> frozenset[str]:
+    """Those of these volumes that only have the name of an image: they lack the snapshot that every image gets."""
+    found = set()
+    with open_cluster(pool) as cluster:
+        for volume in volumes:
+            with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as there:
+                if not _has_snapshot(there):
+                    found.add(volume)
+    return frozenset(found)
+
+
 def stored_seconds(pool: Pool, volumes: t.Iterable[str]) -> dict[str, float]:
     """When each of these volumes was made, in seconds since 1970; none of those that are not there."""
     found = {}
@@ -178,22 +197,58 @@ def stored_seconds(pool: Pool, volumes: t.Iterable[str]) -> dict[str, float]:
 
 
 def delete_image(pool: Pool, volume: str) -> None:
-    """Delete an image and its snapshots. Raises ConflictError when it has clones or somebody has it open: by the
-    cluster's own word, so that nobody's disk loses what is below it."""
+    """Delete an image. Raises ConflictError when it has clones or snapshots of others, or somebody writes to it: by the
+    cluster's own word, so that nobody's disk loses what is below it.
+
+    It loses its name first: what a run leaves that is killed meanwhile is no image, and goes when one is brought again.
+    """
+    part = f"{volume}{PART}"
     with open_cluster(pool) as cluster:
         try:
-            _remove(cluster, volume)
+            if _set_aside(cluster, volume, part):
+                _remove(cluster, part)
         except (cluster.rbd.ImageBusy, cluster.rbd.ImageHasSnapshots) as exc:
+            _put_back(cluster, part, volume)
             raise ConflictError(f"image {volume} of pool {pool.name} is in use: {exc}") from exc
     refresh_pool(pool.handle, pool.name)
 
 
-def _remove(cluster: Cluster, volume: str) -> None:
-    """Delete a volume and its snapshots, unless it has clones or is open; what is not there is passed over."""
+def _set_aside(cluster: Cluster, volume: str, part: str) -> bool:
+    """Have an image be none any more; False when it is not there."""
     with contextlib.suppress(cluster.rbd.ImageNotFound):
-        with cluster.open(volume) as image:
-            for snapshot in list(image.list_snaps()):
-                if image.is_protected_snap(snapshot["name"]):
-                    image.unprotect_snap(snapshot["name"])
-                image.remove_snap(snapshot["name"])
+        try:
+            cluster.volumes.rename(cluster.io, volume, part)
+        except cluster.rbd.ImageExists:
+            # Nobody fills it, as the image is there.
+            _remove(cluster, part)
+            cluster.volumes.rename(cluster.io, volume, part)
+        return True
+    return False
+
+
+def _put_back(cluster: Cluster, part: str, volume: str) -> None:
+    """Have an image that the cluster does not delete be as it was. It refuses before it deletes any of the content."""
+    if cluster.has(volume) or not cluster.has(part):
+        return
+    with cluster.open(part) as image:
+        if not _has_snapshot(image):
+            image.create_snap(SNAPSHOT)
+        if not image.is_protected_snap(SNAPSHOT):
+            image.protect_snap(SNAPSHOT)
+    cluster.volumes.rename(cluster.io, part, volume)
+
+
+def _remove(cluster: Cluster, volume: str) -> None:
+    """Delete a volume with the snapshot that it got here, unless it has clones or other snapshots, or is open; what is
+    not there is passed over."""
+    with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume) as image:
+        if _has_snapshot(image):
+            if image.is_protected_snap(SNAPSHOT):
+                image.unprotect_snap(SNAPSHOT)
+            image.remove_snap(SNAPSHOT)
+    with contextlib.suppress(cluster.rbd.ImageNotFound):
         cluster.volumes.remove(cluster.io, volume)
+
+
+def _has_snapshot(image: t.Any) -> bool:
+    return any(snapshot["name"] == SNAPSHOT for snapshot in image.list_snaps())

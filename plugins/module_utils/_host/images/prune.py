@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images import fil
 from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import (
     clones_of,
     delete_image,
+    not_brought,
     stored_seconds,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
@@ -27,13 +28,16 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.listing im
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, newest_first
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 
 OTHER_HYPERVISOR = "another hypervisor"
 ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and list the images they use in used_elsewhere"
+_FOREIGN = "nothing shows that it is an image which was brought there: it only has the name of one"
 # What virt_init holds from its first look at the store until its machines use what it saw there.
 _MACHINES_LOCK = "init"
 
@@ -87,11 +91,12 @@ class PruneOptions:
 @dataclass(frozen=True)
 class _Use:
     """users: in words, by the image's volume. unseen: what keeps all of them, after what the user knows of it; shared:
-    that machines of other hypervisors may use them is among it."""
+    that machines of other hypervisors may use them is among it. foreign: what only has the name of an image."""
 
     users: dict[str, tuple[str, ...]]
     unseen: tuple[str, ...]
     shared: bool
+    foreign: frozenset[str] = frozenset()
 
 
 def prune_images(
@@ -146,6 +151,12 @@ def remove_images(
                     where="name",
                     hint="Remove these first",
                 )
+            if image.volume in use.foreign:
+                raise ConflictError(
+                    f"volume {image.volume} of pool {pool.name} is kept: {_FOREIGN}",
+                    where="name",
+                    hint=by_hand(VolumeNote(pool.name, image.volume, "disk")),
+                )
         if chosen and use.unseen:
             raise ConflictError(
                 f"image {chosen[0].volume} may be in use where that cannot be checked: {_words(use)}",
@@ -198,18 +209,21 @@ def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], prune_opti
         )
         for image in images
     }
-    return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None)
+    foreign: frozenset[str] = not_brought(pool, _volumes(images)) if pool.clones_images else frozenset()
+    return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None, foreign)
 
 
 def _decide(
     pool: Pool, images: t.Sequence[ImageName], use: _Use, prune_options: PruneOptions
 ) -> t.Iterator[PruneDecision]:
-    newest = _newest(pool, images, prune_options.keep)
+    newest = _newest(pool, [image for image in images if image.volume not in use.foreign], prune_options.keep)
     for image in images:
         users = use.users[image.volume]
         reason = None
         if users:
             reason = f"used by {', '.join(users)}"
+        elif image.volume in use.foreign:
+            reason = _FOREIGN
         elif image in newest:
             reason = (
                 "the newest of its name"

@@ -52,15 +52,14 @@ class Cluster:
             return False
 
 
-def require_bindings(pool: Pool, where: str | None = None) -> None:
-    """Raise UnsupportedError where Python has none of Ceph's bindings."""
+def require_bindings(pool: Pool, where: str | None = None, otherwise: str | None = None) -> None:
+    """Raise UnsupportedError where Python has none of Ceph's bindings. otherwise: in words, what can be done then."""
     missing = _missing_bindings()
     if missing is not None:
         raise UnsupportedError(
             f"storage pool {pool.name!r} is of type rbd, and Python cannot import Ceph's bindings here ({missing})",
             where=where,
-            hint="Install python3-rados and python3-rbd on the hypervisor, or choose clone: copy for disks that are "
-            "made from an image",
+            hint="Install python3-rados and python3-rbd on the hypervisor" + (f", or {otherwise}" if otherwise else ""),
         )
 
 

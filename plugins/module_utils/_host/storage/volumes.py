@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     UnsupportedError,
     VirtError,
+    single_line,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
@@ -53,7 +54,7 @@ _OTHER_WAYS_TO_GROW = {
 
 
 class VolumeExistsError(ConflictError):
-    """Somebody has made a volume of this name meanwhile; it is theirs."""
+    """Somebody has made a volume of this name meanwhile, or may have; it is theirs."""
 
 
 def volume_names(pool: Pool) -> set[str]:
@@ -143,7 +144,16 @@ def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
     try:
         yield
     except libvirt.libvirtError as exc:
-        if exc.get_error_code() == libvirt.VIR_ERR_STORAGE_VOL_EXIST or _has_come(pool, name):
+        if exc.get_error_code() == libvirt.VIR_ERR_STORAGE_VOL_EXIST:
+            raise _taken(pool, name) from exc
+        try:
+            come = _has_come(pool, name)
+        except VirtError as unseen:
+            raise VolumeExistsError(
+                f"cannot create volume {name} in pool {pool.name}: {single_line(exc.get_error_message())}, and whether "
+                f"somebody else has created it meanwhile cannot be seen: {unseen.what}"
+            ) from exc
+        if come:
             raise _taken(pool, name) from exc
         raise
 
@@ -151,14 +161,13 @@ def _never_somebody_elses(pool: Pool, name: str) -> Iterator[None]:
 def _has_come(pool: Pool, name: str) -> bool:
     """Whether a cluster has a volume that libvirt did not know of, for which it has no error code.
 
-    A cluster makes a volume or does not: there is none that this run has made half of.
+    A cluster makes a volume or does not: there is none that this run has made half of. Raises VirtError where that
+    cannot be seen.
     """
     if pool.network is None:
         return False
-    with contextlib.suppress(VirtError):
-        refresh_pool(pool.handle, pool.name)
-        return volume_exists(pool, name)
-    return False
+    refresh_pool(pool.handle, pool.name)
+    return volume_exists(pool, name)
 
 
 def require_not_there(pool: Pool, name: str) -> None:

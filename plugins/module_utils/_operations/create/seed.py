@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import require_bindings
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
@@ -75,6 +76,8 @@ def plan_seed(
             )
         return PlannedSeed(method, disk=system)
     pool = hypervisor.pools.get(machine.seed.pool, f"{place}.pool")
+    if pool.clones_images:
+        require_bindings(pool, f"{place}.pool", "choose another pool for the seed")
     volume = free_name(seed_volume(machine, pool), machine.name, pool, hypervisor, place, own)
     hypervisor.task_volumes.add(
         VolumeUseByDisk(

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import is_defined
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
@@ -97,19 +97,20 @@ class VolumeOwner:
 
 def volume_step(what: str, make: t.Callable[[], None], pool: Pool, note: VolumeNote, maker: VolumeOwner) -> Step:
     """The step that makes a volume; undoing it deletes it, unless it turned out to be somebody else's."""
-    theirs: list[VirtError] = []
+    ours: list[VolumeNote] = []
 
     def apply() -> None:
+        # Whatever fails before the volume is made, what is there then is somebody else's.
+        volumes.require_not_there(pool, note.name)
+        ours.append(note)
         try:
-            # Whatever fails before the volume is made, what is there then is somebody else's.
-            volumes.require_not_there(pool, note.name)
             make()
-        except volumes.VolumeExistsError as exc:
-            theirs.append(exc)
+        except volumes.VolumeExistsError:
+            ours.clear()
             raise
 
     def undo() -> None:
-        if not theirs:
+        if ours:
             maker.delete(pool, note)
 
     return Step(what, apply, undo)

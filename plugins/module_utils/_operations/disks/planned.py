@@ -116,7 +116,7 @@ def plan_disk(
     disk = _decide(disk, pool, image, base)
     stored = None
     if image is not None and disk.clone == "overlay" and pool.clones_images:
-        require_bindings(pool, at("pool"))
+        require_bindings(pool, at("pool"), "choose clone: copy for disks that are made from an image")
         cloned = image_in(pool, image)
         stored = None if cloned.volume in hypervisor.volumes(pool) else image
         image = cloned

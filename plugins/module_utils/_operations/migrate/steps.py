@@ -175,6 +175,8 @@ def source_ref(disk: DiskMigration, mark: str) -> VolumeRef:
 def make_and_note(disk: DiskMigration, made: list[VolumeRef]) -> None:
     """As make_volume_for. made: what an undo has to delete; a volume that could not be made whole is to go, one that is
     somebody else's is not."""
+    # Whatever fails before the volume is made, what is there then is somebody else's.
+    volumes.require_not_there(disk.target_pool, disk.ref.name)
     made.append(disk.ref_there)
     try:
         make_volume_for(disk)
@@ -186,7 +188,6 @@ def make_and_note(disk: DiskMigration, made: list[VolumeRef]) -> None:
 def make_volume_for(disk: DiskMigration) -> None:
     """A volume on the target for a disk that travels. Raises VolumeExistsError instead of touching another's."""
     pool = disk.target_pool
-    # Whatever fails before the volume is made, what is there then is somebody else's.
     volumes.require_not_there(pool, disk.ref.name)
     if disk.method == CONTENT:
         # The file is sent as it is; its own header will say its format.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import threading
 import typing as t
-import uuid
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
@@ -31,7 +30,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.free_space impor
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner, volume_step
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import (
+    VolumeOwner,
+    mark_for,
+    volume_step,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
@@ -87,7 +90,8 @@ def plan_volume(
     image_format = entry.format if entry.format in found.formats else found.default_format
     ending = "" if found.source_type != FILE else ".iso" if entry.role == SEED else f".{image_format}"
     volume = name if name.endswith(ending) else f"{name}{ending}"
-    there = volume in hypervisor.volumes(found) or os.path.lexists(f"{found.path}/{volume}")
+    has_path = found.source_type != NETWORK
+    there = volume in hypervisor.volumes(found) or (has_path and os.path.lexists(f"{found.path}/{volume}"))
     if there and (found.name, volume) not in going:
         raise ConflictError(
             f"pool {found.name!r} has a volume {volume!r} already",
@@ -97,7 +101,7 @@ def plan_volume(
     other = hypervisor.reserve_volume(found, volume, machine)
     if other is not None:
         raise ConflictError(f"the name of volume {volume!r} in pool {found.name!r} is reserved for machine {other}")
-    return RestoredVolume(entry, found, volume, image_format, uuid.uuid4().hex)
+    return RestoredVolume(entry, found, volume, image_format, mark_for(found, volume, ()))
 
 
 def require_room(volumes: t.Sequence[RestoredVolume], backups: Backups, chain: t.Sequence[Manifest]) -> None:

@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines import d
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.schema import check_schema
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import require_bindings
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, require_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ImageNote, SeedNote
@@ -190,6 +191,8 @@ def _refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
             hint="Only a seed of method nocloud can be refreshed",
         )
     pool = draft.hypervisor.pools.get(note.pool)
+    if pool.clones_images:
+        require_bindings(pool, inside(where, "seed_policy"), "leave it as it is with seed_policy: keep")
 
     def require_own(usage: Usage) -> None:
         """Raise ConflictError when anything else has the volume, or may be in its place: what is written over is

@@ -106,6 +106,14 @@ class _Planner(DiskPlanner):
                 hint=f"Have the machine name the latter: virsh edit {self.machine.name}",
             )
         self.require_free(there_pool, volume, self.target.hypervisor.volumes(there_pool))
+        if there_pool.volume_path(volume.name) == here.place:
+            # Of two clusters: what has arrived, and what is left, are told by it.
+            raise UnsupportedError(
+                f"it is {here.place} in pool {pool.name} and in pool {there_pool.name}, which are in two clusters, and "
+                "could not be told apart while it is copied",
+                where=self.place,
+                hint="Choose a pool that has another name in its cluster",
+            )
         there_pool.require_format(volume.format, self.place)
         base = None if self.options.copy_storage == ALL else self.base(volume.backing_path, there_pool)
         # The source of a copy on this hypervisor is reached by QEMU, also while it is only read.

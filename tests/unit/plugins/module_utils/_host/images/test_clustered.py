@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import typing as t
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images import clustered as images
+from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import Cluster
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 
 VOLUME = "tiny-0123456789abcdef.raw"
 PART = f"{VOLUME}.part"
+TRASH = "trash of "
 
 
 class Error(Exception):
@@ -40,12 +46,19 @@ class ImageBusy(Error):
     pass
 
 
+class ImageHasSnapshots(Error):
+    pass
+
+
 @dataclass
 class Volume:
-    """A volume; watchers: how many clients have it open."""
+    """A volume; watchers: how many clients have it open. clones: of its snapshot brine."""
 
     watchers: int = 0
     snapshots: list[str] = field(default_factory=list)
+    protected: set[str] = field(default_factory=set)
+    clones: int = 0
+    made_seconds: int = 0
     size_bytes: int = 0
     metadata: dict[str, str] = field(default_factory=dict)
 
@@ -54,6 +67,7 @@ class Pretended:
     """The module rbd and its class RBD in one, on a dictionary."""
 
     Error, ImageNotFound, ImageExists, ImageBusy = Error, ImageNotFound, ImageExists, ImageBusy
+    ImageHasSnapshots = ImageHasSnapshots
 
     def __init__(self, **volumes: Volume) -> None:
         self.there: dict[str, Volume] = {name.replace("__", "."): volume for name, volume in volumes.items()}
@@ -74,11 +88,17 @@ class Pretended:
         self.there[name] = Volume(size_bytes=self.there[parent].size_bytes)
 
     def rename(self, _io: t.Any, name: str, new_name: str) -> None:
+        if name not in self.there:
+            raise ImageNotFound
+        if new_name in self.there:
+            raise ImageExists
         self.there[new_name] = self.there.pop(name)
 
     def remove(self, _io: t.Any, name: str) -> None:
         if name not in self.there:
             raise ImageNotFound
+        if self.there[name].snapshots:
+            raise ImageHasSnapshots
         if self.there[name].watchers:
             raise ImageBusy
         del self.there[name]
@@ -107,8 +127,14 @@ class _Open:
     def create_snap(self, name: str) -> None:
         self._volume.snapshots.append(name)
 
-    def protect_snap(self, _name: str) -> None:
-        pass
+    def protect_snap(self, name: str) -> None:
+        self._volume.protected.add(name)
+
+    def list_children2(self) -> list[dict[str, str]]:
+        return [{"pool": "vms", "image": f"clone{number}"} for number in range(self._volume.clones)]
+
+    def create_timestamp(self) -> datetime:
+        return datetime.fromtimestamp(self._volume.made_seconds)
 
     def metadata_set(self, key: str, value: str) -> None:
         self._volume.metadata[key] = value
@@ -119,11 +145,21 @@ class _Open:
     def list_snaps(self) -> list[dict[str, str]]:
         return [{"name": name} for name in self._volume.snapshots]
 
-    def is_protected_snap(self, _name: str) -> bool:
-        return False
+    def is_protected_snap(self, name: str) -> bool:
+        if name not in self._volume.snapshots or name.startswith(TRASH):
+            raise ImageNotFound
+        return name in self._volume.protected
+
+    def unprotect_snap(self, name: str) -> None:
+        self._volume.protected.remove(name)
 
     def remove_snap(self, name: str) -> None:
+        """Of what has clones, it is only put aside, under another name that no other call knows (clone format 2)."""
+        if name in self._volume.protected or name not in self._volume.snapshots:
+            raise ImageBusy
         self._volume.snapshots.remove(name)
+        if self._volume.clones:
+            self._volume.snapshots.append(f"{TRASH}{name}")
 
 
 @pytest.fixture(autouse=True)
@@ -285,3 +321,126 @@ def test_a_run_that_stood_still_leaves_alone_what_another_one_fills(
     with pytest.raises(HostError, match="the cluster has gone" if fails else "another run has taken over"):
         bring(monkeypatch, rbd, stand_still)
     assert rbd.there == {PART: theirs} and theirs.snapshots == ["theirs"]
+
+
+def test_an_image_that_gets_its_name_between_two_looks_is_not_brought_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    rbd = Pretended()
+    whole = Volume(snapshots=[images.SNAPSHOT])
+    create = rbd.create
+
+    def finished_just_before(io: t.Any, name: str, size_bytes: int) -> None:
+        rbd.there[VOLUME] = whole
+        create(io, name, size_bytes)
+
+    monkeypatch.setattr(rbd, "create", finished_just_before)
+    assert not begin(rbd)
+    assert rbd.there == {VOLUME: whole}
+
+
+def test_of_two_that_clear_what_a_killed_run_has_left_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    rbd = Pretended()
+    rbd.there[PART] = Volume()
+    remove = rbd.remove
+
+    def is_too_late(io: t.Any, name: str) -> None:
+        monkeypatch.setattr(rbd, "remove", remove)
+        rbd.there[PART] = Volume(watchers=1)
+        remove(io, name)
+
+    monkeypatch.setattr(rbd, "remove", is_too_late)
+    with pytest.raises(HostError, match="another run is bringing image"):
+        begin(rbd, wait_seconds=60)
+    assert rbd.there[PART].watchers == 1
+
+
+def test_what_cannot_be_cleared_is_not_tried_for_ever() -> None:
+    """A snapshot that somebody else took is not for this to delete."""
+    rbd = Pretended()
+    rbd.there[PART] = Volume(snapshots=[f"{TRASH}brine"])
+    with pytest.raises(ImageHasSnapshots):
+        begin(rbd)
+
+
+def delete(monkeypatch: pytest.MonkeyPatch, rbd: Pretended) -> None:
+    monkeypatch.setattr(images, "open_cluster", lambda _pool: nullcontext(Cluster(rbd, None)))
+    monkeypatch.setattr(images, "refresh_pool", lambda _handle, _name: None)
+    images.delete_image(Pool("ceph", "", 0, None, type="rbd", local=True), VOLUME)
+
+
+@pytest.mark.parametrize("left", [{}, {PART: Volume(snapshots=[images.SNAPSHOT])}])
+def test_an_image_goes_with_its_snapshot(monkeypatch: pytest.MonkeyPatch, left: dict[str, Volume]) -> None:
+    rbd = Pretended()
+    rbd.there = {VOLUME: Volume(snapshots=[images.SNAPSHOT], protected={images.SNAPSHOT}), **left}
+    delete(monkeypatch, rbd)
+    assert not rbd.there
+    delete(monkeypatch, rbd)
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        Volume(snapshots=[images.SNAPSHOT], protected={images.SNAPSHOT}, watchers=1),
+        Volume(snapshots=[images.SNAPSHOT], protected={images.SNAPSHOT}, clones=1),
+        Volume(snapshots=[images.SNAPSHOT, "of an admin"], protected={images.SNAPSHOT, "of an admin"}),
+    ],
+    ids=["open", "cloned", "snapshot"],
+)
+def test_an_image_that_the_cluster_does_not_delete_can_be_cloned_as_before(
+    monkeypatch: pytest.MonkeyPatch, used: Volume
+) -> None:
+    """Somebody has begun to use it since it was looked at."""
+    rbd = Pretended()
+    rbd.there[VOLUME] = used
+    with pytest.raises(ConflictError, match=f"image {VOLUME} of pool ceph is in use"):
+        delete(monkeypatch, rbd)
+    assert rbd.there == {VOLUME: used}
+    assert images.SNAPSHOT in used.snapshots and images.SNAPSHOT in used.protected
+    assert "of an admin" in used.snapshots or "of an admin" not in used.protected
+
+
+def test_what_a_killed_deletion_leaves_is_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster has deleted part of its content, and the next run brings it anew."""
+    rbd = with_image()
+
+    def killed(_io: t.Any, _name: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr(rbd, "remove", killed)
+        with pytest.raises(KeyboardInterrupt):
+            delete(monkeypatch, rbd)
+    assert list(rbd.there) == [PART]
+    assert begin(rbd)
+
+
+def test_what_only_has_the_name_of_an_image_is_not_pruned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is somebody's, and it is not counted among the newest either."""
+    rbd, theirs = Pretended(), f"tiny-{'f' * 16}.raw"
+    rbd.there = {
+        VOLUME: Volume(snapshots=[images.SNAPSHOT], protected={images.SNAPSHOT}, made_seconds=1),
+        theirs: Volume(made_seconds=2),
+    }
+    (tmp_path / "lock").mkdir()
+    monkeypatch.setattr(image_prune, "LOCK_DIR", str(tmp_path / "lock"))
+    monkeypatch.setattr(images, "open_cluster", lambda _pool: nullcontext(Cluster(rbd, None)))
+    (tmp_path / "node.xml").write_text("<node/>")
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        source = "<source><host name='mon'/><name>vms</name></source><target><path>/</path></target>"
+        handle = conn.storagePoolCreateXML(f"<pool type='rbd'><name>ceph</name>{source}</pool>", 0)
+        for name in rbd.there:
+            handle.createXML(f"<volume><name>{name}</name><capacity>1048576</capacity></volume>", 0)
+        pool = replace(Pools(conn).get("ceph"), local=True)
+        monkeypatch.setattr(image_prune, "_pool", lambda _conn, _name: pool)
+
+        def prune(keep: int) -> dict[str, str | None]:
+            options = image_prune.PruneOptions(keep, ignore_unseen=True, used_elsewhere=frozenset())
+            found = image_prune.prune_images(conn, "ceph", None, options, Deadline(60), check_mode=False)
+            return {decision.image.volume: decision.reason for decision in found.decisions}
+
+        kept = "nothing shows that it is an image which was brought there: it only has the name of one"
+        assert prune(1) == {VOLUME: "the newest of its name", theirs: kept}
+        options = image_prune.PruneOptions(0, ignore_unseen=True, used_elsewhere=frozenset())
+        with pytest.raises(ConflictError, match=f"volume {theirs} of pool ceph is kept: nothing shows.*vol-delete"):
+            image_prune.remove_images(conn, "ceph", "tiny", options, Deadline(60), check_mode=False)
+        assert prune(0) == {VOLUME: None, theirs: kept}
+    assert list(rbd.there) == [theirs]

@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import pool_refresh
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import (
     create_copy,
@@ -321,3 +322,28 @@ def test_what_libvirt_did_not_know_of_in_a_cluster_is_somebody_elses(
     with pytest.raises(VolumeExistsError, match="has had a volume web1-system since"):
         create_empty(dataclasses.replace(ceph, handle=stale), "web1-system", size_bytes=MIB, image_format="raw")
     assert stale.looked
+
+
+def test_what_a_cluster_has_that_cannot_be_looked_at_is_not_this_runs(
+    conn: VirConnect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not reached when the volume was to be made, and is again when this run takes back what it has made."""
+    ceph = Pools(conn).get("ceph")
+
+    class Gone:
+        """The pool of a cluster that does not answer any more."""
+
+        def __getattr__(self, name: str) -> t.Any:
+            return getattr(ceph.handle, name)
+
+        def createXML(self, _xml: str, _flags: int) -> t.Any:  # noqa: N802 - libvirt's own name
+            return conn.storagePoolLookupByName("none")
+
+        def refresh(self, _flags: int) -> None:
+            conn.storagePoolLookupByName("none")
+
+    passed = iter(range(0, 10000, 100))
+    monkeypatch.setattr(pool_refresh.time, "monotonic", lambda: next(passed))
+    monkeypatch.setattr(pool_refresh.time, "sleep", lambda _seconds: None)
+    with pytest.raises(VolumeExistsError, match="whether somebody else has created it meanwhile cannot be seen"):
+        create_empty(dataclasses.replace(ceph, handle=Gone()), "web1-system", size_bytes=MIB, image_format="raw")

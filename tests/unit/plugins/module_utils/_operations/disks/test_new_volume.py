@@ -80,6 +80,20 @@ def test_what_somebody_makes_at_the_same_moment_stays(host: Host) -> None:
     assert work.is_there()
 
 
+def test_what_could_not_be_looked_for_stays(host: Host) -> None:
+    """libvirt has lost sight of the pool, as it does when its daemon starts, and another hypervisor uses it too."""
+    work = Work(host)
+    host.conn.storagePoolDefineXML(work.handle.XMLDesc(0), 0)
+    work.make()
+    work.handle.destroy()
+    step = work.step(lambda: pytest.fail("it was made all the same"))
+    with pytest.raises(ConflictError, match="not active"):
+        step.apply()
+    work.handle.create(0)
+    undo(step)
+    assert work.is_there()
+
+
 def test_half_of_it_goes_as_well(host: Host) -> None:
     work = Work(host)
 

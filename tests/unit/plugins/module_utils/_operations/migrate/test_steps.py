@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import steps
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationPlan
@@ -87,6 +88,15 @@ def test_anothers_volume_of_the_name_stays_as_it_is(conn: t.Any, move: DiskMigra
     with pytest.raises(VolumeExistsError):
         steps.make_volume_for(dataclasses.replace(move, method=method))
     assert made(conn).findtext("capacity") == "77"
+
+
+def test_what_cannot_be_looked_for_is_none_of_the_moves_own(conn: t.Any, move: DiskMigration) -> None:
+    """The pool has stopped since; what its name belongs to once it is back is not deleted."""
+    conn.storagePoolLookupByName("default").destroy()
+    noted: list[VolumeRef] = []
+    with pytest.raises(VirtError, match="not active"):
+        steps.make_and_note(move, noted)
+    assert noted == []
 
 
 def test_a_file_that_cannot_be_read_makes_nothing(conn: t.Any, move: DiskMigration, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
@@ -309,3 +309,23 @@ def test_a_pool_that_rounds_sizes_is_refused(world: World) -> None:
     move.target_pool.handle.createXML("<volume><name>web1-data.raw</name><capacity unit='MiB'>68</capacity></volume>")
     with pytest.raises(VirtError, match="disk vdb has 64.0M, and pool fast makes 68.0M of that"):
         steps.check_size(move)
+
+
+@pytest.mark.parametrize(("pool", "refused"), [("vms", True), ("others", False)])
+def test_two_clusters_with_a_pool_of_one_name_are_not_told_apart_by_their_volumes(
+    world: World, pool: str, refused: bool
+) -> None:
+    """What has arrived is seen by the place of a disk, which is the same in both: a copy that was cut off would count
+    as whole."""
+    source = "<source protocol='rbd' name='vms/web1-data'><host name='old'/></source>"
+    disk_there = f"<disk type='network'><driver type='raw'/>{source}<target dev='vdb'/></disk>"
+    plan = world(disks=disk_there)
+    for name, ceph_pool in (("old", "vms"), ("new", pool)):
+        xml = f"<source><host name='{name}'/><name>{ceph_pool}</name></source><target><path>/</path></target>"
+        plan.conn.storagePoolCreateXML(f"<pool type='rbd'><name>{name}</name>{xml}</pool>", 0)
+    plan.conn.storagePoolLookupByName("old").createXML(volume("web1-data"), 0)
+    if refused:
+        with pytest.raises(UnsupportedError, match="disk vdb: it is rbd:vms/web1-data in pool old and in pool new"):
+            plan(pool="new", source_volumes="none")
+    else:
+        assert ways(plan(pool="new", source_volumes="none")) == {"vdb": ("mirror", "new/web1-data")}
