@@ -30,6 +30,9 @@ _ENCRYPTED = re.compile(r"devices/disk\[([^\]]*)\](?:/source)?/encryption\b")
 # What a nic is plugged into: one of them, and an export has the first three. And what is said of one kind alone.
 _PLUGGED = frozenset({"bridge", "network", "direct", "type", "source"})
 _OF_ONE_PLUG = frozenset({"mode", "portgroup"})
+# What tells a port of a switch from all others, by which the switch knows whose it is; libvirt makes a new one:
+# https://libvirt.org/formatdomain.html#direct-attachment-to-physical-interface
+_OF_ONE_PORT = ("interfaceid", "instanceid")
 # Variables of libvirt's network filters that hold the machine's own address, whatever the filter:
 # https://libvirt.org/formatnwfilter.html#usage-of-variables-in-filters
 _FILTER_ADDRESSES = frozenset({"IP", "IPV6", "MAC"})
@@ -140,6 +143,10 @@ def _place(disk: Mapping[str, t.Any]) -> str:
 
 def _clone_nics(name: str, clone: CloneEntry, given: Mapping[str, t.Any], mistakes: Mistakes) -> None:
     nics = {str(nic["name"]): nic for nic in clone.entry.get("nics") or []}
+    # YAML reads the name 0 as a number.
+    given = {str(word): options for word, options in given.items()}
+    # An address of the machine stays its own, also on another nic of the clone.
+    taken = {address for nic in nics.values() for address in _plain(nic.get("addresses"))}
     for word, options in given.items():
         with mistakes.noted():
             if word not in nics:
@@ -151,14 +158,17 @@ def _clone_nics(name: str, clone: CloneEntry, given: Mapping[str, t.Any], mistak
     for word, nic in nics.items():
         with mistakes.noted():
             options = given.get(word)
-            _clone_nic(name, nic, options if isinstance(options, Mapping) else {}, clone)
+            _clone_nic(name, nic, options if isinstance(options, Mapping) else {}, taken, clone)
 
 
-def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], clone: CloneEntry) -> None:
-    """A nic with addresses of its own, MAC address included, which follows from the clone's name."""
+def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], taken: set[str], clone: CloneEntry) -> None:
+    """A nic with addresses of its own, MAC address included, which follows from the clone's name.
+
+    taken: the addresses of all nics of the machine.
+    """
     where = f"nics.{nic['name']}"
     there = nic.pop("addresses", [])
-    if there and "addresses" not in options:
+    if there and options.get("addresses") is None:
         example = f'{{"nics": {{"{nic["name"]}": {{"addresses": ["192.0.2.20/24"], "gateway": "192.0.2.1"}}}}}}'
         raise ConflictError(
             f"machine {name} has {', '.join(map(str, there))} there, and two machines cannot have one address",
@@ -167,7 +177,7 @@ def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], clone: Clon
             " it asks DHCP",
         )
     wanted = options.get("addresses", [])
-    same = _plain([wanted] if isinstance(wanted, str) else wanted) & _plain(there)
+    same = _plain([wanted] if isinstance(wanted, str) else wanted) & taken
     if same:
         raise ConflictError(
             f"{', '.join(sorted(same))} is the address of machine {name}",
@@ -179,8 +189,9 @@ def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], clone: Clon
     if "filter" not in options:
         _clone_filter(name, nic, there, clone)
     port = nic.get("virtualport")
-    if isinstance(port, dict) and port.pop("interfaceid", None) is not None:
-        clone.remarks.append(f"{where}.virtualport.interfaceid: left out, as it is {name}'s")
+    for word in _OF_ONE_PORT:
+        if isinstance(port, dict) and "virtualport" not in options and port.pop(word, None) is not None:
+            clone.remarks.append(f"{where}.virtualport.{word}: left out, as it is {name}'s")
     if not _PLUGGED.isdisjoint(options):
         for word in (_PLUGGED | _OF_ONE_PLUG) & set(nic):
             del nic[word]
