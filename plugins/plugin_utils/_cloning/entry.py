@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
     one_of_these,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ADDRESS_VARIABLES
 
 Values = dict[str, t.Any]
 # The most that an image's name may have.
@@ -33,14 +34,15 @@ _OF_ONE_PLUG = frozenset({"mode", "portgroup"})
 # What tells a port of a switch from all others, by which the switch knows whose it is; libvirt makes a new one:
 # https://libvirt.org/formatdomain.html#direct-attachment-to-physical-interface
 _OF_ONE_PORT = ("interfaceid", "instanceid")
+# Here somebody has made the port, and libvirt refuses a nic that does not say which (virNetDevVPortProfileCheckComplete
+# in its src/util/virnetdevvportprofile.c).
+_MIDONET = "midonet"
 # Variables of libvirt's network filters that hold the machine's own address, whatever the filter:
 # https://libvirt.org/formatnwfilter.html#usage-of-variables-in-filters
 _FILTER_ADDRESSES = frozenset({"IP", "IPV6", "MAC"})
 # An image has an hour (virt_image's timeout), and that of a large disk what copying takes at this rate.
 _HOUR_SECONDS = 3600
 _SLOW_MIB_PER_SECOND = 20
-# Variables by which Ansible would take the machine for its clone.
-_ADDRESS_VARIABLES = ("ansible_host", "ansible_ssh_host")
 
 
 @dataclass
@@ -189,6 +191,13 @@ def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], taken: set[
     if "filter" not in options:
         _clone_filter(name, nic, there, clone)
     port = nic.get("virtualport")
+    if isinstance(port, dict) and port.get("type") == _MIDONET and "virtualport" not in options:
+        example = f'{{"nics": {{"{nic["name"]}": {{"virtualport": {{"type": "midonet", "interfaceid": "UUID"}}}}}}}}'
+        raise ConflictError(
+            f"machine {name} has the port {port.get('interfaceid')} of its midonet there",
+            where=where,
+            hint=f"Say which one its clone gets: -e '{example}'",
+        )
     for word in _OF_ONE_PORT:
         if isinstance(port, dict) and "virtualport" not in options and port.pop(word, None) is not None:
             clone.remarks.append(f"{where}.virtualport.{word}: left out, as it is {name}'s")
@@ -258,7 +267,7 @@ def _leave_out_what_is_one_machines(name: str, clone: CloneEntry) -> None:
             if isinstance(graphics.get(key), int) and graphics[key] > 0:
                 clone.remarks.append(f"graphics.{key}: left out, as {graphics.pop(key)} is {name}'s")
     variables = entry.get("variables") or {}
-    for key in _ADDRESS_VARIABLES:
+    for key in ADDRESS_VARIABLES:
         if key in variables:
             clone.remarks.append(f"variables.{key}: left out, as {variables.pop(key)} is {name}'s")
 

@@ -254,6 +254,16 @@ def test_a_port_of_a_switch_is_one_machines() -> None:
     assert not [remark for remark in found.remarks if "virtualport" in remark]
 
 
+def test_a_port_that_somebody_has_made_for_the_machine_is_asked_for() -> None:
+    nics = [{"name": "eth0", "bridge": "br0", "virtualport": {"type": "midonet", "interfaceid": "1"}}]
+    assert refusal(nics=nics) == (
+        "nics.eth0: machine web1 has the port 1 of its midonet there. Say which one its clone gets:"
+        ' -e \'{"nics": {"eth0": {"virtualport": {"type": "midonet", "interfaceid": "UUID"}}}}\''
+    )
+    given = {"eth0": {"virtualport": {"type": "midonet", "interfaceid": "2"}}}
+    assert clone(nics=nics, given=given).entry["nics"][0]["virtualport"]["interfaceid"] == "2"
+
+
 def test_what_only_one_machine_may_have_is_left_out_and_said() -> None:
     nic = {"name": "eth0", "bridge": "br0", "virtualport": {"type": "openvswitch", "interfaceid": "x"}}
     options: dict[str, t.Any] = {
