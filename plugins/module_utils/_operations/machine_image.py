@@ -35,7 +35,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.disk_format impo
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import SAVED, view_machine
-from ansible_collections.brine.virt.plugins.module_utils._seeding.sysprep import remove_identity
+from ansible_collections.brine.virt.plugins.module_utils._seeding.sysprep import remove_identity, require_virt_sysprep
 
 _WHERE = "machine"
 
@@ -93,6 +93,7 @@ def machine_source(
         write=lambda path: _write(conn, disk, name, path, deadline, keep_identity=keep_identity),
         words=f"machine {machine}" if name is None else f"disk {name} of machine {machine}",
         size_bytes=measure_qcow2(disk.path, disk.format),
+        check=None if disk.is_copied_whole(keep_identity=keep_identity) else require_virt_sysprep,
     )
 
 

@@ -300,7 +300,13 @@ def test_without_virt_sysprep_it_says_so(machine: Machine, node: t.Any, monkeypa
     bare.mkdir()
     (bare / "qemu-img").symlink_to(str(shutil.which("qemu-img")))
     monkeypatch.setenv("PATH", str(bare))
-    assert "has no virt-sysprep" in machine.refusal(keep_identity=False)
+
+    def copy(*_words: str, **_options: t.Any) -> t.Any:
+        raise AssertionError("the disk is copied for nothing")
+
+    monkeypatch.setattr(machine_image, "run_qemu_img", copy)
+    for check_mode in (True, False):
+        assert "has no virt-sysprep" in machine.refusal(keep_identity=False, check_mode=check_mode)
 
 
 def test_virt_sysprep_gets_the_copy(machine: Machine, node: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
