@@ -75,6 +75,7 @@ def clone_entry(
     _clone_nics(name, clone, nics, mistakes)
     mistakes.conclude()
     _leave_out_what_is_one_machines(name, clone)
+    _close_console(name, clone, not_exported)
     _note_what_is_new(name, clone)
     clone.remarks += [f"not taken along: {line}" for line in not_exported]
     return clone
@@ -270,6 +271,20 @@ def _leave_out_what_is_one_machines(name: str, clone: CloneEntry) -> None:
     for key in ADDRESS_VARIABLES:
         if key in variables:
             clone.remarks.append(f"variables.{key}: left out, as {variables.pop(key)} is {name}'s")
+
+
+def _close_console(name: str, clone: CloneEntry, not_exported: Sequence[str]) -> None:
+    """A console without the password that protects the machine's is only reached from its hypervisor."""
+    graphics = clone.entry.get("graphics")
+    if not isinstance(graphics, dict) or not any(line.startswith("graphics.password:") for line in not_exported):
+        return
+    listen = graphics.pop("listen", None)
+    if listen is not None:
+        clone.remarks.append(
+            f"graphics.listen: left out, as the console is on {listen} for who knows {name}'s password"
+        )
+    if not graphics:
+        clone.entry["graphics"] = True
 
 
 def _without_log(row: t.Any) -> Values:
