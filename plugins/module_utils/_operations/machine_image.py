@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
@@ -31,17 +30,15 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest imp
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain, read_domain
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import require_known_formats
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, Header, read_header
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import SAVED, view_machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.sysprep import remove_identity, require_virt_sysprep
 
 _WHERE = "machine"
-# No chain of overlays that people make is as long.
-_LONGEST_CHAIN = 64
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ def find_disk(conn: VirConnect, machine: str, name: str | None = None) -> Machin
     source, image_format = _source(domain, element, Pools(conn))
     with disk_errors(f"cannot inspect disk {source.path} of machine {machine}"):
         found = os.stat(source.path)
-        _require_known_formats(source.path, image_format)
+        require_known_formats(source.path, image_format, _WHERE)
     stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
     return MachineDisk(machine, uuid, source.path, image_format, system, stamp, source.type == BLOCK)
 
@@ -185,40 +182,6 @@ def _source(domain: Domain, disk: etree._Element, pools: Pools) -> tuple[DiskSou
             f"{words} is on a network, and images are made of files and devices of the hypervisor", where=_WHERE
         )
     return source, driver_format(disk)
-
-
-def _require_known_formats(path: str, image_format: str) -> None:
-    """Raise ConflictError for an overlay that does not record the format of what it is backed by.
-
-    qemu-img would go by the bytes there, and if that is a raw disk, its guest has written them: the header of an
-    overlay on a file of the hypervisor, which would be in the image then.
-    """
-    for _link in range(_LONGEST_CHAIN):
-        header = _header(path) if image_format == QCOW2 else None
-        backing = header.backing_file if header is not None else None
-        # json: says itself what is where.
-        if header is None or backing is None or ":" in backing.partition("/")[0]:
-            return
-        if not header.backing_format:
-            raise ConflictError(
-                f"{path} does not record the format of {backing}, which it is backed by",
-                where=_WHERE,
-                hint=f"If you know it: qemu-img rebase -u -f qcow2 -F FORMAT -b {backing} {path}",
-            )
-        path, image_format = os.path.join(os.path.dirname(path), backing), header.backing_format
-
-
-def _header(path: str) -> Header | None:
-    """The qcow2 header of a file or device; None for what has none, of which qemu-img says what is wrong."""
-    if not os.path.isfile(path) and not stat.S_ISBLK(os.stat(path).st_mode):
-        return None
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        return read_header(lambda offset, length: os.pread(descriptor, length, offset))
-    except BrokenQcow2Error:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def _write(
