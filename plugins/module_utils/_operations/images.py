@@ -138,6 +138,8 @@ def have_image(
             stored = store.remember(kept, origins)
         else:
             source = at_hand(store, name, source)
+            if source.check:
+                source.check()
             if not check_mode and (source.path or source.url or source.write):
                 brought = store.bring(name, source, deadline)
                 kept, changed = brought.kept, brought.new

@@ -30,12 +30,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest imp
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain, read_domain
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import require_known_formats
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import SAVED, view_machine
-from ansible_collections.brine.virt.plugins.module_utils._seeding.sysprep import remove_identity
+from ansible_collections.brine.virt.plugins.module_utils._seeding.sysprep import remove_identity, require_virt_sysprep
 
 _WHERE = "machine"
 
@@ -93,6 +94,7 @@ def machine_source(
         write=lambda path: _write(conn, disk, name, path, deadline, keep_identity=keep_identity),
         words=f"machine {machine}" if name is None else f"disk {name} of machine {machine}",
         size_bytes=measure_qcow2(disk.path, disk.format),
+        check=None if disk.is_copied_whole(keep_identity=keep_identity) else require_virt_sysprep,
     )
 
 
@@ -126,6 +128,7 @@ def find_disk(conn: VirConnect, machine: str, name: str | None = None) -> Machin
     source, image_format = _source(domain, element, Pools(conn))
     with disk_errors(f"cannot inspect disk {source.path} of machine {machine}"):
         found = os.stat(source.path)
+        require_known_formats(source.path, image_format, _WHERE)
     stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
     return MachineDisk(machine, uuid, source.path, image_format, system, stamp, source.type == BLOCK)
 

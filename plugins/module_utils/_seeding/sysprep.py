@@ -8,11 +8,23 @@ https://libguestfs.org/virt-sysprep.1.html
 
 from __future__ import annotations
 
+import shutil
+
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import program_errors, run_program
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._seeding.guestfs import appliance_environment, failure
 
+_PROGRAM = "virt-sysprep"
+_MISSING = "the hypervisor has no virt-sysprep, which takes the identity out of an image"
+_HINT = "Set virt_hypervisor_guestfs for its role, or install guestfs-tools; keep_identity: true does without it"
 # Beside what virt-sysprep removes by itself: the host name, and what cloud-init remembers of the old machine.
 _OPTIONS = ("--hostname", "localhost", "--delete", "/var/lib/cloud/*", "--selinux-relabel")
+
+
+def require_virt_sysprep() -> None:
+    """Raise UnsupportedError on a hypervisor without it: copying a disk takes long, and would be for nothing."""
+    if shutil.which(_PROGRAM) is None:
+        raise UnsupportedError(_MISSING, hint=_HINT)
 
 
 def remove_identity(path: str, image_format: str, what: str, *, emulated: bool, timeout_seconds: float) -> None:
@@ -22,10 +34,10 @@ def remove_identity(path: str, image_format: str, what: str, *, emulated: bool, 
     emulated: as for seed_disk. Raises UnsupportedError when the hypervisor or the disk lacks something, HostError with
     virt-sysprep's own complaint.
     """
-    command = ["virt-sysprep", "--quiet", f"--format={image_format}", "-a", path, *_OPTIONS]
+    command = [_PROGRAM, "--quiet", f"--format={image_format}", "-a", path, *_OPTIONS]
     with program_errors(
-        "the hypervisor has no virt-sysprep, which takes the identity out of an image",
-        "Set virt_hypervisor_guestfs for its role, or install guestfs-tools; keep_identity: true does without it",
+        _MISSING,
+        _HINT,
         f"virt-sysprep did not finish the copy of {what} within {timeout_seconds:.0f} s",
     ):
         answer = run_program(command, timeout_seconds=timeout_seconds, environment=appliance_environment(emulated))

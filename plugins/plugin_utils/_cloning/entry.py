@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
     one_of_these,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ADDRESS_VARIABLES
 
 Values = dict[str, t.Any]
 # The most that an image's name may have.
@@ -30,14 +31,18 @@ _ENCRYPTED = re.compile(r"devices/disk\[([^\]]*)\](?:/source)?/encryption\b")
 # What a nic is plugged into: one of them, and an export has the first three. And what is said of one kind alone.
 _PLUGGED = frozenset({"bridge", "network", "direct", "type", "source"})
 _OF_ONE_PLUG = frozenset({"mode", "portgroup"})
+# What tells a port of a switch from all others, by which the switch knows whose it is; libvirt makes a new one:
+# https://libvirt.org/formatdomain.html#direct-attachment-to-physical-interface
+_OF_ONE_PORT = ("interfaceid", "instanceid")
+# Here somebody has made the port, and libvirt refuses a nic that does not say which (virNetDevVPortProfileCheckComplete
+# in its src/util/virnetdevvportprofile.c).
+_MIDONET = "midonet"
 # Variables of libvirt's network filters that hold the machine's own address, whatever the filter:
 # https://libvirt.org/formatnwfilter.html#usage-of-variables-in-filters
 _FILTER_ADDRESSES = frozenset({"IP", "IPV6", "MAC"})
 # An image has an hour (virt_image's timeout), and that of a large disk what copying takes at this rate.
 _HOUR_SECONDS = 3600
 _SLOW_MIB_PER_SECOND = 20
-# Variables by which Ansible would take the machine for its clone.
-_ADDRESS_VARIABLES = ("ansible_host", "ansible_ssh_host")
 
 
 @dataclass
@@ -70,6 +75,7 @@ def clone_entry(
     _clone_nics(name, clone, nics, mistakes)
     mistakes.conclude()
     _leave_out_what_is_one_machines(name, clone)
+    _close_console(name, clone, not_exported)
     _note_what_is_new(name, clone)
     clone.remarks += [f"not taken along: {line}" for line in not_exported]
     return clone
@@ -140,6 +146,10 @@ def _place(disk: Mapping[str, t.Any]) -> str:
 
 def _clone_nics(name: str, clone: CloneEntry, given: Mapping[str, t.Any], mistakes: Mistakes) -> None:
     nics = {str(nic["name"]): nic for nic in clone.entry.get("nics") or []}
+    # YAML reads the name 0 as a number.
+    given = {str(word): options for word, options in given.items()}
+    # An address of the machine stays its own, also on another nic of the clone.
+    taken = {address for nic in nics.values() for address in _plain(nic.get("addresses"))}
     for word, options in given.items():
         with mistakes.noted():
             if word not in nics:
@@ -151,14 +161,17 @@ def _clone_nics(name: str, clone: CloneEntry, given: Mapping[str, t.Any], mistak
     for word, nic in nics.items():
         with mistakes.noted():
             options = given.get(word)
-            _clone_nic(name, nic, options if isinstance(options, Mapping) else {}, clone)
+            _clone_nic(name, nic, options if isinstance(options, Mapping) else {}, taken, clone)
 
 
-def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], clone: CloneEntry) -> None:
-    """A nic with addresses of its own, MAC address included, which follows from the clone's name."""
+def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], taken: set[str], clone: CloneEntry) -> None:
+    """A nic with addresses of its own, MAC address included, which follows from the clone's name.
+
+    taken: the addresses of all nics of the machine.
+    """
     where = f"nics.{nic['name']}"
     there = nic.pop("addresses", [])
-    if there and "addresses" not in options:
+    if there and options.get("addresses") is None:
         example = f'{{"nics": {{"{nic["name"]}": {{"addresses": ["192.0.2.20/24"], "gateway": "192.0.2.1"}}}}}}'
         raise ConflictError(
             f"machine {name} has {', '.join(map(str, there))} there, and two machines cannot have one address",
@@ -167,7 +180,7 @@ def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], clone: Clon
             " it asks DHCP",
         )
     wanted = options.get("addresses", [])
-    same = _plain([wanted] if isinstance(wanted, str) else wanted) & _plain(there)
+    same = _plain([wanted] if isinstance(wanted, str) else wanted) & taken
     if same:
         raise ConflictError(
             f"{', '.join(sorted(same))} is the address of machine {name}",
@@ -179,8 +192,16 @@ def _clone_nic(name: str, nic: Values, options: Mapping[str, t.Any], clone: Clon
     if "filter" not in options:
         _clone_filter(name, nic, there, clone)
     port = nic.get("virtualport")
-    if isinstance(port, dict) and port.pop("interfaceid", None) is not None:
-        clone.remarks.append(f"{where}.virtualport.interfaceid: left out, as it is {name}'s")
+    if isinstance(port, dict) and port.get("type") == _MIDONET and "virtualport" not in options:
+        example = f'{{"nics": {{"{nic["name"]}": {{"virtualport": {{"type": "midonet", "interfaceid": "UUID"}}}}}}}}'
+        raise ConflictError(
+            f"machine {name} has the port {port.get('interfaceid')} of its midonet there",
+            where=where,
+            hint=f"Say which one its clone gets: -e '{example}'",
+        )
+    for word in _OF_ONE_PORT:
+        if isinstance(port, dict) and "virtualport" not in options and port.pop(word, None) is not None:
+            clone.remarks.append(f"{where}.virtualport.{word}: left out, as it is {name}'s")
     if not _PLUGGED.isdisjoint(options):
         for word in (_PLUGGED | _OF_ONE_PLUG) & set(nic):
             del nic[word]
@@ -247,9 +268,23 @@ def _leave_out_what_is_one_machines(name: str, clone: CloneEntry) -> None:
             if isinstance(graphics.get(key), int) and graphics[key] > 0:
                 clone.remarks.append(f"graphics.{key}: left out, as {graphics.pop(key)} is {name}'s")
     variables = entry.get("variables") or {}
-    for key in _ADDRESS_VARIABLES:
+    for key in ADDRESS_VARIABLES:
         if key in variables:
             clone.remarks.append(f"variables.{key}: left out, as {variables.pop(key)} is {name}'s")
+
+
+def _close_console(name: str, clone: CloneEntry, not_exported: Sequence[str]) -> None:
+    """A console without the password that protects the machine's is only reached from its hypervisor."""
+    graphics = clone.entry.get("graphics")
+    if not isinstance(graphics, dict) or not any(line.startswith("graphics.password:") for line in not_exported):
+        return
+    listen = graphics.pop("listen", None)
+    if listen is not None:
+        clone.remarks.append(
+            f"graphics.listen: left out, as the console is on {listen} for who knows {name}'s password"
+        )
+    if not graphics:
+        clone.entry["graphics"] = True
 
 
 def _without_log(row: t.Any) -> Values:

@@ -40,7 +40,7 @@ class ImageSource:
 
     words: what that is, and size_bytes: what it takes at most. checksum: what the file must hash to, compressed or not,
     if that was said; content: the sha256 that what is in it must have, if that was said; origins: what else is known to
-    become this image.
+    become this image. check: raises VirtError for what can be seen to be missing for that, before anything is written.
     """
 
     path: str | None = None
@@ -51,6 +51,7 @@ class ImageSource:
     write: t.Callable[[str], None] | None = None
     words: str = ""
     size_bytes: int | None = None
+    check: t.Callable[[], None] | None = None
 
     @property
     def what(self) -> str:

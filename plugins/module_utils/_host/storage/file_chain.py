@@ -14,7 +14,14 @@ import stat
 import typing as t
 from urllib.parse import unquote
 
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import referenced_names
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import (
+    BrokenQcow2Error,
+    Header,
+    read_header,
+    referenced_names,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image.vmdk import referenced_by_vmdk
 
 # What reads the names of other files in an image, each in its own format.
@@ -203,3 +210,39 @@ def _filenames(options: t.Any) -> t.Iterator[str]:
                 yield value
             else:
                 yield from _filenames(value)
+
+
+def require_known_formats(path: str, image_format: str, where: str | None = None) -> None:
+    """Raise ConflictError for an overlay that does not record the format of what it is backed by.
+
+    qemu-img would go by the bytes there, and if that is a raw disk, its guest has written them: the header of an
+    overlay on a file of the hypervisor, which it would copy then. OSError where a file cannot be read.
+    """
+    for _link in range(_DEEPEST):
+        header = _header(path) if image_format == QCOW2 else None
+        backing = header.backing_file if header is not None else None
+        if backing is not None and backing.startswith("file:"):
+            backing = backing[len("file:") :]
+        # json: says itself what is where.
+        if header is None or backing is None or ":" in backing.partition("/")[0]:
+            return
+        if not header.backing_format:
+            raise ConflictError(
+                f"{path} does not record the format of {backing}, which it is backed by",
+                where=where,
+                hint=f"If you know it: qemu-img rebase -u -f qcow2 -F FORMAT -b {backing} {path}",
+            )
+        path, image_format = os.path.join(os.path.dirname(path), backing), header.backing_format
+
+
+def _header(path: str) -> Header | None:
+    """The qcow2 header of a file or device; None for what has none, of which qemu-img says what is wrong."""
+    if not os.path.isfile(path) and not stat.S_ISBLK(os.stat(path).st_mode):
+        return None
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return read_header(lambda offset, length: os.pread(descriptor, length, offset))
+    except BrokenQcow2Error:
+        return None
+    finally:
+        os.close(descriptor)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
+    ADDRESS_VARIABLES,
     MachineNotes,
     find_notes,
     notes_to_element,
@@ -115,6 +116,8 @@ def restored_domain(
             new = _new_mac()
             result.macs[(mac.get("address") or "").lower()] = new
             mac.set("address", new)
+        for port in root.iterfind("devices/interface/virtualport"):
+            _renew_port(port)
     if "id" in root.attrib:
         del root.attrib["id"]
     _move_disks(root, disks, result)
@@ -154,10 +157,29 @@ def with_notes(restored: RestoredDomain, notes: MachineNotes) -> str:
     return etree.tostring(root, encoding="unicode")
 
 
-def moved_nics(notes: MachineNotes, macs: Mapping[str, str]) -> MachineNotes:
-    """The notes with the new MAC addresses."""
-    nics = tuple(replace(nic, mac=macs.get(nic.mac.lower(), nic.mac)) for nic in notes.nics)
-    return replace(notes, nics=nics)
+def renewed_notes(notes: MachineNotes, macs: Mapping[str, str], old_name: str) -> tuple[MachineNotes, list[str]]:
+    """The notes of a machine beside the one that was backed up, and in sentences what of them is only the other's.
+
+    By its addresses Ansible would take the other machine for this one, host keys included.
+    """
+    lost, nics = [], []
+    for nic in notes.nics:
+        if nic.addresses:
+            lost.append(f"nic {nic.name} is not noted with {', '.join(nic.addresses)} any more, as {old_name} has that")
+        nics.append(replace(nic, mac=macs.get(nic.mac.lower(), nic.mac), addresses=()))
+    variables = dict(notes.variables)
+    for key in ADDRESS_VARIABLES:
+        if key in variables:
+            lost.append(f"variable {key} is gone, as {variables.pop(key)} is {old_name}'s")
+    return replace(notes, nics=tuple(nics), variables=variables), lost
+
+
+def _renew_port(port: etree._Element) -> None:
+    """What tells a port of a switch from all others libvirt chooses anew where it is missing, except for midonet."""
+    for parameters in port.findall("parameters"):
+        for name in ("interfaceid", "instanceid"):
+            if port.get("type") != "midonet" and name in parameters.attrib:
+                del parameters.attrib[name]
 
 
 def _move_disks(root: etree._Element, disks: Mapping[str, NewDisk], result: RestoredDomain) -> None:

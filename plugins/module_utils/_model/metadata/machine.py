@@ -19,6 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import attrib
 NAMESPACE = "urn:brine:virt:1"
 PREFIX = "brine"
 
+# Variables by which Ansible would take another machine for this one.
+ADDRESS_VARIABLES = ("ansible_host", "ansible_ssh_host")
 BUILDING = "building"
 READY = "ready"
 # Python reads no number of thousands of digits from a text.

@@ -8,11 +8,12 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.images import chain_bytes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import require_known_formats
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DISK, SEED
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, driver_format
@@ -135,10 +136,14 @@ def _size_bytes(domain: Domain, target: str) -> int:
 
 
 def require_local(disks: t.Iterable[BackupDisk], machine: str) -> None:
-    """Raise VirtError for a disk that cannot be read here while the machine is off."""
+    """Raise VirtError for a disk that cannot be read here while the machine is off, or not without guessing."""
     for disk in disks:
         if not disk.path:
             raise UnsupportedError(
                 f"disk {disk.target} of machine {machine} is on a network, and is backed up only while it is running",
                 hint=f"Start {machine} first",
             )
+        try:
+            require_known_formats(disk.path, disk.format)
+        except OSError as exc:
+            raise HostError(f"cannot read disk {disk.target} of machine {machine}: {exc}") from exc

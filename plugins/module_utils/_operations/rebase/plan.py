@@ -64,7 +64,8 @@ class RebaseRequest:
 @dataclass(frozen=True)
 class DiskRebase:
     """One disk. path: of its file, without links. base: what it is backed by now. image: what comes in its place; None
-    for nothing. needed_bytes: what the new file takes at most, beside the old one."""
+    for nothing. needed_bytes: what the new file takes at most, beside the old one. noted: whether it is the disk that
+    the image in the metadata is for."""
 
     target: str
     name: str | None
@@ -74,6 +75,7 @@ class DiskRebase:
     base: Base
     image: StoredImage | None
     needed_bytes: int
+    noted: bool = False
 
     @property
     def new_base(self) -> Base | None:
@@ -135,7 +137,9 @@ def with_image(machine: SnapshotView, disk: DiskRebase) -> MachineNotes | None:
     machine: as it is now. The metadata name one image, that of the disk that was created from it.
     """
     notes = machine.notes
-    if notes is None or notes.image is None or notes.image.volume != os.path.basename(disk.base.path):
+    if notes is None or notes.image is None or not disk.noted:
+        return None
+    if notes.image.volume != os.path.basename(disk.base.path):
         return None
     image = disk.image
     return replace(notes, image=None if image is None else ImageNote(image.name, image.volume, image.pool))
@@ -239,7 +243,20 @@ class _Planner:
         target = attribute(element, "target", "dev") or ""
         name = next((one.name for one in (notes.disks if notes is not None else ()) if one.target == target), None)
         needed_bytes = min(needed + allocated_bytes(path), most)
-        self.disks.append(DiskRebase(target, name, pool, volume, path, base, image, needed_bytes))
+        noted = target == self._noted_target()
+        self.disks.append(DiskRebase(target, name, pool, volume, path, base, image, needed_bytes, noted))
+
+    def _noted_target(self) -> str | None:
+        """The disk that the image in the metadata is for: the first one on it, as of all that a machine is created
+        with. Others may be on the same image."""
+        notes = self.machine.notes
+        for element in self.machine.defined.iterfind("devices/disk"):
+            with contextlib.suppress(VirtError):
+                backing_file = header_of(self._find(element)[2]).backing_file if _is_disk(element) else None
+                name = os.path.basename(backing_file or "")
+                if notes is not None and notes.image is not None and notes.image.volume == name:
+                    return attribute(element, "target", "dev")
+        return None
 
     def _find(self, element: etree._Element) -> tuple[Pool, str, str]:
         """Pool, name and path of the volume. Raises _LeftOutError where it is none of qcow2 in a file."""

@@ -28,7 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import (
     RestoredDomain,
-    moved_nics,
+    renewed_notes,
     require_harmless,
     restored_domain,
 )
@@ -159,7 +159,10 @@ def _plan_machine(
         require_harmless(restored.root, f"{backups.path_of(manifest.id)}/{DOMAIN_XML}")
     _check_plugs(restored.root, hypervisor, options.name)
     known = read_notes(domain) or MachineNotes()
-    notes = moved_nics(replace(known, volumes=tuple(one.note.whole for one in volumes), claimed=False), restored.macs)
+    notes = replace(known, volumes=tuple(one.note.whole for one in volumes), claimed=False)
+    if renewed:
+        notes, lost = renewed_notes(notes, restored.macs, manifest.machine)
+        restored.lost += lost
     return RestorePlan(backups, chain, volumes, restored, identity, notes, existing, unfinished, renewed)
 
 

@@ -100,7 +100,12 @@ class Cloud:
 
 
 @pytest.fixture
-def cloud(tmp_path: Path) -> Cloud:
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    # In check mode it is only looked for.
+    (programs / "virt-sysprep").symlink_to("/bin/false")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     return Cloud(tmp_path)
 
 
@@ -115,6 +120,15 @@ def test_what_would_be_done(cloud: Cloud, tmp_path: Path) -> None:
         assert f'+        "clone-of-web1-{disk} of disk {disk} of machine web1"\n' in output
     assert re.search(r"^web2 +hv1 +.*created ", output, re.MULTILINE), output
     assert "listed1" not in output
+    assert not list((tmp_path / "images").iterdir())
+
+
+@pytest.mark.skipif(bool(shutil.which("virt-sysprep")), reason="virt-sysprep is installed here")
+@pytest.mark.parametrize("options", [(), ("--check",)])
+def test_a_hypervisor_without_virt_sysprep(cloud: Cloud, tmp_path: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "bin" / "virt-sysprep").unlink()
+    output = cloud.clone("vm=web1", "new_name=web2", *options, status=2)
+    assert "the hypervisor has no virt-sysprep" in output
     assert not list((tmp_path / "images").iterdir())
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
+    InputError,
     NotFoundError,
     UnsupportedError,
     VirtError,
@@ -153,8 +154,19 @@ def is_named(machine: SourceMachine, options: MigrationOptions, device: str) -> 
 
 
 def check_disk_names(machine: SourceMachine, options: MigrationOptions, where: str) -> None:
-    """Raise NotFoundError when the task names a disk that the machine does not have."""
-    known = {name for disk, _in_use in machine.disks() for name in _names_of(machine, device_of(disk))}
+    """Raise NotFoundError when the task names a disk that the machine does not have, InputError when it has one disk
+    go to two pools, by both of its names."""
+    names_of_each = [_names_of(machine, device_of(disk)) for disk, _in_use in machine.disks()]
+    for names in names_of_each:
+        pools = {name: options.disks[name] for name in names if name in options.disks}
+        if len(set(pools.values())) > 1:
+            raise InputError(
+                f"{' and '.join(pools)} are one disk of {machine.name}, which cannot go to "
+                f"{' and '.join(pools.values())}",
+                where=inside(where, "disks") if where else "disks",
+                hint="Name it once",
+            )
+    known = {name for names in names_of_each for name in names}
     for name in options.disks:
         if name not in known:
             raise NotFoundError(

@@ -276,6 +276,24 @@ def test_what_no_image_is_made_of(machine: Machine, tmp_path: Path) -> None:
     assert f"cannot inspect disk {tmp_path}/gone of machine golden" in machine.refusal()
 
 
+def test_what_a_guest_wrote_into_a_disk_is_no_header(machine: Machine, tmp_path: Path) -> None:
+    """The overlay says of the raw disk below it only where it is, and the guest has written a header there."""
+    (tmp_path / "secret").write_text("of the hypervisor".ljust(MIB))
+    plain, top = tmp_path / "plain.raw", tmp_path / "top.qcow2"
+    create = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b"]
+    subprocess.run([*create, str(tmp_path / "secret"), str(plain)], check=True)
+    subprocess.run([*create, plain.name, str(top), "2M"], check=True)
+    subprocess.run([*create, str(top), str(machine.disk)], check=True)
+    # The extensions of the header that name the formats are those of somebody else now.
+    for path, backing in ((top, "plain.raw"), (machine.disk, str(top))):
+        subprocess.run(["qemu-img", "rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", backing, str(path)], check=True)
+    top.write_bytes(top.read_bytes().replace(bytes.fromhex("e2792aca"), bytes.fromhex("12345678"), 1))
+    assert machine.refusal() == (
+        f"machine: {top} does not record the format of plain.raw, which it is backed by. If you know it:"
+        f" qemu-img rebase -u -f qcow2 -F FORMAT -b plain.raw {top}"
+    )
+
+
 @pytest.mark.parametrize("option", ["checksum", "content_checksum"])
 def test_options_that_fit_other_sources(machine: Machine, option: str) -> None:
     assert machine.refusal(**{option: f"sha256:{'0' * 64}"}).startswith(f"{option}: it cannot be known beforehand")
@@ -300,7 +318,13 @@ def test_without_virt_sysprep_it_says_so(machine: Machine, node: t.Any, monkeypa
     bare.mkdir()
     (bare / "qemu-img").symlink_to(str(shutil.which("qemu-img")))
     monkeypatch.setenv("PATH", str(bare))
-    assert "has no virt-sysprep" in machine.refusal(keep_identity=False)
+
+    def copy(*_words: str, **_options: t.Any) -> t.Any:
+        raise AssertionError("the disk is copied for nothing")
+
+    monkeypatch.setattr(machine_image, "run_qemu_img", copy)
+    for check_mode in (True, False):
+        assert "has no virt-sysprep" in machine.refusal(keep_identity=False, check_mode=check_mode)
 
 
 def test_virt_sysprep_gets_the_copy(machine: Machine, node: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:

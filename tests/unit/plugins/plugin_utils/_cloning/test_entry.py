@@ -31,7 +31,7 @@ ENTRY: dict[str, t.Any] = {
 STATIC = [{"name": "eth0", "bridge": "br0", "addresses": ["192.0.2.10/24"]}]
 
 
-def clone(*not_exported: str, given: dict[str, t.Any] | None = None, **entry: t.Any) -> CloneEntry:
+def clone(*not_exported: str, given: dict[t.Any, t.Any] | None = None, **entry: t.Any) -> CloneEntry:
     """The clone of the machine with these options. given: those of its nics."""
     found = clone_entry({**ENTRY, **entry}, not_exported, "web2", given or {})
     # Whatever comes out, a new machine can be that.
@@ -216,13 +216,65 @@ def test_a_filter_does_not_let_it_be_the_machine() -> None:
     [
         ({"eth0": {"addresses": ["192.0.2.10/25"]}}, "nics.eth0.addresses: 192.0.2.10 is the address of machine web1."),
         ({"eth0": {"addresses": "192.0.2.10/24"}}, "nics.eth0.addresses: 192.0.2.10 is the address of machine web1."),
+        ({"eth0": {"addresses": None}}, "nics.eth0: machine web1 has 192.0.2.10/24 there, "),
+        ({0: {"addresses": []}}, "nics: machine web1 has no nic '0'."),
         ({"eht0": {"addresses": []}}, "nics: machine web1 has no nic 'eht0'. Did you mean eth0?"),
         ({"eth0": ["192.0.2.20/24"]}, "nics.eth0: ['192.0.2.20/24'] is not a mapping of options."),
         ({"eth0": {"name": "eth1", "addresses": []}}, "is not a mapping of options"),
     ],
 )
-def test_nics_that_are_wrong(given: dict[str, t.Any], sentence: str) -> None:
+def test_nics_that_are_wrong(given: dict[t.Any, t.Any], sentence: str) -> None:
     assert sentence in refusal(nics=STATIC, given=given)
+
+
+def test_an_address_of_another_nic_of_the_machine() -> None:
+    nics = [*STATIC, {"name": "eth1", "bridge": "br1", "addresses": ["192.0.2.11/24"]}, {"name": "eth2"}]
+    given = {"eth0": {"addresses": ["192.0.2.11/24"]}, "eth1": {"addresses": []}, "eth2": {"addresses": "192.0.2.10/8"}}
+    assert refusal(nics=nics, given=given) == (
+        "nics.eth0.addresses: 192.0.2.11 is the address of machine web1. Give its clone another one\n"
+        "nics.eth2.addresses: 192.0.2.10 is the address of machine web1. Give its clone another one"
+    )
+
+
+def test_a_nic_whose_name_yaml_reads_as_a_number() -> None:
+    found = clone(nics=[{**STATIC[0], "name": "0"}], given={0: {"addresses": ["192.0.2.20/24"]}})
+    assert found.entry["nics"] == [{"name": "0", "bridge": "br0", "addresses": ["192.0.2.20/24"]}]
+
+
+def test_a_port_of_a_switch_is_one_machines() -> None:
+    port = {"type": "802.1Qbg", "managerid": "11", "instanceid": "09b11c53-8b5c-4eeb-8f00-d84eaa0aaa4f"}
+    nics = [{"name": "eth0", "direct": "eno1", "virtualport": port}]
+    found = clone(nics=nics)
+    assert found.entry["nics"][0]["virtualport"] == {"type": "802.1Qbg", "managerid": "11"}
+    assert "nics.eth0.virtualport.instanceid: left out, as it is web1's" in found.remarks
+    # What is said of the clone's own is not.
+    given = {"eth0": {"virtualport": {"type": "802.1Qbg", "instanceid": "1"}}}
+    found = clone(nics=nics, given=given)
+    assert found.entry["nics"][0]["virtualport"] == given["eth0"]["virtualport"]
+    assert not [remark for remark in found.remarks if "virtualport" in remark]
+
+
+def test_a_port_that_somebody_has_made_for_the_machine_is_asked_for() -> None:
+    nics = [{"name": "eth0", "bridge": "br0", "virtualport": {"type": "midonet", "interfaceid": "1"}}]
+    assert refusal(nics=nics) == (
+        "nics.eth0: machine web1 has the port 1 of its midonet there. Say which one its clone gets:"
+        ' -e \'{"nics": {"eth0": {"virtualport": {"type": "midonet", "interfaceid": "UUID"}}}}\''
+    )
+    given = {"eth0": {"virtualport": {"type": "midonet", "interfaceid": "2"}}}
+    assert clone(nics=nics, given=given).entry["nics"][0]["virtualport"]["interfaceid"] == "2"
+
+
+@pytest.mark.parametrize(("more", "left"), [({}, True), ({"type": "spice"}, {"type": "spice"})])
+def test_a_console_is_not_open_to_all_without_the_password(more: dict[str, t.Any], left: t.Any) -> None:
+    console = {"listen": "0.0.0.0", **more}
+    found = clone("graphics.password: a secret", graphics=console)
+    assert found.entry["graphics"] == left
+    assert found.remarks[-2:] == [
+        "graphics.listen: left out, as the console is on 0.0.0.0 for who knows web1's password",
+        "not taken along: graphics.password: a secret",
+    ]
+    assert clone(graphics=console).entry["graphics"] == console
+    assert clone("graphics.password: a secret", graphics="spice").entry["graphics"] == "spice"
 
 
 def test_what_only_one_machine_may_have_is_left_out_and_said() -> None:

@@ -11,7 +11,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import (
     NewDisk,
-    moved_nics,
+    renewed_notes,
     require_harmless,
     restored_domain,
     with_notes,
@@ -69,7 +69,35 @@ def test_another_name_gets_an_identity_of_its_own() -> None:
     assert mac.startswith("52:54:00:")
     assert result.macs == {MAC: mac}
     assert root.find("devices/serial/log").get("file") == "/var/log/libvirt/qemu/web2-serial.log"
-    assert moved_nics(MachineNotes(nics=(NicNote("eth0", MAC.upper()),)), result.macs).nics[0].mac == mac
+    notes, lost = renewed_notes(MachineNotes(nics=(NicNote("eth0", MAC.upper()),)), result.macs, "web1")
+    assert notes.nics[0].mac == mac and not lost
+
+
+def test_another_name_is_not_reached_where_the_machine_is() -> None:
+    """The one that is still there: both have the same host keys."""
+    noted = MachineNotes(
+        nics=(NicNote("eth0", MAC, ("192.0.2.10/24", "2001:db8::a/64")), NicNote("eth1", "52:54:00:00:00:02")),
+        variables={"ansible_host": "192.0.2.10", "port": 80},
+    )
+    notes, lost = renewed_notes(noted, {}, "web1")
+    assert [nic.addresses for nic in notes.nics] == [(), ()] and notes.variables == {"port": 80}
+    assert lost == [
+        "nic eth0 is not noted with 192.0.2.10/24, 2001:db8::a/64 any more, as web1 has that",
+        "variable ansible_host is gone, as 192.0.2.10 is web1's",
+    ]
+    assert noted.variables["ansible_host"], "the input is not changed"
+
+
+@pytest.mark.parametrize(
+    ("kind", "uuid", "kept"),
+    [("openvswitch", NEW, False), ("802.1Qbg", NEW, False), ("midonet", NEW, True), ("openvswitch", None, True)],
+)
+def test_a_port_of_a_switch_is_the_machines_own(kind: str, uuid: str | None, kept: bool) -> None:
+    word = "instanceid" if kind == "802.1Qbg" else "interfaceid"
+    port = f"<virtualport type='{kind}'><parameters {word}='{UUID}' profileid='p'/></virtualport>"
+    xml = XML.replace("<source bridge='br0'/>", f"<source bridge='br0'/>{port}")
+    found = restored_domain(parse_xml(xml), "web2", uuid, DISKS).root.find("devices/interface/virtualport/parameters")
+    assert dict(found.attrib) == {"profileid": "p", **({word: UUID} if kept else {})}
 
 
 def test_only_what_was_restored_is_a_disk() -> None:

@@ -182,6 +182,17 @@ def test_one_that_fails_does_not_stop_the_others(machine: BackupHost) -> None:
     assert [one.name for one in machine.destination.iterdir()] == ["web1"]
 
 
+def test_what_is_backed_by_something_of_no_known_format_is_not_backed_up(machine: BackupHost) -> None:
+    """qemu-img would go by its bytes, which in a raw disk are a guest's."""
+    base = machine.image.with_name("base.raw")
+    base.write_bytes(bytes(1024 * 1024))
+    words = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", f"file:{base}", str(machine.image)]
+    subprocess.run(words, check=True)
+    machine.image.write_bytes(machine.image.read_bytes().replace(bytes.fromhex("e2792aca"), b"none", 1))
+    (result,) = machine.back_up()
+    assert f"{machine.image} does not record the format of {base}, which it is backed by" in str(result.error)
+
+
 def test_a_disk_that_somebody_writes_to_is_not_backed_up(machine: BackupHost) -> None:
     with open(machine.image, "r+b") as file:
         # As QEMU has it locked that writes to it.

@@ -201,6 +201,16 @@ def test_the_note_is_that_of_the_disk_that_the_image_was_for(host: Host) -> None
     assert host.notes() == replace(NOTES, image=ImageNote("debian", NEW, "images"))
 
 
+@pytest.mark.parametrize("request_", [{}, {"flatten": True}])
+def test_a_further_disk_on_the_same_image_leaves_the_note(host: Host, request_: dict[str, t.Any]) -> None:
+    host.overlay("web1-data.qcow2", OLD)
+    assert host.run(disks=("data",), **request_)["changed"]
+    assert host.base() == OLD and host.notes() == NOTES
+    assert host.run(**request_)["changed"]
+    image = None if request_ else ImageNote("debian", NEW, "images")
+    assert host.base() == (None if request_ else NEW) and host.notes() == replace(NOTES, image=image)
+
+
 def test_what_is_noted_meanwhile_stays(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     real = machines.RebasedFile.make
     added = VolumeNote("default", "web1-more.qcow2", "disk")

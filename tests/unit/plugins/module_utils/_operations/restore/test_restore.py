@@ -99,6 +99,17 @@ def test_another_name_gets_an_identity_and_volumes_of_its_own(machine: BackupHos
     assert machine.host.files("web1") == ["web1-system.qcow2"]
 
 
+def test_another_name_has_not_the_address_of_the_machine(machine: BackupHost) -> None:
+    domain = list_domains(machine.conn)["web1"]
+    assert domain.notes is not None
+    write_notes(domain.handle, dataclasses.replace(domain.notes, variables={"ansible_host": "192.0.2.10", "a": 1}))
+    machine.made()
+    result = bring_back(machine, name="web2")
+    notes = list_domains(machine.conn)["web2"].notes
+    assert notes is not None and notes.variables == {"a": 1}
+    assert result.remarks == ["variable ansible_host is gone, as 192.0.2.10 is web1's"]
+
+
 def test_one_disk_becomes_a_volume(machine: BackupHost) -> None:
     result = bring_back(machine, disk="system", volume="friday")
     assert os.path.basename(volume(result)) == "friday.qcow2"

@@ -169,6 +169,11 @@ BY_VOLUME = "<disk type='volume' device='disk'><source pool='slow' volume='web1-
     ("special", "options", "words"),
     [
         ({}, {"disks": {"dta": "fast"}}, "disks: web1 has no disk 'dta'. Did you mean data?"),
+        (
+            {},
+            {"disks": {"vdb": "fast", "data": "images"}},
+            "disks: data and vdb are one disk of web1, which cannot go to images and fast. Name it once",
+        ),
         ({}, {"pool": "fats"}, "there is no storage pool 'fats'. Did you mean fast?"),
         ({}, {"disks": {"system": "vg"}}, "cannot hold qcow2 volumes"),
         ({"in_fast": volume("web1-data.raw")}, {"pool": "fast"}, "has a volume web1-data.raw already"),
