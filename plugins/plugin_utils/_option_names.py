@@ -38,6 +38,8 @@ _OTHER_WORDS = {
 }
 # Not the user's words for anything of ours, or checked elsewhere.
 _OTHERS = ("virt_", "ansible_")
+# What Ansible calls the words of the command line that are no NAME=VALUE.
+_LONE = "_raw_params"
 # The options of all playbooks. One that is not this playbook's own was meant for it all the same: passed over, it would
 # have more done than was asked for, or something else.
 # fmt: off
@@ -68,7 +70,7 @@ def mistaken_options(given: Collection[t.Any], options: Sequence[str]) -> tuple[
     if any(name is True for name in given):
         sentences.append(f"true: unknown option, as YAML reads on and yes without quotes. {own}")
     for name in sorted(names - set(options)):
-        if not name.startswith(_OTHERS):
+        if not name.startswith(_OTHERS) and name != _LONE:
             meant = _meant(name, free)
             if meant is None and name in _OF_PLAYBOOKS:
                 sentences.append(f"{name}: this playbook does not have this option. {own}")
@@ -77,6 +79,19 @@ def mistaken_options(given: Collection[t.Any], options: Sequence[str]) -> tuple[
             else:
                 sentences.append(f"{name}: unknown option. Did you mean {meant}?")
     return sentences, others
+
+
+def lone_words(given: Mapping[str, t.Any]) -> list[str]:
+    """A sentence if -e has words that belong to no name, most often the rest of a value that has spaces.
+
+    given: all variables on the command line.
+    """
+    if _LONE not in given:
+        return []
+    return [
+        f"{str(given[_LONE])!r} stands alone behind -e. A value with spaces needs quotes of its own, as in"
+        " -e 'title=\"SOME WORDS\"', and names in a list no spaces."
+    ]
 
 
 def mistaken_choices(given: Mapping[str, t.Any], choices: Mapping[str, Sequence[str]]) -> list[str]:
@@ -88,11 +103,11 @@ def mistaken_choices(given: Mapping[str, t.Any], choices: Mapping[str, Sequence[
     sentences = []
     for name, known in choices.items():
         value = given.get(name)
-        if not known:
-            if name in given and not str("" if value is None else value).strip("[]() ,"):
-                sentences.append(f"{name}: it is empty. Give a value, or leave it out.")
+        if name in given and (value is None or not (known or str(value).strip("[](){} ,"))):
+            sentences.append(f"{name}: it is empty. Give a value, or leave it out.")
+        if not known or value is None:
             continue
-        for item in value if isinstance(value, (list, tuple)) else [] if value is None else [value]:
+        for item in value if isinstance(value, (list, tuple)) else [value]:
             words = [word.strip() for word in str(item).split(",")]
             wrong = [word for word in words if word not in known and "{{" not in word]
             sentences += [f"{name}: there is no {word!r}. {_ended(one_of_these(word, known))}" for word in wrong]

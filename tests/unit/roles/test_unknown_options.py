@@ -14,12 +14,15 @@ import pytest
 import yaml
 
 from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
+    lone_words,
     mistaken_choices,
     mistaken_options,
 )
 from ansible_collections.brine.virt.tests.unit.roles.test_bare_hosts import PLAYBOOKS, bare_host, play
 
 COLLECTION = Path(__file__).resolve().parents[3]
+# What a playbook cannot do without: it says so itself.
+NEEDED = {"power": ("state",)}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,8 @@ def test_a_key_that_yaml_does_not_read_as_a_text_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "empty"), [("", True), (" , ", True), ([], True), (None, True), ("web1", False), (["web1"], False)]
+    ("value", "empty"),
+    [("", True), (" , ", True), ([], True), ({}, True), (None, True), ("web1", False), (["web1"], False)],
 )
 def test_an_option_that_needs_a_value_is_not_empty(value: t.Any, empty: bool) -> None:
     sentences = ["vm: it is empty. Give a value, or leave it out."] if empty else []
@@ -93,6 +97,7 @@ def test_an_option_that_needs_a_value_is_not_empty(value: t.Any, empty: bool) ->
         ({"output": "json", "other": "x"}, []),
         ({"output": "jsno"}, ["output: there is no 'jsno'. Did you mean json?"]),
         ({"output": True}, ["output: there is no 'True'. Known: json, text."]),
+        ({"output": None}, ["output: it is empty. Give a value, or leave it out."]),
         ({"state": "running, shutoff"}, []),
         ({"state": ["running", "off,running"]}, ["state: there is no 'off'. Did you mean shutoff?"]),
         ({"state": "{{ mine }}"}, []),
@@ -101,6 +106,33 @@ def test_an_option_that_needs_a_value_is_not_empty(value: t.Any, empty: bool) ->
 def test_a_word_that_an_option_does_not_have_is_named(given: dict[str, t.Any], sentences: list[str]) -> None:
     choices = {"output": ["text", "json"], "state": ["running", "shutoff"]}
     assert mistaken_choices(given, choices) == sentences
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_what_narrows_a_playbook_does_not_widen_it_where_it_is_empty(playbook: str) -> None:
+    """As in -e vm=$NAME -e on=hv1, where the shell knows no NAME. Those of provision describe a machine."""
+    first = yaml.safe_load((COLLECTION / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))[0]
+    options = [] if playbook == "provision" else first["vars"]["virt_named_options"]
+    narrowing = {"vm", "tag", "on", "in_state", "state", "from", "to", "pool", "disks", "disk", "file", "begin", "end"}
+    assert set(options) & narrowing <= {*first["vars"].get("virt_named_choices", {}), *NEEDED.get(playbook, ())}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentences"),
+    [
+        ({"vm": "web1"}, []),
+        (
+            {"vm": "web1,", "_raw_params": "db1"},
+            [
+                "'db1' stands alone behind -e. A value with spaces needs quotes of its own, as in"
+                " -e 'title=\"SOME WORDS\"', and names in a list no spaces."
+            ],
+        ),
+    ],
+)
+def test_words_behind_a_value_with_spaces_are_named(given: dict[str, t.Any], sentences: list[str]) -> None:
+    assert lone_words(given) == sentences
+    assert mistaken_options(given, ["vm"]) == ([], [])
 
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
@@ -127,6 +159,12 @@ def test_each_playbook_says_what_it_takes(playbook: str) -> None:
             "output: this playbook does not have this option. Its options: file, force, vm. N",
         ),
         ("export", {"vm": ""}, "vm: it is empty. Give a value, or leave it out. Nothing was changed."),
+        (
+            "power",
+            {"vm": "", "on": "hv1", "state": "stopped"},
+            "vm: it is empty. Give a value, or leave it out. Nothing",
+        ),
+        ("list", {"vm": "web1,", "_raw_params": "db1"}, "'db1' stands alone behind -e."),
         ("maintenance", {"stop": "hv1"}, "stop: unknown option. Did you mean end? Nothing was changed."),
         ("power", {"vm": "web1", "sate": "stopped"}, "sate: unknown option. Did you mean state? Nothing was changed."),
         ("purge", {"vm": "web1", "keepdisks": True}, "keepdisks: unknown option. Did you mean keep_disks? Nothing was"),
