@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import ipaddress
 import re
 import typing as t
@@ -106,7 +107,7 @@ def name(value: t.Any, where: str) -> str:
     """A name that is safe as a libvirt name, as a part of a file name and, nearly, as a host name."""
     if not isinstance(value, (str, int)) or isinstance(value, bool) or not _NAME.match(str(value)):
         word = written(value)
-        if isinstance(value, (bool, float)) and _NAME.match(word):
+        if isinstance(value, (bool, float, datetime.date)) and _NAME.match(word):
             raise InputError(f"{word!r} is not a name", where=where, hint=f"{_misread(word)}Write the name in quotes")
         raise InputError(
             f"{value!r} is not a name",
