@@ -17,6 +17,7 @@ description:
     C(target) for C(to). If the option is given as well, the variable is taken to be the user's own.
   - Other variables that are not options are named in a warning, as sites pass their own. Names that begin with
     C(virt_) or C(ansible_) are not checked.
+  - Profiles in Salt's form that stand alone, as in C(virt.disk), get a sentence where the playbook makes machines.
   - Words that belong to no name, as the second one in C(-e title=SOME WORDS), get a sentence as well.
   - An option of another playbook of the collection gets a sentence too, because the playbook would do more than it was
     told to, or something else.
@@ -63,6 +64,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
+    bare_profiles,
     lone_words,
     mistaken_choices,
     mistaken_options,
@@ -79,7 +81,9 @@ class LookupModule(LookupBase):
         loader: t.Any = self._loader
         given = load_extra_vars(loader)
         sentences, others = mistaken_options(given, [str(name) for name in terms])
-        sentences += lone_words(given) + mistaken_choices(given, self.get_option("choices"))
+        sentences += (
+            lone_words(given) + bare_profiles(given, terms) + mistaken_choices(given, self.get_option("choices"))
+        )
         if others:
             Display().warning(f"Not an option of this playbook: {', '.join(others)}")
         return sentences

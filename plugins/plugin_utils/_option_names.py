@@ -94,6 +94,22 @@ def lone_words(given: Mapping[str, t.Any]) -> list[str]:
     ]
 
 
+def bare_profiles(given: Mapping[str, t.Any], options: Collection[str]) -> list[str]:
+    """A sentence for each part of a Salt configuration that stands beside the variables, where no profile is read.
+
+    given: all variables on the command line; options: those of the playbook.
+    """
+    if "disk_profile" not in options:
+        return []
+    whole = given.get("virt")
+    names = [f"virt.{kind}" for kind in ("disk", "nic") if f"virt.{kind}" in given]
+    names += ["virt"] if isinstance(whole, Mapping) and ("disk" in whole or "nic" in whole) else []
+    return [
+        f"{name}: profiles in Salt's form are read inside virt_disk_profiles and virt_nic_profiles. Put it there."
+        for name in names
+    ]
+
+
 def mistaken_choices(given: Mapping[str, t.Any], choices: Mapping[str, Sequence[str]]) -> list[str]:
     """A sentence for each word of an option that is none of its choices.
 

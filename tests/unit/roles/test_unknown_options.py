@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
+    bare_profiles,
     lone_words,
     mistaken_choices,
     mistaken_options,
@@ -135,6 +136,20 @@ def test_words_behind_a_value_with_spaces_are_named(given: dict[str, t.Any], sen
     assert mistaken_options(given, ["vm"]) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"virt": {"disk": {"default": []}, "tunnel": True}, "virt.nic": {}}, ["virt.nic", "virt"]),
+        ({"virt.disk": {}, "virt_disk_profiles": {"virt.disk": {}}}, ["virt.disk"]),
+        ({"virt": {"site": "prague"}}, []),
+        ({"virt": "yes"}, []),
+    ],
+)
+def test_a_salt_configuration_beside_the_variables_is_named(given: dict[str, t.Any], names: list[str]) -> None:
+    assert [line.partition(":")[0] for line in bare_profiles(given, ["disk_profile"])] == names
+    assert bare_profiles(given, ["vm"]) == []
+
+
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_each_playbook_says_what_it_takes(playbook: str) -> None:
     first = yaml.safe_load((COLLECTION / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))[0]
@@ -172,6 +187,11 @@ def test_each_playbook_says_what_it_takes(playbook: str) -> None:
             "provision",
             {"vm": "web1", "vcpus": 1, "memory": 128, "stat": False},
             "stat: unknown option. Did you mean state? Nothing was changed.",
+        ),
+        (
+            "provision",
+            {"virt_vms": [{"name": "web1"}], "virt": {"disk": {"default": []}}},
+            "virt: profiles in Salt's form are read inside virt_disk_profiles and virt_nic_profiles. Put it there. N",
         ),
         (
             "provision",
