@@ -220,8 +220,10 @@ def mac(value: t.Any, where: str) -> str:
     """A unicast MAC address in lower case with colons."""
     clean = str(value).strip().lower().replace("-", ":")
     if not _MAC.match(clean) or int(clean[:2], 16) & 1:
+        # Parts of 59 and less are a number to base 60: https://yaml.org/type/int.html
+        quotes = ", in quotes, as YAML reads it as a number without them" if isinstance(value, int) else ""
         raise InputError(
-            f"{value!r} is not a MAC address of a nic", where=where, hint="Write it like 52:54:00:12:34:56"
+            f"{value!r} is not a MAC address of a nic", where=where, hint=f"Write it like 52:54:00:12:34:56{quotes}"
         )
     return clean
 
