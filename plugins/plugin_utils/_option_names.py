@@ -54,6 +54,23 @@ _OF_PLAYBOOKS = frozenset((
     "to", "tpm", "trust_definition", "variables", "vcpus", "verify", "video", "vm", "volume", "watchdog", "xml",
 ))
 # fmt: on
+# The ends of variables that are options of playbooks. The playbooks have other variables with the same beginnings, but
+# nobody sets those on the command line: what is spelt nearly like one of these is meant for it.
+_VARIABLES = {
+    "virt_migrate_": [
+        "bandwidth",
+        "concurrency",
+        "copy_storage",
+        "live",
+        "postcopy",
+        "source_volumes",
+        "timeout",
+        "tls",
+    ],
+    "virt_backup_": ["dest", "full_every", "keep", "must_be_mounted", "owner", "quiesce"],
+    "virt_power_": ["concurrency"],
+    "virt_provision_": ["concurrency", "conclude", "stop_timeout", "timeout", "wait"],
+}
 # One letter too many or too few in a word of four.
 _CLOSE = 0.85
 
@@ -79,6 +96,23 @@ def mistaken_options(given: Collection[t.Any], options: Sequence[str]) -> tuple[
             else:
                 sentences.append(f"{name}: unknown option. Did you mean {meant}?")
     return sentences, others
+
+
+def mistaken_variables(given: Collection[t.Any]) -> list[str]:
+    """A sentence for each variable that is spelt nearly like one of _VARIABLES, which is not given itself.
+
+    given: names of all variables on the command line.
+    """
+    sentences = []
+    for name in sorted(map(str, given)):
+        for family, endings in _VARIABLES.items():
+            ending = name[len(family) :]
+            if name.startswith(family) and ending not in endings:
+                free = [item for item in endings if family + item not in given]
+                near = [item for item in free if sorted(item) == sorted(ending)]
+                near = near or difflib.get_close_matches(ending, free, n=1, cutoff=_CLOSE)
+                sentences += [f"{name}: unknown variable. Did you mean {family}{item}?" for item in near]
+    return sentences
 
 
 def lone_words(given: Mapping[str, t.Any]) -> list[str]:

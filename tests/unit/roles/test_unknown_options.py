@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
     lone_words,
     mistaken_choices,
     mistaken_options,
+    mistaken_variables,
 )
 from ansible_collections.brine.virt.tests.unit.roles.test_bare_hosts import PLAYBOOKS, bare_host, play
 
@@ -150,6 +151,27 @@ def test_a_salt_configuration_beside_the_variables_is_named(given: dict[str, t.A
     assert bare_profiles(given, ["vm"]) == []
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["virt_migrate_bandwith"], "virt_migrate_bandwidth"),
+        (["virt_provision_wiat"], "virt_provision_wait"),
+        (["virt_backup_ownr", "virt_site"], "virt_backup_owner"),
+        (["virt_migrate_bandwith", "virt_migrate_bandwidth"], ""),
+        (["virt_migrate_pool", "virt_power_words", "virt_provision_src"], ""),
+    ],
+)
+def test_a_variable_of_a_playbook_that_is_misspelled_is_named(given: list[str], meant: str) -> None:
+    assert mistaken_variables(given) == ([f"{given[0]}: unknown variable. Did you mean {meant}?"] if meant else [])
+
+
+def test_no_variable_of_the_playbooks_is_taken_for_another() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (COLLECTION / "playbooks").rglob("*.yml")]
+    names = set(re.findall(r"\bvirt_[a-z_]*[a-z]\b", "\n".join(texts)))
+    assert "virt_migrate_bandwidth" in names
+    assert [name for name in sorted(names) if mistaken_variables([name])] == []
+
+
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_each_playbook_says_what_it_takes(playbook: str) -> None:
     first = yaml.safe_load((COLLECTION / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))[0]
@@ -179,6 +201,7 @@ def test_each_playbook_says_what_it_takes(playbook: str) -> None:
             {"vm": "", "on": "hv1", "state": "stopped"},
             "vm: it is empty. Give a value, or leave it out. Nothing",
         ),
+        ("migrate", {"vm": "web1", "virt_migrate_tsl": 1}, "virt_migrate_tsl: unknown variable. Did you mean virt_m"),
         ("list", {"vm": "web1,", "_raw_params": "db1"}, "'db1' stands alone behind -e."),
         ("maintenance", {"stop": "hv1"}, "stop: unknown option. Did you mean end? Nothing was changed."),
         ("power", {"vm": "web1", "sate": "stopped"}, "sate: unknown option. Did you mean state? Nothing was changed."),
