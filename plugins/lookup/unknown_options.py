@@ -16,7 +16,10 @@ description:
     one of a playbook's options. Either they are spelt nearly like it, or they are another word for it, such as
     C(target) for C(to). If the option is given as well, the variable is taken to be the user's own.
   - Other variables that are not options are named in a warning, as sites pass their own. Names that begin with
-    C(virt_) or C(ansible_) are not checked.
+    C(ansible_) are not checked, and of those with C(virt_) only what is spelt nearly like a variable of the playbooks,
+    such as C(virt_migrate_bandwith).
+  - Profiles in Salt's form that stand alone, as in C(virt.disk), get a sentence where the playbook makes machines.
+  - Words that belong to no name, as the second one in C(-e title=SOME WORDS), get a sentence as well.
   - An option of another playbook of the collection gets a sentence too, because the playbook would do more than it was
     told to, or something else.
   - The playbooks of the collection use it.
@@ -29,7 +32,8 @@ options:
   choices:
     description:
       - By option, the words that it may hold. There is a sentence for each word on the command line that is none of
-        them; a text is split at commas. With an empty list any word is right, and there is a sentence if none is given.
+        them, and if it is null; a text is split at commas. With an empty list any word is right, and there is a
+        sentence if none is given.
     type: dict
     default: {}
 seealso:
@@ -61,8 +65,11 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
+    bare_profiles,
+    lone_words,
     mistaken_choices,
     mistaken_options,
+    mistaken_variables,
 )
 
 
@@ -76,6 +83,7 @@ class LookupModule(LookupBase):
         loader: t.Any = self._loader
         given = load_extra_vars(loader)
         sentences, others = mistaken_options(given, [str(name) for name in terms])
+        sentences += mistaken_variables(given) + lone_words(given) + bare_profiles(given, terms)
         sentences += mistaken_choices(given, self.get_option("choices"))
         if others:
             Display().warning(f"Not an option of this playbook: {', '.join(others)}")

@@ -38,6 +38,8 @@ _OTHER_WORDS = {
 }
 # Not the user's words for anything of ours, or checked elsewhere.
 _OTHERS = ("virt_", "ansible_")
+# What Ansible calls the words of the command line that are no NAME=VALUE.
+_LONE = "_raw_params"
 # The options of all playbooks. One that is not this playbook's own was meant for it all the same: passed over, it would
 # have more done than was asked for, or something else.
 # fmt: off
@@ -52,6 +54,23 @@ _OF_PLAYBOOKS = frozenset((
     "to", "tpm", "trust_definition", "variables", "vcpus", "verify", "video", "vm", "volume", "watchdog", "xml",
 ))
 # fmt: on
+# The ends of variables that are options of playbooks. The playbooks have other variables with the same beginnings, but
+# nobody sets those on the command line: what is spelt nearly like one of these is meant for it.
+_VARIABLES = {
+    "virt_migrate_": [
+        "bandwidth",
+        "concurrency",
+        "copy_storage",
+        "live",
+        "postcopy",
+        "source_volumes",
+        "timeout",
+        "tls",
+    ],
+    "virt_backup_": ["dest", "full_every", "keep", "must_be_mounted", "owner", "quiesce"],
+    "virt_power_": ["concurrency"],
+    "virt_provision_": ["concurrency", "conclude", "stop_timeout", "timeout", "wait"],
+}
 # One letter too many or too few in a word of four.
 _CLOSE = 0.85
 
@@ -68,7 +87,7 @@ def mistaken_options(given: Collection[t.Any], options: Sequence[str]) -> tuple[
     if any(name is True for name in given):
         sentences.append(f"true: unknown option, as YAML reads on and yes without quotes. {own}")
     for name in sorted(names - set(options)):
-        if not name.startswith(_OTHERS):
+        if not name.startswith(_OTHERS) and name != _LONE:
             meant = _meant(name, free)
             if meant is None and name in _OF_PLAYBOOKS:
                 sentences.append(f"{name}: this playbook does not have this option. {own}")
@@ -77,6 +96,52 @@ def mistaken_options(given: Collection[t.Any], options: Sequence[str]) -> tuple[
             else:
                 sentences.append(f"{name}: unknown option. Did you mean {meant}?")
     return sentences, others
+
+
+def mistaken_variables(given: Collection[t.Any]) -> list[str]:
+    """A sentence for each variable that is spelt nearly like one of _VARIABLES, which is not given itself.
+
+    given: names of all variables on the command line.
+    """
+    sentences = []
+    for name in sorted(map(str, given)):
+        for family, endings in _VARIABLES.items():
+            ending = name[len(family) :]
+            if name.startswith(family) and ending not in endings:
+                free = [item for item in endings if family + item not in given]
+                near = [item for item in free if sorted(item) == sorted(ending)]
+                near = near or difflib.get_close_matches(ending, free, n=1, cutoff=_CLOSE)
+                sentences += [f"{name}: unknown variable. Did you mean {family}{item}?" for item in near]
+    return sentences
+
+
+def lone_words(given: Mapping[str, t.Any]) -> list[str]:
+    """A sentence if -e has words that belong to no name, most often the rest of a value that has spaces.
+
+    given: all variables on the command line.
+    """
+    if _LONE not in given:
+        return []
+    return [
+        f"{str(given[_LONE])!r} stands alone behind -e. A value with spaces needs quotes of its own, as in"
+        " -e 'title=\"SOME WORDS\"', and names in a list no spaces."
+    ]
+
+
+def bare_profiles(given: Mapping[str, t.Any], options: Collection[str]) -> list[str]:
+    """A sentence for each part of a Salt configuration that stands beside the variables, where no profile is read.
+
+    given: all variables on the command line; options: those of the playbook.
+    """
+    if "disk_profile" not in options:
+        return []
+    whole = given.get("virt")
+    names = [f"virt.{kind}" for kind in ("disk", "nic") if f"virt.{kind}" in given]
+    names += ["virt"] if isinstance(whole, Mapping) and ("disk" in whole or "nic" in whole) else []
+    return [
+        f"{name}: profiles in Salt's form are read inside virt_disk_profiles and virt_nic_profiles. Put it there."
+        for name in names
+    ]
 
 
 def mistaken_choices(given: Mapping[str, t.Any], choices: Mapping[str, Sequence[str]]) -> list[str]:
@@ -88,11 +153,11 @@ def mistaken_choices(given: Mapping[str, t.Any], choices: Mapping[str, Sequence[
     sentences = []
     for name, known in choices.items():
         value = given.get(name)
-        if not known:
-            if name in given and not str("" if value is None else value).strip("[]() ,"):
-                sentences.append(f"{name}: it is empty. Give a value, or leave it out.")
+        if name in given and (value is None or not (known or str(value).strip("[](){} ,"))):
+            sentences.append(f"{name}: it is empty. Give a value, or leave it out.")
+        if not known or value is None:
             continue
-        for item in value if isinstance(value, (list, tuple)) else [] if value is None else [value]:
+        for item in value if isinstance(value, (list, tuple)) else [value]:
             words = [word.strip() for word in str(item).split(",")]
             wrong = [word for word in words if word not in known and "{{" not in word]
             sentences += [f"{name}: there is no {word!r}. {_ended(one_of_these(word, known))}" for word in wrong]

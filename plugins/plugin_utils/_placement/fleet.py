@@ -62,8 +62,10 @@ class Fleet:
         self.check_host(host, "from")
         return [placed for homes in self.machines.values() for placed in homes if placed.host == host]
 
-    def check_host(self, host: str, where: str) -> None:
+    def check_host(self, host: t.Any, where: str) -> None:
         """Raise InputError unless this is a hypervisor that answered."""
+        if not isinstance(host, str):
+            raise InputError(f"{host!r} is not the name of one hypervisor", where=where)
         if host in self.silent:
             raise InputError(f"{host} did not answer: {self.silent[host]}", where=where)
         if host not in self.capacities:

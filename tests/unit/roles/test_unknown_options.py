@@ -14,12 +14,17 @@ import pytest
 import yaml
 
 from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
+    bare_profiles,
+    lone_words,
     mistaken_choices,
     mistaken_options,
+    mistaken_variables,
 )
 from ansible_collections.brine.virt.tests.unit.roles.test_bare_hosts import PLAYBOOKS, bare_host, play
 
 COLLECTION = Path(__file__).resolve().parents[3]
+# What a playbook cannot do without: it says so itself.
+NEEDED = {"power": ("state",)}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +83,8 @@ def test_a_key_that_yaml_does_not_read_as_a_text_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "empty"), [("", True), (" , ", True), ([], True), (None, True), ("web1", False), (["web1"], False)]
+    ("value", "empty"),
+    [("", True), (" , ", True), ([], True), ({}, True), (None, True), ("web1", False), (["web1"], False)],
 )
 def test_an_option_that_needs_a_value_is_not_empty(value: t.Any, empty: bool) -> None:
     sentences = ["vm: it is empty. Give a value, or leave it out."] if empty else []
@@ -93,6 +99,7 @@ def test_an_option_that_needs_a_value_is_not_empty(value: t.Any, empty: bool) ->
         ({"output": "json", "other": "x"}, []),
         ({"output": "jsno"}, ["output: there is no 'jsno'. Did you mean json?"]),
         ({"output": True}, ["output: there is no 'True'. Known: json, text."]),
+        ({"output": None}, ["output: it is empty. Give a value, or leave it out."]),
         ({"state": "running, shutoff"}, []),
         ({"state": ["running", "off,running"]}, ["state: there is no 'off'. Did you mean shutoff?"]),
         ({"state": "{{ mine }}"}, []),
@@ -101,6 +108,68 @@ def test_an_option_that_needs_a_value_is_not_empty(value: t.Any, empty: bool) ->
 def test_a_word_that_an_option_does_not_have_is_named(given: dict[str, t.Any], sentences: list[str]) -> None:
     choices = {"output": ["text", "json"], "state": ["running", "shutoff"]}
     assert mistaken_choices(given, choices) == sentences
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_what_narrows_a_playbook_does_not_widen_it_where_it_is_empty(playbook: str) -> None:
+    """As in -e vm=$NAME -e on=hv1, where the shell knows no NAME. Those of provision describe a machine."""
+    first = yaml.safe_load((COLLECTION / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))[0]
+    options = [] if playbook == "provision" else first["vars"]["virt_named_options"]
+    narrowing = {"vm", "tag", "on", "in_state", "state", "from", "to", "pool", "disks", "disk", "file", "begin", "end"}
+    assert set(options) & narrowing <= {*first["vars"].get("virt_named_choices", {}), *NEEDED.get(playbook, ())}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentences"),
+    [
+        ({"vm": "web1"}, []),
+        (
+            {"vm": "web1,", "_raw_params": "db1"},
+            [
+                "'db1' stands alone behind -e. A value with spaces needs quotes of its own, as in"
+                " -e 'title=\"SOME WORDS\"', and names in a list no spaces."
+            ],
+        ),
+    ],
+)
+def test_words_behind_a_value_with_spaces_are_named(given: dict[str, t.Any], sentences: list[str]) -> None:
+    assert lone_words(given) == sentences
+    assert mistaken_options(given, ["vm"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"virt": {"disk": {"default": []}, "tunnel": True}, "virt.nic": {}}, ["virt.nic", "virt"]),
+        ({"virt.disk": {}, "virt_disk_profiles": {"virt.disk": {}}}, ["virt.disk"]),
+        ({"virt": {"site": "prague"}}, []),
+        ({"virt": "yes"}, []),
+    ],
+)
+def test_a_salt_configuration_beside_the_variables_is_named(given: dict[str, t.Any], names: list[str]) -> None:
+    assert [line.partition(":")[0] for line in bare_profiles(given, ["disk_profile"])] == names
+    assert bare_profiles(given, ["vm"]) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["virt_migrate_bandwith"], "virt_migrate_bandwidth"),
+        (["virt_provision_wiat"], "virt_provision_wait"),
+        (["virt_backup_ownr", "virt_site"], "virt_backup_owner"),
+        (["virt_migrate_bandwith", "virt_migrate_bandwidth"], ""),
+        (["virt_migrate_pool", "virt_power_words", "virt_provision_src"], ""),
+    ],
+)
+def test_a_variable_of_a_playbook_that_is_misspelled_is_named(given: list[str], meant: str) -> None:
+    assert mistaken_variables(given) == ([f"{given[0]}: unknown variable. Did you mean {meant}?"] if meant else [])
+
+
+def test_no_variable_of_the_playbooks_is_taken_for_another() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (COLLECTION / "playbooks").rglob("*.yml")]
+    names = set(re.findall(r"\bvirt_[a-z_]*[a-z]\b", "\n".join(texts)))
+    assert "virt_migrate_bandwidth" in names
+    assert [name for name in sorted(names) if mistaken_variables([name])] == []
 
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
@@ -127,6 +196,13 @@ def test_each_playbook_says_what_it_takes(playbook: str) -> None:
             "output: this playbook does not have this option. Its options: file, force, vm. N",
         ),
         ("export", {"vm": ""}, "vm: it is empty. Give a value, or leave it out. Nothing was changed."),
+        (
+            "power",
+            {"vm": "", "on": "hv1", "state": "stopped"},
+            "vm: it is empty. Give a value, or leave it out. Nothing",
+        ),
+        ("migrate", {"vm": "web1", "virt_migrate_tsl": 1}, "virt_migrate_tsl: unknown variable. Did you mean virt_m"),
+        ("list", {"vm": "web1,", "_raw_params": "db1"}, "'db1' stands alone behind -e."),
         ("maintenance", {"stop": "hv1"}, "stop: unknown option. Did you mean end? Nothing was changed."),
         ("power", {"vm": "web1", "sate": "stopped"}, "sate: unknown option. Did you mean state? Nothing was changed."),
         ("purge", {"vm": "web1", "keepdisks": True}, "keepdisks: unknown option. Did you mean keep_disks? Nothing was"),
@@ -134,6 +210,11 @@ def test_each_playbook_says_what_it_takes(playbook: str) -> None:
             "provision",
             {"vm": "web1", "vcpus": 1, "memory": 128, "stat": False},
             "stat: unknown option. Did you mean state? Nothing was changed.",
+        ),
+        (
+            "provision",
+            {"virt_vms": [{"name": "web1"}], "virt": {"disk": {"default": []}}},
+            "virt: profiles in Salt's form are read inside virt_disk_profiles and virt_nic_profiles. Put it there. N",
         ),
         (
             "provision",

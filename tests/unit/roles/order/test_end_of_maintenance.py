@@ -104,6 +104,10 @@ def test_nothing_is_said_where_all_of_them_run(tmp_path: Path) -> None:
             "start: machines are started at the end of a maintenance. Say of which hypervisor: -e end=NAME",
         ),
         (("end=hv1", "start=all"), "start: all is neither true nor false"),
+        (
+            ("end=hv1", "reason=disks"),
+            "reason: it is noted when a maintenance begins. Say of which hypervisor: -e begin=NAME",
+        ),
         (("begin=hv1", "end=hv1"), "One hypervisor cannot begin and end its maintenance at once"),
     ],
 )

@@ -131,6 +131,11 @@ def test_a_machine_of_the_play_has_its_options_there(tmp_path: Path) -> None:
     [
         (("vcpus=two", "memory=128"), "vcpus: 'two' is not allowed. Give a whole number from 1 to "),
         (("vcpus=1", "memory=128", "start=perhaps"), "start: 'perhaps' is neither true nor false"),
+        (("vm=new1,new2", "vcpus=1", "memory=128"), "vm: here it is the name of one machine, and its options"),
+        (
+            ('{"vm": ["new1", "new2"]}', "vcpus=1", "memory=128"),
+            "vm: here it is the name of one machine, and its options",
+        ),
         (("vcpus=1",), "memory is missing. A new machine needs name, vcpus and memory"),
         (
             ("vcpus=1", "memory=128", '{"virt_disk_profile": {"default": {"system": {"size": 1}}}}'),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import ipaddress
 import re
 import typing as t
@@ -106,7 +107,7 @@ def name(value: t.Any, where: str) -> str:
     """A name that is safe as a libvirt name, as a part of a file name and, nearly, as a host name."""
     if not isinstance(value, (str, int)) or isinstance(value, bool) or not _NAME.match(str(value)):
         word = written(value)
-        if isinstance(value, (bool, float)) and _NAME.match(word):
+        if isinstance(value, (bool, float, datetime.date)) and _NAME.match(word):
             raise InputError(f"{word!r} is not a name", where=where, hint=f"{_misread(word)}Write the name in quotes")
         raise InputError(
             f"{value!r} is not a name",
@@ -219,8 +220,10 @@ def mac(value: t.Any, where: str) -> str:
     """A unicast MAC address in lower case with colons."""
     clean = str(value).strip().lower().replace("-", ":")
     if not _MAC.match(clean) or int(clean[:2], 16) & 1:
+        # Parts of 59 and less are a number to base 60: https://yaml.org/type/int.html
+        quotes = ", in quotes, as YAML reads it as a number without them" if isinstance(value, int) else ""
         raise InputError(
-            f"{value!r} is not a MAC address of a nic", where=where, hint="Write it like 52:54:00:12:34:56"
+            f"{value!r} is not a MAC address of a nic", where=where, hint=f"Write it like 52:54:00:12:34:56{quotes}"
         )
     return clean
 

@@ -261,6 +261,7 @@ def test_the_only_hypervisor() -> None:
 WRONG: list[tuple[dict[str, t.Any], str]] = [
     ({"names": ["wbe1"]}, "there is no machine 'wbe1' on the hypervisors that answered. Did you mean web1?"),
     ({"source": "hv1", "target": "hv1"}, "to: hv1 is the hypervisor to empty. Give another one"),
+    ({"names": ["web1"], "target": ["hv2"]}, "to: ['hv2'] is not the name of one hypervisor"),
     ({"source": "hv9"}, "from: unknown hypervisor 'hv9'. Did you mean "),
     ({"source": "hv3"}, f"from: hv3 did not answer: {SILENT}"),
     ({"names": ["web1"], "target": "hv3"}, f"to: hv3 did not answer: {SILENT}"),

@@ -77,6 +77,7 @@ REFUSED: list[tuple[validators.Rule, t.Any, str]] = [
     (validators.any_mapping, ["a"], "is not a mapping"),
     (parse_size_mib, "big", "is not a size"),
     (validators.mac, "52:54:00:aa:bb", "Write it like"),
+    (validators.mac, 41135040001, "Write it like 52:54:00:12:34:56, in quotes, as YAML reads it as a number"),
     (validators.mac, "01:00:5e:00:00:01", "is not a MAC address of a nic"),
     (validators.mac, 525400, "Write it like"),
     (validators.interface_address, "192.0.2.10", "Write it like 192.0.2.10/24"),

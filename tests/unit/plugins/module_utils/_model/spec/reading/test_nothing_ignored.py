@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import typing as t
 
 import pytest
@@ -284,6 +285,7 @@ NOT_TEXTS: list[tuple[dict[t.Any, t.Any], str]] = [
     ({"cpu": {1.5: 1}}, "vms[1].cpu: unknown option '1.5'. Known: cache, "),
     ({"seed": {False: 1}}, "vms[1].seed: unknown option 'false'. YAML reads off and no without quotes as false. Known"),
     ({"disks": {True: {}}}, f"vms[1].disks.true: 'true' is not a name. {ON} Write the name in quotes"),
+    ({"tags": [datetime.date(2026, 1, 2)]}, "vms[1].tags[0]: '2026-01-02' is not a name. Write the name in quotes"),
     ({"disks": [{1.5: {}}]}, "vms[1].disks[0].1.5: '1.5' is not a name. Write the name in quotes"),
     ({"disks": [{"name": "a", None: 1}]}, "vms[1].disks[0]: unknown option 'null'. YAML reads ~ and an empty key as n"),
     ({"nics": {"a": {True: 1}}}, f"vms[1].nics.a: unknown option 'true'. {ON} Known: accept_ra, "),

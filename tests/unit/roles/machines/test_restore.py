@@ -1,0 +1,23 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook brine.virt.restore on libvirt's test driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_last_play
+
+# Each starts a whole run of Ansible.
+pytestmark = pytest.mark.slow
+
+
+def test_why_the_hypervisor_refuses_is_the_only_error(tmp_path: Path, node_uri: str) -> None:
+    """The driver's host is no hypervisor to restore to; the others have nothing to say of what was not looked at."""
+    words = ("vm=web1", f"src={tmp_path}", "on=hv1", "--check")
+    status, output = run_last_play(tmp_path, "restore", node_uri, *words, hosts=("hv1", "hv2"))
+    assert (status, "is another host. Run this on the hypervisor to restore to" in output) == (2, True), output
+    assert output.count("[ERROR]") == 1, output
