@@ -74,7 +74,7 @@ def _check(unfinished: Domain, hypervisor: Hypervisor, usage: Usage) -> list[Poo
 def _by_certainty(proven: list[PoolVolume]) -> list[tuple[bool, list[PoolVolume]]]:
     """Those that only a use which is seen keeps, and those that an unseen one keeps as well.
 
-    All hypervisors see the marks in a cluster, which itself refuses to delete what any of them has open.
+    All hypervisors see the marks in a cluster, which itself refuses to delete what any of them has open for writing.
     """
     parts = [(sure, [one for one in proven if one[0].clones_images is sure]) for sure in (True, False)]
     return [(sure, volumes) for sure, volumes in parts if volumes]

@@ -48,8 +48,7 @@ def free_name(
         raise ConflictError(
             f"pool {pool.name!r} has a volume {volume!r} already, which belongs to no machine of this name",
             where=where,
-            hint=f"Use it as it is with source: {volume}, or if nobody needs it: "
-            f"virsh vol-delete {volume} --pool {pool.name}",
+            hint=f"{_use_hint(pool, volume)}if nobody needs it: virsh vol-delete {volume} --pool {pool.name}",
         )
     other = hypervisor.reserve_volume(pool, volume, machine)
     # Who uses a volume that is to be removed is checked there.
@@ -60,6 +59,13 @@ def free_name(
             hint="Choose another name here, or another pool",
         )
     return volume
+
+
+def _use_hint(pool: Pool, volume: str) -> str:
+    """How a volume that is there may be used, where no other hypervisor may be about to clear it."""
+    if pool.network is None:
+        return f"Use it as it is with source: {volume}, or "
+    return "A machine of another hypervisor may have it. Choose another name, or "
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError, create_empty
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner, volume_step
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import NETWORK, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import (
+    VolumeOwner,
+    free_name,
+    volume_step,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host
@@ -132,3 +138,22 @@ def test_what_a_machine_that_has_left_may_have_taken_along_stays(host: Host) -> 
         undo(step)
     assert f"virsh vol-delete {NAME} --pool default" in str(caught.value)
     assert work.is_there()
+
+
+@pytest.mark.parametrize(
+    ("network", "hint"),
+    [
+        (None, f"Use it as it is with source: {NAME}, or if nobody needs it: virsh vol-delete {NAME} --pool default"),
+        # It may be what a killed run of another hypervisor has left, which the next one there deletes.
+        (DiskSource(NETWORK, "vms/"), "A machine of another hypervisor may have it. Choose another name, or "),
+    ],
+)
+def test_a_volume_of_nobody_may_be_used_where_no_other_hypervisor_has_it(
+    host: Host, network: DiskSource | None, hint: str
+) -> None:
+    work = Work(host)
+    work.make()
+    pool = replace(work.pool, network=network)
+    with pytest.raises(ConflictError, match=f"has a volume '{NAME}' already") as error:
+        free_name(NAME, "web2", pool, work.maker.hypervisor, "disks[0]")
+    assert (error.value.hint or "").startswith(hint)

@@ -1,0 +1,27 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook brine.virt.backup on libvirt's test driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_last_play
+
+# Each starts a whole run of Ansible.
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("full=maybe",), "full: maybe is neither true nor false. No machine was backed up."),
+        (("dest=",), "No destination is named. Give the directory on the hypervisors with -e dest=/srv/backup."),
+    ],
+)
+def test_mistakes(tmp_path: Path, node_uri: str, words: tuple[str, ...], sentence: str) -> None:
+    status, output = run_last_play(tmp_path, "backup", node_uri, "vm=web1", f"dest={tmp_path}", *words, "--check")
+    assert (status, sentence in " ".join(output.split())) == (2, True), output
