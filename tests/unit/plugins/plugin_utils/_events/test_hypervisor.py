@@ -75,13 +75,18 @@ def events(rules: Rules, machine: t.Any) -> t.Iterator[HypervisorEvents]:
 
 def test_what_does_not_fit_is_counted_and_found_again(events: HypervisorEvents, rules: Rules, machine: t.Any) -> None:
     rules.sleep()
-    for _number in range(50):
+    end = time.monotonic() + _SECONDS
+    machine.suspend()
+    while rules.next != "suspended":
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    machine.resume()
+    for _number in range(49):
         machine.suspend()
         machine.resume()
     machine.destroy()
     # One is on its way to the rules, and as many wait as may.
     lost = 101 - 1 - _SIZE
-    end = time.monotonic() + _SECONDS
     assert events._buffer is not None
     while events._buffer._lost < lost:
         assert time.monotonic() < end

@@ -348,7 +348,7 @@ def test_of_two_that_clear_what_a_killed_run_has_left_one_waits(monkeypatch: pyt
         remove(io, name)
 
     monkeypatch.setattr(rbd, "remove", is_too_late)
-    with pytest.raises(HostError, match="another run is bringing image"):
+    with pytest.raises(HostError, match="another run is copying image"):
         begin(rbd, wait_seconds=60)
     assert rbd.there[PART].watchers == 1
 
