@@ -188,7 +188,12 @@ def _guarded(wanted: Wanted, words: str, manager: Manager, parts: Parts) -> Guar
     )
     links = wanted.network.links
     concerned = [links[name] for name in (wanted.uplink.below if wanted.uplink else ()) if name in links]
-    undone = returning(wanted.network, [wanted.existing] if wanted.existing else concerned)
+    undone = returning(
+        wanted.network,
+        [wanted.existing] if wanted.existing else concerned,
+        bridge=spec.name,
+        port=wanted.uplink.port if wanted.uplink else "",
+    )
     return GuardedChange(
         name=switch_name(spec.name),
         description=f"{words} with {manager.title}",

@@ -18,6 +18,8 @@ _STATIC_SECONDS, _DYNAMIC_SECONDS = 20, 60
 _FOR_GOOD = ("boot", "static")
 _HAS_ADDRESS = 'ip -oneline address show dev "$1" | grep -qF " $2 "'
 _HAS_ROUTE = '[ -n "$(ip "$@")" ]'
+_IS_PORT = 'ip -oneline link show dev "$1" | grep -qF " master $2 "'
+_IS_GONE = '! ip link show dev "$1"'
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,15 @@ class Returning:
     seconds: int = _STATIC_SECONDS
 
 
-def returning(network: Network, links: Iterable[Link]) -> Returning:
+def returning(network: Network, links: Iterable[Link], *, bridge: str = "", port: str = "") -> Returning:
     """What has to be as before: all addresses of these links, of both versions of IP, whoever has given them; the
     default routes of the whole host; and those of the links' routes that are neither DHCP's nor a router's.
 
     links: those that the change takes addresses from, or configures again. Only the main routing table is seen to.
+    bridge: the one that the change is about: one that was there has its port again, also where it has no address that
+    would tell; a new one is gone, with the bond or VLAN that was made for it.
     """
+    was_port = bool(port) and port in network.links and network.links[port].master == bridge
     found = list(links)
     names = {link.name for link in found}
     routes = [route for route in network.routes if route.device in names and route.protocol in _FOR_GOOD]
@@ -44,6 +49,7 @@ def returning(network: Network, links: Iterable[Link]) -> Returning:
     dynamic = dynamic or any(route.device in names and route.protocol not in _FOR_GOOD for route in defaults)
     return Returning(
         mend=(
+            *((("ip", "link", "set", "dev", port, "master", bridge, "up"),) if was_port else ()),
             *(
                 ("ip", "address", "add", address, "dev", link.name)
                 for link in found
@@ -53,6 +59,16 @@ def returning(network: Network, links: Iterable[Link]) -> Returning:
             *(("ip", f"-{route.version}", "route", "replace", *route.words) for route in lasting if route.words),
         ),
         back=(
+            *(
+                (Check(("sh", "-c", _IS_PORT, "sh", port, bridge), f"{port} is no port of {bridge}"),)
+                if was_port
+                else ()
+            ),
+            *(
+                Check(("sh", "-c", _IS_GONE, "sh", name), f"{name} is still there")
+                for name in (bridge, port)
+                if name and name not in network.links
+            ),
             *(
                 Check(
                     ("sh", "-c", _HAS_ADDRESS, "sh", link.name, address),

@@ -47,7 +47,8 @@ _GROUPS_REFUSED = {"802-1x": "a login (802.1X)", "bond": "ports of its own", "te
 _GROUPS_REFUSED.update({"wifi": "a radio"})
 # NetworkManager deletes a bridge that has got no address in 45 s, with machines on it or not, and begins again; after
 # four times it gives the uplink back to the profile that it had before (seen with 1.52). So it waits as long as it
-# takes: dhcp-timeout and autoconnect-retries in nm-settings-nmcli(5).
+# takes: dhcp-timeout and autoconnect-retries in nm-settings-nmcli(5). So does one without IPv4 for its router of IPv6:
+# ra-timeout.
 _FOR_EVER = "2147483647"
 _UNTIL_IT_IS_UP = (("autoconnect-slaves", "1"), ("autoconnect-retries", "0"))
 # What other programs have noted in a profile, such as that cloud-init has written it.
@@ -110,10 +111,14 @@ def bridge_profiles(
     taken = [group for group in groups if group.name in _GROUPS_OF_THE_BRIDGE]
     if not groups:
         taken = [Section("ipv4", (("method", "disabled"),)), Section("ipv6", (("method", "disabled"),))]
+    elif all(group.name != "ipv4" for group in taken):
+        # Which is what NetworkManager takes it for.
+        taken.append(Section("ipv4", (("method", "auto"),)))
+    alone6 = any((group.name, dict(group.entries).get("method")) == ("ipv4", "disabled") for group in taken)
     own = (
         _connection(name, "bridge", spec.name, (*_UNTIL_IT_IS_UP, *_network_keys(connection))),
         Section("bridge", (("mac-address", mac), ("stp", "false"), ("forward-delay", "0"))),
-        *(_patient(group) for group in taken),
+        *(_patient(group, alone=alone6) for group in taken),
     )
     bridge = Profile(name, profile_uuid(name), head + as_text(_bridge_with(own, spec)))
     if uplink is None:
@@ -221,16 +226,20 @@ def _ip(spec: BridgeSpec, version: int) -> Section:
     for number, route in enumerate(routes, 1):
         metric = f",{route['metric']}" if "metric" in route else ""
         entries.append((f"route{number}", f"{route['to']},{route['via']}{metric}"))
-    return _patient(Section(f"ipv{version}", tuple(entries)))
+    return _patient(Section(f"ipv{version}", tuple(entries)), alone=_method4(spec) == "disabled")
 
 
-def _patient(group: Section) -> Section:
-    """A group about addresses that waits for a DHCP server as long as it takes, unless it says how long."""
+def _patient(group: Section, *, alone: bool) -> Section:
+    """A group about addresses that waits for a DHCP server as long as it takes, unless it says how long.
+
+    alone: there is no IPv4, so that the bridge stands and falls with a router of IPv6, too.
+    """
     said = dict(group.entries)
-    asks = (group.name, said.get("method")) in (("ipv4", "auto"), ("ipv6", "dhcp"))
-    if not asks or "dhcp-timeout" in said:
-        return group
-    return Section(group.name, (*group.entries, ("dhcp-timeout", _FOR_EVER)))
+    how = (group.name, said.get("method"))
+    keys = ["dhcp-timeout"] if how in (("ipv4", "auto"), ("ipv6", "dhcp")) else []
+    if how == ("ipv6", "auto") and (alone or said.get("may-fail") == "false"):
+        keys = ["dhcp-timeout", "ra-timeout"]
+    return Section(group.name, (*group.entries, *((key, _FOR_EVER) for key in keys if key not in said)))
 
 
 def _method4(spec: BridgeSpec) -> str:

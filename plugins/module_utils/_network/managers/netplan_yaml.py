@@ -75,6 +75,9 @@ def with_bridge(document: Yaml, spec: BridgeSpec, *, uplink: Uplink | None, mac:
                 "parameters": parameters,
             }
     bridge["interfaces"] = [_key(network, uplink.port)] if uplink else []
+    if uplink is None:
+        # Without a port it has no carrier until the first machine runs, and a boot is not to wait for that.
+        bridge["optional"] = True
     bridge["macaddress"] = mac
     bridge["parameters"] = {"stp": False, "forward-delay": 0}
     network.setdefault("bridges", {})[spec.name] = bridge

@@ -190,6 +190,10 @@ def bridge_files(
         Section("Bridge", (("STP", "no"), ("ForwardDelaySec", "0"))),
     )
     own = (Section("Match", (("Name", bridge),)), *of_bridge)
+    if uplink is None:
+        # Without a port it has no carrier, and is not configured, until the first machine runs; a boot is not to wait
+        # for that (systemd-networkd-wait-online(8)).
+        own = (own[0], Section("Link", (("RequiredForOnline", "no"),)), *of_bridge)
     files: list[NetworkdFile] = []
     devices: tuple[NetworkdFile, ...] = ()
     if uplink is not None:

@@ -87,10 +87,16 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator
     monkeypatch.setattr(choice, "MANAGERS", (manager,))
     host = UnitHost(tmp_path)
     host.programs(*PROGRAMS)
-    # Everything is back at once: whichever interface is asked for, it has the address.
-    asked = 'echo "2: eth0 inet 192.0.2.10/24 brd x"'
+    # Everything is back at once: whichever interface is asked for, it has the address; a bridge goes when told to.
     (tmp_path / "bin/ip").write_text(
-        f'#!/bin/sh\necho "ip $*" >>{tmp_path}/told\ncase $* in *" show "*) {asked} ;; esac\n'
+        f"""#!/bin/sh
+echo "ip $*" >>{tmp_path}/told
+case $* in
+"link show dev br0") [ ! -e {tmp_path}/deleted ] ;;
+"link delete dev br0") : >{tmp_path}/deleted ;;
+*" show "*) echo "2: eth0 inet 192.0.2.10/24 brd x master br0 state UP" ;;
+esac
+"""
     )
     for word, value in (("_STATE_ROOT", f"{tmp_path}/state"), ("_DELAY_SECONDS", 0), ("run", host.run)):
         monkeypatch.setattr(control, word, value)

@@ -26,6 +26,8 @@ ip address add 192.0.2.10/24 dev eth0
 ip address add 192.0.2.11/24 dev eth0 valid_lft 600 preferred_lft 600
 ip -6 address add 2001:db8::10/64 dev eth0 nodad valid_lft 600 preferred_lft 600
 ip address add 198.51.100.10/24 dev eth1
+ip link add br0 type bridge && ip link set br0 up
+ip link add eth2 type veth peer far2 && ip link set eth2 master br0 up
 ip route add default via 192.0.2.1 dev eth0 proto dhcp src 192.0.2.11 metric 100
 ip -6 route add default via fe80::1 dev eth0 proto ra metric 1024
 ip route add 203.0.113.0/24 via 192.0.2.2 dev eth0 mtu 1400
@@ -42,7 +44,8 @@ def show():
 def wrong():
     return [check.complaint for check in planned.back if subprocess.run(check.command, capture_output=True).returncode]
 network = observe_network()
-planned = returning(network, [network.links["eth0"]])
+bridge, port = sys.argv[2:]
+planned = returning(network, [network.links[bridge if bridge == "br0" else "eth0"]], bridge=bridge, port=port)
 answer = {{"seconds": planned.seconds, "first": wrong(), "before": show()}}
 subprocess.run(sys.argv[1], shell=True, check=True)
 answer["lost"] = wrong()
@@ -52,8 +55,9 @@ print(json.dumps(answer))
 """
 
 
-def lose(script: str) -> dict[str, t.Any]:
-    answer = own_network("sh", "-ec", f'{SETUP}\nexec "$@"', "sh", sys.executable, "-c", DRIVER, script)
+def lose(script: str, bridge: str = "", port: str = "") -> dict[str, t.Any]:
+    command = (sys.executable, "-c", DRIVER, script, bridge, port)
+    answer = own_network("sh", "-ec", f'{SETUP}\nexec "$@"', "sh", *command)
     if "Operation not permitted" in answer.stderr:
         pytest.skip("no network namespaces here")
     assert answer.returncode == 0, answer.stderr
@@ -88,6 +92,26 @@ def test_what_is_lost_is_named_and_mended_where_no_manager_brings_it_back() -> N
         "there is no default route via fe80::1 on eth0",
     ]
     assert "203.0.113.0/24 via 192.0.2.2 dev eth0 mtu 1400" in found["after"]
+
+
+def test_a_bridge_without_addresses_has_its_port_again() -> None:
+    assert lose("true", "br0", "eth2")["lost"] == []
+    found = lose("ip link set dev eth2 nomaster", "br0", "eth2")
+    assert (found["lost"], found["rest"]) == (["eth2 is no port of br0"], [])
+
+
+def test_a_new_bridge_that_is_still_there_is_named() -> None:
+    assert lose("true", "br1", "bond1")["lost"] == []
+    found = lose(
+        "ip link add br1 type bridge; ip link add bond1 type veth peer far3; ip link set bond1 master br1",
+        "br1",
+        "bond1",
+    )
+    assert found["rest"] == ["br1 is still there", "bond1 is still there"]
+    # The uplink was there before.
+    assert lose("ip link add br1 type bridge; ip link set dev eth1 master br1", "br1", "eth1")["rest"] == [
+        "br1 is still there"
+    ]
 
 
 def test_a_default_route_of_another_interface_is_looked_for_and_left_to_it() -> None:

@@ -149,6 +149,29 @@ def test_a_silent_dhcp_server_ends_no_bridge(words: dict[str, t.Any], source: st
     assert found == ["2147483647" if waits else None for waits in (ipv4, ipv6)]
 
 
+def test_a_profile_without_a_word_of_ipv4_asks_for_it_and_so_waits_too(judge: Judge) -> None:
+    source = "[connection]\nid=x\nuuid=11111111-2222-4333-8444-555555555555\ntype=ethernet\n"
+    told = judge("nmcli", "--offline", "connection", "modify", "connection.id", "x", data=source)
+    assert values(told.stdout, "ipv4") == {"method": "auto"}
+    assert values(make({}, source).bridge.text, "ipv4") == {"method": "auto", "dhcp-timeout": "2147483647"}
+
+
+@pytest.mark.parametrize(
+    ("words", "source"),
+    [
+        ({"dhcp4": False, "accept_ra": True}, STATIC),
+        ({"addresses": ["2001:db8::7/64"]}, STATIC),
+        ({}, "[connection]\ntype=ethernet\n[ipv4]\nmethod=disabled\n[ipv6]\nmethod=auto\n"),
+        ({}, "[connection]\ntype=ethernet\n[ipv4]\nmethod=auto\n[ipv6]\nmethod=auto\nmay-fail=false\n"),
+    ],
+)
+def test_a_silent_router_ends_no_bridge_that_has_nothing_else(words: dict[str, t.Any], source: str) -> None:
+    found = values(make(words, source).bridge.text, "ipv6")
+    assert (found["method"], found["ra-timeout"], found["dhcp-timeout"]) == ("auto", "2147483647", "2147483647")
+    # With IPv4, NetworkManager does without.
+    assert "ra-timeout" not in make({}).bridge.text
+
+
 def test_how_long_somebody_waits_for_a_dhcp_server_is_kept() -> None:
     text = make({}, "[connection]\ntype=ethernet\n[ipv4]\nmethod=auto\ndhcp-timeout=90\n").bridge.text
     assert values(text, "ipv4")["dhcp-timeout"] == "90"

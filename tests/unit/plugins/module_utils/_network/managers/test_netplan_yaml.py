@@ -75,6 +75,8 @@ def test_netplan_makes_of_it_what_is_meant(
     addresses = list(want.spec.addresses or ()) if want.spec.addressing else ["192.0.2.10/24"]
     taken = want.source is not None or want.spec.addressing
     assert bridge["Network"].get("Address", []) == (addresses if taken else [])
+    # A bridge without a port has no carrier, so that a boot would wait for it.
+    assert bridge.get("Link", {}).get("RequiredForOnline") == (["no"] if want.spec.alone else None)
     netdev = sections(folder / "10-netplan-br0.netdev")
     assert netdev["NetDev"]["MACAddress"] == [MAC]
     assert netdev["Bridge"]["STP"] == [str(bool(want.spec.stp)).lower()]

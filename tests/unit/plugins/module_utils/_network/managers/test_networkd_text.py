@@ -226,6 +226,13 @@ def test_settings_of_the_bridge_and_its_port() -> None:
     assert "Address=192.0.2.10/24" in files.network.text
 
 
+@pytest.mark.parametrize("words", [{}, {"addresses": "192.0.2.1/24", "mtu": 1400}])
+def test_a_boot_does_not_wait_for_a_bridge_without_uplink(words: dict[str, t.Any]) -> None:
+    (link,) = entries(make_as({"uplink": False, **words}).network, "Link")
+    assert ("RequiredForOnline", "no") in link
+    assert entries(make_as({"dhcp4": True}).network, "Link") == []
+
+
 def test_a_bond_is_made_of_its_ports() -> None:
     text = "[Match]\nName=eth0\n[Link]\nWakeOnLan=magic\n[Network]\nDHCP=yes\n"
     files = make_as({"uplink": {"bond": ["eth1", "eth0"], "mode": "802.3ad"}}, text)
