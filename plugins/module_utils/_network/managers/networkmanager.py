@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 
@@ -23,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.managers.keyfi
     bridge_profiles,
     changed_profile,
     profile_names,
+    profile_uuid,
     uuid_of,
 )
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
@@ -32,6 +34,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.managers.manag
     check_routes_are_known,
     delete_link,
 )
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.sections import parse
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
 
 # Of two profiles with one UUID, the one in /run counts (NMSKeyfileStorageType in NetworkManager's
@@ -40,6 +43,9 @@ LASTING, TRIAL = "/etc/NetworkManager/system-connections", "/run/NetworkManager/
 _UNIT = "NetworkManager.service"
 _RELOAD: Command = ("nmcli", "connection", "reload")
 _UNMANAGED = "10"
+_UNLESS_PORT = (
+    'ip -oneline link show dev "$1" | grep -qF " master $2 " || nmcli --wait 30 connection up uuid "$3" ifname "$1"'
+)
 
 
 class NetworkManagerManager:
@@ -128,7 +134,7 @@ class NetworkManagerManager:
             files=tuple(files),
             apply=(*load, *ups, *apply),
             keep=(_RELOAD,) if files else (),
-            restore=(*((_RELOAD, *ups) if files else ()), *restore),
+            restore=(*((_RELOAD, *ups) if files else ()), *_ports_again(bridge), *restore),
             last_resort=(("systemctl", "restart", _UNIT),),
         )
 
@@ -141,6 +147,27 @@ def _reapply(device: str, uuid: str) -> Command:
     """What leaves the ports of a bridge alone, as far as it can; only some settings need more."""
     words = 'nmcli device reapply "$1" || nmcli --wait 30 connection up uuid "$2"'
     return ("sh", "-c", words, "sh", device, uuid)
+
+
+def _ports_again(bridge: str) -> list[Command]:
+    """What brings back the ports that NetworkManager took out of a bridge of ours, or of its bond, when that failed.
+
+    A bridge fails at once when somebody has its new address already, and of the profiles for the uplink NetworkManager
+    may then begin with the one that it had before the bridge, whatever their priorities (seen with 1.52).
+    """
+    texts = [read_text(path) or "" for path in sorted(glob.glob(f"{glob.escape(LASTING)}/brine-*.nmconnection"))]
+    groups = [group for text in texts for group in parse(text) if group.name == "connection"]
+    known = [dict(group.entries) for group in groups]
+    found: list[Command] = []
+    above = {profile_uuid(profile_names(bridge)[0]): bridge}
+    while above:
+        ports = [one for one in known if one.get("master") in above and one.get("interface-name")]
+        found += [
+            ("sh", "-c", _UNLESS_PORT, "sh", port["interface-name"], above[port["master"]], port.get("uuid", ""))
+            for port in ports
+        ]
+        above = {port.get("uuid", ""): port["interface-name"] for port in ports}
+    return found
 
 
 def _active_profile(device: str) -> tuple[str, str, str | None]:

@@ -84,7 +84,7 @@ def _goes_back(cloud: Cloud, unchanged: t.Callable[[], None], **options: t.Any) 
 def _all_as_before(cloud: Cloud, host: Host) -> str:
     """Wait until the host is back. Returns what its switch says."""
     log = wait_for_state(cloud, host, "rolled_back")
-    must("everything is as before" in log, f"{host}: {log}")
+    must("everything is as before" in log and "not everything" not in log, f"{host}: {log}")
     return log
 
 

@@ -143,3 +143,16 @@ def test_a_change_is_tried_beside_the_lasting_profiles(host: Path) -> None:
     assert "bridge vlan add dev eth0 vid 30-39" in spoken(parts.apply)
     assert "bridge vlan del dev eth0 vid 30-39" in spoken(parts.restore)
     assert not any("delete" in command for command in parts.restore)
+
+
+def test_ports_that_a_bridge_lost_come_back(host: Path) -> None:
+    """Those of a bond after it, and none of another bridge whose name begins alike."""
+    put(MANAGER.make(wanted(**SPECS["bond"])))
+    for name in ("br0-x", "br0x"):
+        (host / f"etc/brine-{name}-port.nmconnection").write_text(
+            f"[connection]\nuuid=u\ntype=ethernet\ninterface-name=eth7\nmaster={profile_uuid(f'brine-{name}.nmconnection')}\n"
+        )
+    again = [command for command in MANAGER.change(wanted(stp=True, **SPECS["bond"])).restore if command[0] == "sh"]
+    (bond, above), *members = [command[4:6] for command in again if "master" in command[2]]
+    assert above == "br0"
+    assert members == [("eth0", bond), ("eth1", bond)]
