@@ -46,11 +46,10 @@ _OWN_KEYS = frozenset(
 _GROUPS_REFUSED = {"802-1x": "a login (802.1X)", "bond": "ports of its own", "team": "ports of its own"}
 _GROUPS_REFUSED.update({"wifi": "a radio"})
 # NetworkManager deletes a bridge that has got no address in 45 s, with machines on it or not, and begins again; after
-# four times it gives the uplink back to the profile that it had before (seen with 1.52). So it waits as long as it
-# takes: dhcp-timeout and autoconnect-retries in nm-settings-nmcli(5). So does one without IPv4 for its router of IPv6:
-# ra-timeout.
+# four times it gives the uplink back to the profile that it had before (seen with 1.52). So it waits for an answer as
+# long as it takes: dhcp-timeout in nm-settings-nmcli(5), and ra-timeout where there is no IPv4. Not autoconnect-retries:
+# a bridge whose address somebody else has fails at once, and would be made and deleted a dozen times a second.
 _FOR_EVER = "2147483647"
-_UNTIL_IT_IS_UP = (("autoconnect-slaves", "1"), ("autoconnect-retries", "0"))
 # What other programs have noted in a profile, such as that cloud-init has written it.
 _NOTES = "user"
 
@@ -116,7 +115,7 @@ def bridge_profiles(
         taken.append(Section("ipv4", (("method", "auto"),)))
     alone6 = any((group.name, dict(group.entries).get("method")) == ("ipv4", "disabled") for group in taken)
     own = (
-        _connection(name, "bridge", spec.name, (*_UNTIL_IT_IS_UP, *_network_keys(connection))),
+        _connection(name, "bridge", spec.name, (("autoconnect-slaves", "1"), *_network_keys(connection))),
         Section("bridge", (("mac-address", mac), ("stp", "false"), ("forward-delay", "0"))),
         *(_patient(group, alone=alone6) for group in taken),
     )

@@ -91,7 +91,7 @@ def test_the_uplinks_profile_goes_to_the_bridge() -> None:
     }  # fmt: skip
     assert values(profiles.bridge.text, "connection") == {
         "id": "brine-br0", "uuid": profile_uuid("brine-br0.nmconnection"), "type": "bridge", "interface-name": "br0",
-        "autoconnect-slaves": "1", "autoconnect-retries": "0", "zone": "internal",
+        "autoconnect-slaves": "1", "zone": "internal",
     }  # fmt: skip
     (port,) = profiles.ports
     assert "ipv4" not in port.text
