@@ -47,8 +47,8 @@ _GROUPS_REFUSED = {"802-1x": "a login (802.1X)", "bond": "ports of its own", "te
 _GROUPS_REFUSED.update({"wifi": "a radio"})
 # NetworkManager deletes a bridge that has got no address in 45 s, with machines on it or not, and begins again; after
 # four times it gives the uplink back to the profile that it had before (seen with 1.52). So it waits for an answer as
-# long as it takes: dhcp-timeout in nm-settings-nmcli(5), and ra-timeout where there is no IPv4. Not autoconnect-retries:
-# a bridge whose address somebody else has fails at once, and would be made and deleted a dozen times a second.
+# long as it takes: dhcp-timeout in nm-settings-nmcli(5), and ra-timeout where there is no IPv4. Its retries stay as
+# many: a bridge whose address somebody else has fails at once, and would be made and deleted a dozen times a second.
 _FOR_EVER = "2147483647"
 # What other programs have noted in a profile, such as that cloud-init has written it.
 _NOTES = "user"
