@@ -74,7 +74,7 @@ class NetplanManager:
         defined = definition_of(network, first)
         check_is_known(wanted.source, str(defined[1]) if defined else "", "file of netplan")
         check_routes_are_known(wanted, None, "file of netplan")
-        after = with_bridge(document, spec, uplink=uplink, mac=wanted.mac, first=first)
+        after = with_bridge(document, spec, uplink=uplink, mac=wanted.mac, first=first, renderer=_renderer())
         # Other bridges of ours may be in the file.
         head = "".join(f"{line}\n" for line in (text or "").splitlines() if line.startswith(HEAD))
         head += f"{HEAD}the bridge {spec.name}"
@@ -179,6 +179,12 @@ def _paths() -> list[str]:
     for folder in (VENDOR, LASTING, TRIAL):
         found.update({os.path.basename(path): path for path in glob.glob(f"{folder}/*.yaml")})
     return [found[name] for name in sorted(found)]
+
+
+def _renderer() -> str:
+    """For whom netplan makes its files, where a definition does not say so: of several files, the last one counts."""
+    said = [network_of(_load(path, read_text(path) or ""), path).get("renderer") for path in _paths()]
+    return str([word for word in said if word][-1]) if any(said) else "networkd"
 
 
 def _vlan_files(wanted: Wanted, network: Yaml) -> list[GuardedFile]:

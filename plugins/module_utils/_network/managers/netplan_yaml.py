@@ -30,6 +30,8 @@ _OF_THE_BRIDGE = frozenset(
 )
 # What a spec that names addresses replaces as a whole.
 _ADDRESSING = _OF_THE_BRIDGE - {"optional", "critical", "routing-policy"}
+# NetworkManager deletes a bridge whose DHCP server is silent: see keyfile.py. netplan has no word of its own for it.
+_PATIENT = {"connection.autoconnect-retries": "0", "ipv4.dhcp-timeout": "2147483647"}
 _REFUSED = {"auth": "a login (802.1X)", "openvswitch": "settings of Open vSwitch", "virtual-function-count": "SR-IOV"}
 
 
@@ -50,10 +52,12 @@ def definition_of(network: Yaml, name: str) -> tuple[str, Yaml] | None:
     return None
 
 
-def with_bridge(document: Yaml, spec: BridgeSpec, *, uplink: Uplink | None, mac: str, first: str = "") -> Yaml:
+def with_bridge(
+    document: Yaml, spec: BridgeSpec, *, uplink: Uplink | None, mac: str, first: str = "", renderer: str = "networkd"
+) -> Yaml:
     """A file with the bridge in it, which takes over what its uplink's definition in the file has, or has the spec's.
 
-    first: of a bond, the interface whose definition is taken over.
+    first: of a bond, the interface whose definition is taken over. renderer: for whom netplan makes files of it.
     """
     changed = copy.deepcopy(document) or {}
     network = changed.setdefault("network", {"version": 2})
@@ -81,7 +85,11 @@ def with_bridge(document: Yaml, spec: BridgeSpec, *, uplink: Uplink | None, mac:
     bridge["macaddress"] = mac
     bridge["parameters"] = {"stp": False, "forward-delay": 0}
     network.setdefault("bridges", {})[spec.name] = bridge
-    return with_spec(changed, spec, uplink)
+    changed = with_spec(changed, spec, uplink)
+    bridge = changed["network"]["bridges"][spec.name]
+    if renderer == "NetworkManager" and bridge.get("dhcp4"):
+        bridge["networkmanager"] = {"passthrough": dict(_PATIENT)}
+    return changed
 
 
 def with_spec(document: Yaml, spec: BridgeSpec, uplink: Uplink | None) -> Yaml:
