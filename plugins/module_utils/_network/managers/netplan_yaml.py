@@ -19,6 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._network.spec import ST
 Yaml = dict[str, t.Any]
 # The kinds of definitions that can be a bridge's port.
 KINDS = ("ethernets", "bonds", "vlans", "dummy-devices", "veths")
+# What stands among the definitions of a kind, and is none.
+_RENDERER = "renderer"
 # Keys about the network that a link is in go to the bridge; all others stay with the link.
 _OF_THE_BRIDGE = frozenset(
     {
@@ -47,7 +49,7 @@ def definition_of(network: Yaml, name: str) -> tuple[str, Yaml] | None:
     """The kind and the definition of an interface in a file, also one that is given that name by set-name."""
     for kind in KINDS:
         for key, definition in (network.get(kind) or {}).items():
-            if name == ((definition or {}).get("set-name") or key):
+            if key != _RENDERER and name == ((definition or {}).get("set-name") or key):
                 return kind, definition or {}
     return None
 
@@ -167,6 +169,6 @@ def _key(network: Yaml, name: str) -> str:
     """What an interface is called in the file, which may be another name than its own."""
     for kind in KINDS:
         for key, definition in (network.get(kind) or {}).items():
-            if name == ((definition or {}).get("set-name") or key):
+            if key != _RENDERER and name == ((definition or {}).get("set-name") or key):
                 return str(key)
     return name
