@@ -92,6 +92,12 @@ def test_a_silent_dhcp_server_ends_no_bridge_of_networkmanager(
         assert {"autoconnect-retries=0", "dhcp-timeout=2147483647"} <= set(profile.read_text().splitlines())
 
 
+def test_a_renderer_that_another_file_names_counts_for_vlans(host: Path) -> None:
+    (host / "etc/01-all.yaml").write_text("network: {version: 2, renderer: NetworkManager}\n")
+    with pytest.raises(UnsupportedError, match="netplan has no words for VLAN filtering"):
+        MANAGER.make(wanted(**VLANS))
+
+
 def test_an_address_that_nothing_would_bring_back_is_not_lost(host: Path) -> None:
     both: list[dict[str, t.Any]] = [{}, {"addresses": ["192.0.2.10/24"]}]
     for words in both:
