@@ -23,12 +23,12 @@ from ansible_collections.brine.virt.plugins.module_utils._network.checks import 
     known,
 )
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.choice import choose_manager, made_by
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import settings_of
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import settings_of, vlan_difference
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Manager, Parts, Wanted
 from ansible_collections.brine.virt.plugins.module_utils._network.names import file_names
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network, stable_mac
 from ansible_collections.brine.virt.plugins.module_utils._network.returning import returning
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, Uplink
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, Uplink, vlan_word
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.control import PendingChange
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import GuardedChange
 
@@ -37,8 +37,8 @@ from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded
 class Expected:
     """What a bridge must have before its change is confirmed. uplink: its port, empty for none.
 
-    any_address: it asks for one, and which it gets is not known. settings: of the kernel, by BridgeState's words, and
-    its mtu.
+    any_address: it asks for one, and which it gets is not known. settings: of the kernel, by BridgeState's words; its
+    mtu, which is its port's as well; and the vlans that its port carries tagged, as ranges [first, last].
     """
 
     bridge: str
@@ -178,6 +178,7 @@ def _guarded(wanted: Wanted, words: str, manager: Manager, parts: Parts) -> Guar
     settings.update({} if spec.stp is None else {"stp": want.stp})
     if spec.vlan_filtering is not None:
         settings.update(vlan_filtering=want.vlan_filtering, **({"pvid": want.pvid} if spec.vlan_filtering else {}))
+    settings.update({"vlans": [list(vlans) for vlans in spec.vlans]} if spec.vlans else {})
     expected = Expected(
         bridge=spec.name,
         uplink=wanted.uplink.port if wanted.uplink else "",
@@ -216,8 +217,8 @@ def missing_on_bridge(network: Network, expected: Expected) -> list[str]:
     if bridge is None:
         return [f"the interface {expected.bridge}"]
     missing = []
+    uplink = network.links.get(expected.uplink)
     if expected.uplink:
-        uplink = network.links.get(expected.uplink)
         missing += [] if uplink is not None and uplink.master == expected.bridge else [f"its port {expected.uplink}"]
     missing += [f"the address {address}" for address in expected.addresses if address not in bridge.addresses]
     missing += (
@@ -226,6 +227,13 @@ def missing_on_bridge(network: Network, expected: Expected) -> list[str]:
     present = network.gateways(expected.bridge)
     missing += [f"the gateway {gateway}" for gateway in expected.gateways if gateway not in present]
     for word, value in (expected.settings or {}).items():
+        if word == "vlans":
+            carried = uplink.vlans if uplink is not None else ()
+            _extra, lacking = vlan_difference(tuple((first, last) for first, last in value), carried)
+            missing += [f"VLAN {vlan_word(*vlans)} on its port" for vlans in lacking]
+            continue
+        if word == "mtu" and uplink is not None and uplink.mtu != value:
+            missing.append(f"mtu {value} of its port {uplink.name}")
         have = bridge.mtu if word == "mtu" else getattr(bridge.bridge, word, value)
         missing += [] if have == value else [f"{word} {str(value).lower()}"]
     return missing

@@ -234,6 +234,24 @@ def test_the_directory_of_a_pool_that_goes_is_not_labelled(hosts: Hosts) -> None
     assert '"/etc/" r,' not in read
 
 
+def test_a_pool_that_is_not_started_has_no_directory_to_label_yet(hosts: Hosts) -> None:
+    hosts._script("semanage", "#!/bin/sh\n")
+    # As restorecon(8) ends where a path does not exist, unless it is told -i.
+    hosts._script(
+        "restorecon",
+        '#!/bin/sh\necho "$*" >>told\ncase $1 in *i*) exit 0 ;; esac\nshift\n'
+        'for path; do [ -e "$path" ] || exit 255; done\n',
+    )
+    label = {"ansible.builtin.include_role": {"name": "brine.virt.virt_hypervisor", "tasks_from": "label.yml"}}
+    (hosts.place / "play.yml").write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": [label]}]))
+    pools = [{"path": f"{hosts.place}/missing", "pattern": "x"}, {"path": str(hosts.place), "pattern": "y"}]
+    given = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (hosts.place / "given.json").write_text(json.dumps({**given, "__virt_hypervisor_unlabelled": pools}))
+    done = run_ansible(hosts.place, "-i", "rhel9,", "play.yml", "-e", "@given.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{hosts.place}/missing {hosts.place}" in (hosts.place / "told").read_text()
+
+
 @pytest.mark.parametrize(("name", "daemon"), [("ubuntu2404", "libvirtd"), ("rhel9", "virtproxyd")])
 def test_the_daemon_that_serves_tls(hosts: Hosts, name: str, daemon: str) -> None:
     """The end of the role virt_tls, for which certificates are there."""

@@ -74,7 +74,7 @@ class NetplanManager:
         defined = definition_of(network, first)
         check_is_known(wanted.source, str(defined[1]) if defined else "", "file of netplan")
         check_routes_are_known(wanted, None, "file of netplan")
-        after = with_bridge(document, spec, uplink=uplink, mac=wanted.mac, first=first)
+        after = with_bridge(document, spec, uplink=uplink, mac=wanted.mac, first=first, renderer=_renderer())
         # Other bridges of ours may be in the file.
         head = "".join(f"{line}\n" for line in (text or "").splitlines() if line.startswith(HEAD))
         head += f"{HEAD}the bridge {spec.name}"
@@ -86,7 +86,7 @@ class NetplanManager:
             # One file has all of it, so that it is there or is not; what stands beside it does nothing without it.
             files=(
                 *kept,
-                *_vlan_files(wanted, network),
+                *_vlan_files(wanted),
                 GuardedFile(path, head + _dump(after), _trial(path), 0o600, text),
             ),
             apply=(("netplan", "generate"), _APPLY),
@@ -106,7 +106,7 @@ class NetplanManager:
         document = _load(path, text)
         after = with_spec(document, wanted.spec, wanted.uplink)
         apply, restore = kernel_commands(wanted)
-        files = [file for file in _vlan_files(wanted, network_of(document, path)) if file.text != file.before]
+        files = [file for file in _vlan_files(wanted) if file.text != file.before]
         if after != document:
             comments = "".join(f"{line}\n" for line in text.splitlines() if line.startswith("#"))
             files.append(GuardedFile(path, comments + _dump(after), _trial(path), 0o600, text))
@@ -181,12 +181,18 @@ def _paths() -> list[str]:
     return [found[name] for name in sorted(found)]
 
 
-def _vlan_files(wanted: Wanted, network: Yaml) -> list[GuardedFile]:
+def _renderer() -> str:
+    """For whom netplan makes its files, where a definition does not say so: of several files, the last one counts."""
+    said = [network_of(_load(path, read_text(path) or ""), path).get("renderer") for path in _paths()]
+    return str([word for word in said if word][-1]) if any(said) else "networkd"
+
+
+def _vlan_files(wanted: Wanted) -> list[GuardedFile]:
     """What netplan has no words for, as drop-ins of systemd-networkd to the files that it makes."""
     spec = wanted.spec
     if spec.vlan_filtering is None:
         return []
-    if network.get("renderer", "networkd") != "networkd":
+    if _renderer() != "networkd":
         raise UnsupportedError(
             "netplan has no words for VLAN filtering, and adds none to what it makes for NetworkManager",
             hint="Leave out manager: NetworkManager's own files can say it",

@@ -19,6 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._network.spec import ST
 Yaml = dict[str, t.Any]
 # The kinds of definitions that can be a bridge's port.
 KINDS = ("ethernets", "bonds", "vlans", "dummy-devices", "veths")
+# What stands among the definitions of a kind, and is none.
+_RENDERER = "renderer"
 # Keys about the network that a link is in go to the bridge; all others stay with the link.
 _OF_THE_BRIDGE = frozenset(
     {
@@ -30,6 +32,8 @@ _OF_THE_BRIDGE = frozenset(
 )
 # What a spec that names addresses replaces as a whole.
 _ADDRESSING = _OF_THE_BRIDGE - {"optional", "critical", "routing-policy"}
+# NetworkManager deletes a bridge whose DHCP server is silent: see keyfile.py. netplan has no word of its own for it.
+_PATIENT = {"connection.autoconnect-retries": "0", "ipv4.dhcp-timeout": "2147483647"}
 _REFUSED = {"auth": "a login (802.1X)", "openvswitch": "settings of Open vSwitch", "virtual-function-count": "SR-IOV"}
 
 
@@ -45,15 +49,17 @@ def definition_of(network: Yaml, name: str) -> tuple[str, Yaml] | None:
     """The kind and the definition of an interface in a file, also one that is given that name by set-name."""
     for kind in KINDS:
         for key, definition in (network.get(kind) or {}).items():
-            if name == ((definition or {}).get("set-name") or key):
+            if key != _RENDERER and name == ((definition or {}).get("set-name") or key):
                 return kind, definition or {}
     return None
 
 
-def with_bridge(document: Yaml, spec: BridgeSpec, *, uplink: Uplink | None, mac: str, first: str = "") -> Yaml:
+def with_bridge(
+    document: Yaml, spec: BridgeSpec, *, uplink: Uplink | None, mac: str, first: str = "", renderer: str = "networkd"
+) -> Yaml:
     """A file with the bridge in it, which takes over what its uplink's definition in the file has, or has the spec's.
 
-    first: of a bond, the interface whose definition is taken over.
+    first: of a bond, the interface whose definition is taken over. renderer: for whom netplan makes files of it.
     """
     changed = copy.deepcopy(document) or {}
     network = changed.setdefault("network", {"version": 2})
@@ -81,7 +87,11 @@ def with_bridge(document: Yaml, spec: BridgeSpec, *, uplink: Uplink | None, mac:
     bridge["macaddress"] = mac
     bridge["parameters"] = {"stp": False, "forward-delay": 0}
     network.setdefault("bridges", {})[spec.name] = bridge
-    return with_spec(changed, spec, uplink)
+    changed = with_spec(changed, spec, uplink)
+    bridge = changed["network"]["bridges"][spec.name]
+    if renderer == "NetworkManager" and bridge.get("dhcp4"):
+        bridge["networkmanager"] = {"passthrough": dict(_PATIENT)}
+    return changed
 
 
 def with_spec(document: Yaml, spec: BridgeSpec, uplink: Uplink | None) -> Yaml:
@@ -159,6 +169,6 @@ def _key(network: Yaml, name: str) -> str:
     """What an interface is called in the file, which may be another name than its own."""
     for kind in KINDS:
         for key, definition in (network.get(kind) or {}).items():
-            if name == ((definition or {}).get("set-name") or key):
+            if key != _RENDERER and name == ((definition or {}).get("set-name") or key):
                 return str(key)
     return name

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -164,10 +165,10 @@ def test_an_address_that_no_file_explains_is_not_lost(
 
 
 def test_missing_on_bridge_tells_each_thing(host: object) -> None:
-    change = planning.plan_bridge(network(ETH0), spec(mtu=9000, stp=True, vlan_filtering=True))
+    change = planning.plan_bridge(network(ETH0), spec(mtu=9000, stp=True, vlan_filtering=True, vlans=[20, "30-32"]))
     assert change is not None
     expected = planning.expected_from(change.subject)
-    port = link("eth0", master="br0")
+    port = link("eth0", master="br0", mtu=9000, vlans=((1, 1), (20, 20), (30, 32)))
     state = BridgeState(stp=True, vlan_filtering=True)
     whole = network(link("br0", kind="bridge", addresses=ETH0.addresses, mtu=9000, bridge=state), port, default="br0")
     assert planning.missing_on_bridge(whole, expected) == []
@@ -176,11 +177,17 @@ def test_missing_on_bridge_tells_each_thing(host: object) -> None:
         "its port eth0",
         "the address 192.0.2.10/24",
         "the gateway 192.0.2.1",
+        "mtu 9000 of its port eth0",
         "mtu 9000",
         "stp true",
         "vlan_filtering true",
         "pvid 1",
+        "VLAN 20 on its port",
+        "VLAN 30-32 on its port",
     ]
+    # A driver may refuse an MTU, and systemd-networkd goes on without.
+    small = replace(whole, links={**whole.links, "eth0": replace(port, mtu=1500, vlans=((1, 1), (20, 32)))})
+    assert planning.missing_on_bridge(small, expected) == ["mtu 9000 of its port eth0"]
     assert planning.missing_on_bridge(network(port), expected) == ["the interface br0"]
 
 

@@ -115,6 +115,23 @@ def test_an_interface_is_found_by_the_name_that_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("words", SPECS.values(), ids=SPECS)
+def test_a_renderer_of_a_whole_kind_is_no_interface(judge: Judge, tmp_path: Path, words: dict[str, t.Any]) -> None:
+    kinds = {
+        "ethernets": {"renderer": "networkd", "eth0": {"dhcp4": True}, "eth1": {}},
+        "bonds": {"renderer": "networkd"},
+    }
+    document = make(words, {"network": {"version": 2, **kinds}})
+    assert document["network"]["ethernets"]["renderer"] == "networkd"
+    assert definition_of(document["network"], "renderer") is None
+    (tmp_path / "etc/netplan").mkdir(parents=True)
+    path = tmp_path / "etc/netplan/50-x.yaml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    path.chmod(0o600)
+    answer = judge("generate", "--root-dir", str(tmp_path))
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", SPECS.values(), ids=SPECS)
 def test_a_second_run_changes_nothing(words: dict[str, t.Any]) -> None:
     want, document = wanted(**words), make(words)
     assert with_spec(document, want.spec, want.uplink) == document
