@@ -220,7 +220,7 @@ options:
   variables:
     description:
       - Variables that the live inventory gives the machine. Everybody who may read the machine's definition can read
-        them, so do not put secrets here. Unchanged if not given.
+        them, so do not put secrets here. Unchanged if not given. What JSON cannot hold, such as C(.inf), is refused.
     type: dict
   machines:
     description:

@@ -65,3 +65,14 @@ def test_a_machine_loses_its_serial_devices_once(host: Host, more: dict[str, t.A
     assert not host.plan({"name": "a", **more})[0].steps
     xml = host.conn.lookupByName("a").XMLDesc(2)
     assert ("<serial" in xml) == ("<console" in xml) == ("serials" not in more)
+
+
+NESTED: dict[str, t.Any] = {}
+for _level in range(60):
+    NESTED = {"a": NESTED}
+
+
+@pytest.mark.parametrize("value", [float("inf"), [float("nan")], {"__ansible_type": "x"}, NESTED])
+def test_a_variable_that_would_not_be_read_again(host: Host, value: t.Any) -> None:
+    with pytest.raises(InputError, match=r"^machines\[0\]\.variables\.b: this variable cannot be stored"):
+        host.plan({"name": "a", "variables": {"a": 1, "b": value}})
