@@ -166,6 +166,8 @@ def _compare_origin(machine: Machine, draft: Draft, where: str) -> None:
     """An existing machine is not recreated because its image or its seed has changed: that is reported, or its seed is
     refreshed."""
     notes, hypervisor = draft.notes, draft.hypervisor
+    # As in a new machine: what is taken out of it has no place in its seed.
+    machine = replace(machine, nics=tuple(nic for nic in machine.nics if nic.present))
     if notes.image is not None and _other_image(machine, notes.image, hypervisor):
         draft.outdated.append("image")
     have = notes.seed.sha256 if notes.seed else None
@@ -190,6 +192,7 @@ def _refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
             where=inside(where, "seed_policy"),
             hint="Only a seed of method nocloud can be refreshed",
         )
+    _require_whole(machine, old, draft, where)
     pool = draft.hypervisor.pools.get(note.pool)
     if pool.clones_images:
         require_bindings(pool, inside(where, "seed_policy"), "leave it as it is with seed_policy: keep")
@@ -220,6 +223,27 @@ def _refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
     draft.live_steps.append(Step(f"write the new seed of {machine.name} ({note.name} in pool {note.pool})", refill))
     if draft.live is not None:
         draft.pending.append("seed")
+
+
+def _require_whole(machine: Machine, old: SeedNote, draft: Draft, where: str) -> None:
+    """Raise ConflictError when the new seed lacks what nobody asked to change, and only the old one knows: a nic's
+    configuration, without which the guest has no network, or the user that Ansible logs in as."""
+    place = inside(where, "seed_policy")
+    named = {nic.name for nic in machine.nics}
+    there = {mac.get("address") for mac in draft.domain.xml.iterfind("devices/interface/mac")}
+    missing = [note.name for note in draft.notes.nics if note.mac in there and note.name not in named]
+    if missing and machine.seed.network is None:
+        raise ConflictError(
+            f"the new seed would have no network configuration for {', '.join(missing)}, as the task does not name it",
+            where=place,
+            hint="Give all nics of the machine as they were given when it was created",
+        )
+    if not machine.seed_requested and machine.seed.user != old.user:
+        raise ConflictError(
+            f"the task names no seed, and that of {machine.name} has the user {old.user}, whom the new one would lack",
+            where=place,
+            hint="Give the whole seed of the machine",
+        )
 
 
 def _other_image(machine: Machine, image: ImageNote, hypervisor: Hypervisor) -> bool:
