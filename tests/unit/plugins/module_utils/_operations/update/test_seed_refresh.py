@@ -105,3 +105,38 @@ def test_a_new_seed_does_not_take_the_user_away(networked: Host) -> None:
     make(networked, SPEC)
     with pytest.raises(ConflictError, match=r"^machines\[0\].seed_policy: the task names no seed, and that of a has"):
         plan(networked, {key: value for key, value in SPEC.items() if key != "seed"})
+
+
+def _addresses(host: Host) -> list[tuple[str, tuple[str, ...]]]:
+    notes = list_domains(host.conn)["a"].notes or MachineNotes()
+    return [(note.name, note.addresses) for note in notes.nics]
+
+
+STATIC = {"name": "eth0", "network": "n1", "addresses": ["192.0.2.9/24"]}
+DEFAULTS = {key: value for key, value in SPEC.items() if key not in ("nic_profile", "seed_policy")}
+
+
+def test_addresses_that_nobody_names_are_remembered(networked: Host) -> None:
+    """The inventory goes by them, and the guest still has them. The built-in profile has an eth0 without any."""
+    make(networked, {**DEFAULTS, "nics": [STATIC]})
+    bare = {key: value for key, value in DEFAULTS.items() if key not in ("nics", "seed")}
+    for change in ({"memory": 64}, {"nics": [{"name": "eth0", "network": "n1"}]}):
+        assert not plan(networked, {**bare, **change}).steps
+    assert _addresses(networked) == [("eth0", ("192.0.2.9/24",))]
+    todo = plan(networked, {**bare, "nics": [{**STATIC, "addresses": None}]})
+    assert (todo.before, todo.after) == (
+        {"nics": {"eth0": {"addresses": ["192.0.2.9/24"]}}},
+        {"nics": {"eth0": {"addresses": []}}},
+    )
+    run_plans([todo], concurrency=1)
+    assert _addresses(networked) == [("eth0", ())]
+
+
+def test_a_new_seed_does_not_take_addresses_away(networked: Host) -> None:
+    make(networked, {**DEFAULTS, "nics": [STATIC]})
+    spec = {**DEFAULTS, "seed": {"user": "other"}, "seed_policy": "refresh"}
+    with pytest.raises(ConflictError, match="would have no network configuration for eth0"):
+        plan(networked, {key: value for key, value in spec.items() if key != "nics"})
+    todo = plan(networked, {**spec, "nics": [{"name": "eth0", "network": "n1"}]})
+    assert todo.before["nics"] == {"eth0": {"addresses": ["192.0.2.9/24"]}}
+    assert todo.after["nics"] == {"eth0": {"addresses": []}}
